@@ -1,0 +1,62 @@
+# Every target makes .venv and installs what it needs, so a fresh clone wants Python 3.11+ and make, nothing else.
+# Pass more to the program behind a target with ARGS, for example: make test ARGS="-k moments"
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+EXTRAS := $(if $(or $(shell command -v cc),$(shell command -v gcc),$(shell command -v clang)),,[compiler])
+PINS := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test lint bench clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+
+run: .venv/.kernel ## start the dashboard on http://localhost:5000
+	@$(BIN)/streamlit run main.py $(ARGS)
+
+test: .venv/.dev .venv/.kernel ## run the whole test suite
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/.dev ## check style (ruff) and types (mypy, strict)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy *.py engines
+
+bench: .venv/.bench .venv/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove .venv and everything else that was built
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo >&2 \
+	  "Shoal needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; \
+	  exit 1; }
+	@echo "Making the virtual environment .venv ..."
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo >&2 \
+	  "'$(PYTHON) -m venv' failed; on Debian and Ubuntu it needs: apt-get install python3-venv"; exit 1; }
+	@touch $@
+
+.venv/.run: .venv/.python $(PINS)
+	@echo "Installing Shoal$(if $(EXTRAS), with a C compiler from PyPI,) ..."
+	@$(PIP) install -c constraints.txt -e '.$(EXTRAS)'
+	@touch $@
+
+.venv/.dev: .venv/.run
+	@echo "Installing the tools for tests and checks ..."
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.venv/.bench: .venv/.run
+	@echo "Installing what the benchmarks compare with ..."
+	@$(PIP) install -c constraints.txt -e '.[bench]'
+	@touch $@
+
+.venv/.kernel: .venv/.run csv_kernel.c csv_kernel.py
+	@$(BIN)/python csv_kernel.py >/dev/null
+	@touch $@

@@ -1,0 +1,142 @@
+"""`python -m benchmarks`: make the files, run the cases, print the table and write docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import cases, report
+from benchmarks.cases import Finding
+from benchmarks.contestants import Shoal
+from benchmarks.tables import BIG, LONG, NARROW, TINY, WIDE, Table, check_room, make
+
+ROOT = Path(__file__).parent.parent
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    add = parser.add_argument
+    add(
+        "--repeats",
+        type=int,
+        default=5,
+        help="rounds of each comparison (default 5, at least 3 to be believed)",
+    )
+    add(
+        "--long",
+        action="store_true",
+        help="also the memory on 8,000,000 rows (4.3 GB, and as much for its blocks)",
+    )
+    add(
+        "--data-dir",
+        type=Path,
+        default=os.environ.get("SHOAL_BENCH_DIR"),
+        help="where the files are made and found",
+    )
+    add("--keep", action="store_true", help="do not remove the files that were made in a temporary folder")
+    add(
+        "--only",
+        choices=SECTIONS,
+        nargs="+",
+        default=list(SECTIONS),
+        help="only these parts; prints, does not write",
+    )
+    add("--shoal", type=shlex.split, default=installed_shoal(), help="the command to measure")
+    return parser.parse_args()
+
+
+def installed_shoal() -> list[str]:
+    return [str(Path(sys.executable).with_name("shoal"))]
+
+
+@contextmanager
+def data_directory(chosen: Path | None, keep: bool) -> Iterator[Path]:
+    """The chosen folder, which stays, or a temporary one."""
+    if chosen is not None:
+        chosen.mkdir(parents=True, exist_ok=True)
+        yield chosen
+    elif keep:
+        directory = tempfile.mkdtemp(prefix="shoal-bench-")
+        print(f"The files stay in {directory}; use them again with --data-dir.", flush=True)
+        yield Path(directory)
+    else:
+        with tempfile.TemporaryDirectory(prefix="shoal-bench-") as directory:
+            yield Path(directory)
+
+
+class Bench:
+    """The sections, each a list of findings, over files in one folder."""
+
+    def __init__(self, shoal: Shoal, directory: Path, repeats: int, long: bool) -> None:
+        self.shoal, self.directory, self.repeats, self.long = shoal, directory, repeats, long
+
+    def path(self, table: Table) -> Path:
+        return make(table, self.directory)
+
+    def speed(self) -> list[Finding]:
+        tables = (BIG, WIDE, NARROW)
+        return [f for t in tables for f in cases.speed(self.shoal, t, self.path(t), self.repeats)]
+
+    def new_alpha(self) -> list[Finding]:
+        tables, times = (BIG, WIDE, NARROW), 3 * self.repeats
+        return [f for t in tables for f in cases.new_alpha(t, self.path(t), self.shoal.homes, times)]
+
+    def scaling(self) -> list[Finding]:
+        return cases.scaling(self.shoal, BIG, self.path(BIG), self.repeats)
+
+    def memory(self) -> list[Finding]:
+        short = cases.memory(self.shoal, BIG, self.path(BIG))
+        if not self.long:
+            return [short]
+        long = cases.memory(self.shoal, LONG, self.path(LONG))
+        return [short, long, cases.growth(short, long)]
+
+    def start_up(self) -> list[Finding]:
+        return cases.start_up(self.shoal, TINY, self.path(TINY), 3 * self.repeats)
+
+
+SECTIONS = {
+    "speed": Bench.speed,
+    "new_alpha": Bench.new_alpha,
+    "scaling": Bench.scaling,
+    "memory": Bench.memory,
+    "start_up": Bench.start_up,
+}
+
+
+def findings(options: argparse.Namespace) -> list[Finding]:
+    with (
+        data_directory(options.data_dir, options.keep) as directory,
+        tempfile.TemporaryDirectory(prefix="homes-", dir=directory) as homes,
+    ):
+        check_room([BIG, WIDE, NARROW, *([LONG] if options.long else [])], directory)
+        bench = Bench(Shoal(options.shoal, Path(homes)), directory, options.repeats, options.long)
+        found: list[Finding] = []
+        for section in options.only:
+            print(f"Measuring: {section.replace('_', ' ')} ...", file=sys.stderr, flush=True)
+            latest = SECTIONS[section](bench)
+            print(report.text(latest), file=sys.stderr, flush=True)
+            found += latest
+        return [*found, cases.hygiene(bench.shoal)]
+
+
+def main() -> None:
+    options = arguments()
+    load = os.getloadavg()[0]
+    found = findings(options)
+    circumstances = report.circumstances(options.repeats, load)
+    print("\n".join([*circumstances, "", report.text(found)]))
+    if set(options.only) == set(SECTIONS):
+        target = ROOT / "docs" / "benchmarks.md"
+        target.write_text(report.markdown(found, circumstances))
+        print(f"\nWritten to {target.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

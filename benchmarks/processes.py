@@ -1,0 +1,110 @@
+"""One command in a fresh process: how long it took, how much memory its tree held, what it left behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MARK = "SHOAL_BENCHMARK_RUN"  # in the environment of every process of a run, however it was detached
+SAMPLING = 0.05  # seconds between two looks at the memory
+GRACE = 0.5  # seconds for helpers to end after the process itself
+OWN_MEMORY = ("Pss_Anon:", "Pss_Shmem:")  # pages of mapped files belong to the page cache
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run. `peak_memory`: bytes, 0 unless it was watched."""
+
+    seconds: float
+    output: str
+    peak_memory: int
+    left_behind: tuple[str, ...]
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], watch_memory: bool = False) -> Outcome:
+    """Run `command` to its end; anything but success ends the benchmarks with its own words."""
+    mark, segments = secrets.token_hex(8), shared_memory()
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-tmp-") as scratch:
+        variables = {**os.environ, **environment, MARK: mark, "TMPDIR": scratch}
+        start = time.perf_counter()
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with memory_watched(process.pid if watch_memory else None) as memory:
+            output, complaint = process.communicate()
+        seconds = time.perf_counter() - start
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}: {complaint.strip()[-2000:]}")
+        left = [*processes_left(mark), *sorted(shared_memory() - segments), *sorted(os.listdir(scratch))]
+    return Outcome(seconds, output, max(memory, default=0), tuple(left))
+
+
+def shared_memory() -> set[str]:
+    directory = Path("/dev/shm")
+    return {str(entry) for entry in directory.iterdir()} if directory.is_dir() else set()
+
+
+def processes_left(mark: str) -> list[str]:
+    """Processes of a run that outlive it, after a moment of grace."""
+    deadline = time.monotonic() + GRACE
+    while (found := list(marked_processes(mark))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def marked_processes(mark: str) -> Iterator[str]:
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark:
+                yield f"process {process.pid}: {' '.join(process.cmdline())}"
+        except psutil.Error:
+            continue
+
+
+# ------------------------------------------------------------------ memory
+
+
+@contextmanager
+def memory_watched(pid: int | None) -> Iterator[list[int]]:
+    """Bytes held by the process tree under `pid`, sampled until the block ends; none without a pid."""
+    samples: list[int] = []
+    if pid is None:
+        yield samples
+        return
+    over = threading.Event()
+    sampler = threading.Thread(target=_sample, args=(psutil.Process(pid), samples, over))
+    sampler.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        sampler.join()
+
+
+def _sample(root: psutil.Process, samples: list[int], over: threading.Event) -> None:
+    while not over.wait(SAMPLING):
+        samples.append(tree_memory(root))
+
+
+def tree_memory(root: psutil.Process) -> int:
+    """Pss_Anon + Pss_Shmem over a process and its descendants, in bytes."""
+    try:
+        return sum(own_memory(process.pid) for process in (root, *root.children(recursive=True)))
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def own_memory(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it ended between the listing and the look
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(OWN_MEMORY))

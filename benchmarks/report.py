@@ -1,0 +1,77 @@
+"""The findings as a table, with all that is needed to judge them; written as Markdown, printed as text."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from benchmarks.cases import Finding
+
+COLUMNS = ("what", "measured", "aim", "met", "median (lowest to highest)")
+INTRODUCTION = (
+    "Written by `make bench`. Ratios count, not seconds: below 1 is faster than the other. Each contestant",
+    "is a fresh process, all take turns within one run, and the files are in the page cache. Shoal starts",
+    "without a cache of its own and writes float64 blocks. Memory: Pss_Anon + Pss_Shmem over all processes.",
+)
+PACKAGES = ("numpy", "scipy", "polars", "pandas", "scikit-learn")
+
+
+def markdown(findings: Sequence[Finding], circumstances: Sequence[str]) -> str:
+    lines = [
+        "# Benchmarks",
+        "",
+        *INTRODUCTION,
+        "",
+        *(f"- {line}" for line in circumstances),
+        "",
+        _row(COLUMNS),
+        _row(["---"] * len(COLUMNS)),
+        *(_row(cells(finding)) for finding in findings),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def text(findings: Sequence[Finding]) -> str:
+    """Without the last column, which is too wide for a terminal."""
+    rows = [COLUMNS[:4], *(cells(finding)[:4] for finding in findings)]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def cells(finding: Finding) -> tuple[str, ...]:
+    aim = f"{'at least' if finding.at_least else 'at most'} {amount(finding.limit, finding.unit)}"
+    measured = amount(finding.value, finding.unit)
+    return finding.what, measured, aim, "yes" if finding.met else "NO", finding.detail
+
+
+def amount(value: float, unit: str) -> str:
+    return f"{value:.2f} x" if unit == "x" else f"{value:.4g} {unit}".strip()
+
+
+def circumstances(repeats: int, load: float) -> list[str]:
+    memory = psutil.virtual_memory().total / 1e9
+    busy = " (the machine was busy with other work)" if load > 0.5 else ""
+    return [
+        f"{datetime.now(UTC):%Y-%m-%d}; {repeats} repeats (start-up and new alphas: {3 * repeats})",
+        f"{processor()}, {os.cpu_count()} cores, {memory:.0f} GB; {platform.system()} {platform.release()}",
+        f"Python {platform.python_version()}; " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+        f"load average before the start: {load:.1f}{busy}",
+    ]
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,226 @@
+"""The requests that workers answer about byte ranges and blocks; each holds all it needs and may be redone."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from block_reader import BlockReport, read_range
+from data_pipeline import Source
+from datasets import Block, Dataset
+from design import Chunk, Encoding, Split, training_rows
+from metrics import Residuals
+from models import Array
+from moments import Moments, Standardisation, merge_all, stack, triangle
+from parquet_reader import read_row_group
+from worker import Worker
+
+QR_BYTES = 16 << 20  # rows that are factored at a time: QR gains from tall blocks more than from the cache
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(directory: str) -> Dataset:
+    return Dataset(Path(directory))
+
+
+@dataclass(frozen=True)
+class ReadRange:
+    """Read the rows that start in a byte range into a block file; `exact` is the first one's place, if known."""
+
+    source: Source
+    begin: int
+    end: int
+    exact: int | None
+    target: str
+    residues: int
+
+    def answer(self, worker: Worker) -> BlockReport:
+        return read_range(self.source, self.begin, self.end, self.exact, self.target, self.residues, worker.scratch)
+
+
+@dataclass(frozen=True)
+class ReadRowGroup:
+    """Read one row group of a Parquet file into a block file."""
+
+    source: Source
+    group: int
+    target: str
+    residues: int
+
+    def answer(self, worker: Worker) -> BlockReport:
+        return read_row_group(self.source, self.group, self.target, self.residues)
+
+
+@dataclass(frozen=True)
+class BlockRequest:
+    """What requests about the rows of a block have in common."""
+
+    directory: str
+    block: Block
+    encoding: Encoding
+    split: Split
+
+    @property
+    def dataset(self) -> Dataset:
+        return _opened(self.directory)
+
+    def chunks(self) -> list[Chunk]:
+        return list(self.encoding.chunks(self.dataset, self.block))
+
+
+@dataclass(frozen=True)
+class SumMoments(BlockRequest):
+    """Moments of (terms..., target) over the training rows and over the test rows."""
+
+    def answer(self, worker: Worker) -> tuple[Moments, Moments]:
+        width = len(self.encoding.terms) + 1
+        parts: tuple[list[Moments], list[Moments]] = ([Moments.empty(width)], [Moments.empty(width)])
+        for chunk in self.encoding.chunks(self.dataset, self.block):
+            rows = np.column_stack((chunk.X, chunk.y))
+            test = self.split.is_test(chunk.row)
+            for part, chosen in zip(parts, (~test, test), strict=True):
+                if chosen.any():
+                    part.append(Moments.of(rows if chosen.all() else rows[chosen]))
+        return merge_all(parts[0]), merge_all(parts[1])
+
+
+@dataclass(frozen=True)
+class Factor(BlockRequest):
+    """The triangle of the standardised training rows."""
+
+    units: Standardisation
+
+    def answer(self, worker: Worker) -> Array:
+        width = len(self.encoding.terms) + 1 + int(self.units.intercept)
+        T: Array = np.zeros((width, width))
+        waiting: list[Array] = []
+        size = 0
+        for chunk in self.encoding.chunks(self.dataset, self.block):
+            train = ~self.split.is_test(chunk.row)
+            waiting.append(self.units.apply(chunk.X[train], chunk.y[train]))
+            size += waiting[-1].nbytes
+            if size > QR_BYTES:
+                T, waiting, size = stack(T, triangle(np.concatenate(waiting))), [], 0
+        return stack(T, triangle(np.concatenate(waiting))) if waiting else T
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What one pass over the rows says about a model: residuals of train and test, Xs'r of the training rows."""
+
+    train: Residuals
+    test: Residuals
+    gradient: Array
+    unseen: int
+
+    def merge(self, other: Sums) -> Sums:
+        return Sums(
+            self.train.merge(other.train),
+            self.test.merge(other.test),
+            self.gradient + other.gradient,
+            self.unseen + other.unseen,
+        )
+
+
+@dataclass(frozen=True)
+class Score(BlockRequest):
+    """Residuals and gradient at given coefficients; X is centred first, so that far-off columns lose no digits."""
+
+    coef: Array
+    intercept: float
+    centre: Array
+    scale: Array
+
+    def answer(self, worker: Worker) -> Sums:
+        sums = Sums(Residuals.none(), Residuals.none(), np.zeros_like(self.coef), 0)
+        at_centre = self.intercept + float(self.centre @ self.coef)
+        for chunk in self.encoding.chunks(self.dataset, self.block):
+            X = chunk.X - self.centre
+            residual = chunk.y - at_centre - X @ self.coef
+            sums = sums.merge(self._sums(X, chunk, residual))
+        return sums
+
+    def _sums(self, X: Array, chunk: Chunk, residual: Array) -> Sums:
+        y = np.ascontiguousarray(chunk.y)
+        if not self.split.tests:
+            return Sums(Residuals.of(y, residual), Residuals.none(), residual @ X / self.scale, chunk.unseen)
+        test = self.split.is_test(chunk.row)
+        gradient = np.where(test, 0.0, residual) @ X / self.scale
+        return Sums(
+            Residuals.of(y[~test], residual[~test]),
+            Residuals.of(y[test], residual[test]),
+            gradient,
+            chunk.unseen,
+        )
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Predictions for every row of a block, NaN for rows that could not be read, and how many had unseen levels."""
+
+    directory: str
+    block: Block
+    encoding: Encoding
+    coef: Array
+    intercept: float
+
+    def answer(self, worker: Worker) -> tuple[Array, int]:
+        dataset = _opened(self.directory)
+        chunks = self.encoding.chunks(dataset, self.block, with_target=False)
+        parts, unseen = [np.zeros(0)], 0
+        for chunk in chunks:
+            parts.append(chunk.X @ self.coef + self.intercept)
+            unseen += chunk.unseen
+        predictions = np.concatenate(parts)
+        predictions[list(self.block.bad)] = np.nan
+        return predictions, unseen
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A column and the leading bits that its value of some rank is known to have."""
+
+    column: str
+    known_bits: int
+    prefix: int
+
+
+@dataclass(frozen=True)
+class CountKeys:
+    """For each probe: how often each next 16 bits of the ordered key come in the training rows that fit so far."""
+
+    directory: str
+    block: Block
+    target: str
+    split: Split
+    probes: tuple[Probe, ...]
+
+    def answer(self, worker: Worker) -> npt.NDArray[np.int64]:
+        dataset = _opened(self.directory)
+        kept = training_rows(dataset, self.block, self.target, self.split)
+        numbers = dataset.numbers(self.block)
+        counts = np.zeros((len(self.probes), 1 << 16), np.int64)
+        for count, probe in zip(counts, self.probes, strict=True):
+            values = numbers[:, dataset.columns[probe.column].slot][kept]
+            keys = ordered_keys(values[~np.isnan(values)])
+            if probe.known_bits:
+                keys = keys[keys >> np.uint64(64 - probe.known_bits) == probe.prefix]
+            count += np.bincount((keys >> np.uint64(48 - probe.known_bits)) & np.uint64(0xFFFF), minlength=1 << 16)
+        return counts
+
+
+def ordered_keys(values: Array) -> npt.NDArray[np.uint64]:
+    """Whole numbers in the order of the doubles: the bits, turned round for negative numbers."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    top = np.uint64(1 << 63)
+    return np.where(bits & top, ~bits, bits | top)
+
+
+def value_of_key(key: int) -> float:
+    bits = np.uint64(key)
+    top = np.uint64(1 << 63)
+    return float((bits ^ top if bits & top else ~bits).view(np.float64))

@@ -1,0 +1,351 @@
+"""From a file to a table of blocks (where rows begin, what columns hold) and from blocks to batches of rows.
+
+What does not belong here: guessing the dialect (dialects), reading one block (block_reader), keeping blocks on disk
+(datasets), turning columns into a design matrix (design), and giving ranges to workers (coordinator).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import io
+import itertools
+import math
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from csv_kernel import (
+    PADDING,
+    DateOrder,
+    Kind,
+    Parser,
+    library,
+)
+from dialects import Dialect, as_kernel_bytes, body, column_names, detect, offset_of_line, split, usual_width
+from errors import ConfigError, DataError
+from models import Array
+from utils import disk_errors, listed
+
+BLOCK_BYTES = 8 << 20  # text in one block: large enough to amortise a request, small enough to balance and to redo
+SAMPLE_BYTES = 1 << 20
+ODD_SHARE = 0.05  # a column with more values than this that are not of its kind is of another kind
+
+Scratch = Callable[[str, int], npt.NDArray[np.uint8]]
+
+
+# ------------------------------------------------------------------ where the bytes are
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What the operating system says about a file; it differs after any change of the content."""
+
+    size: int
+    modified: int
+    changed: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Identity:
+        try:
+            s = path.stat()
+        except OSError as error:
+            raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
+        if not path.is_file():
+            raise DataError(f"Expected a file at '{path}', got a folder or device. Choose a CSV or Parquet file.")
+        return cls(s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+
+
+MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"\x28\xb5\x2f\xfd": "a zstd archive",
+    b"%PDF": "a PDF document",
+}
+
+
+def file_format(path: Path) -> str:
+    """csv, gzip or parquet, by the first bytes; other well-known formats are refused by name."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    found = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "csv")
+    if found not in ("csv", "gzip", "parquet"):
+        raise DataError(f"Expected a CSV or Parquet file, got {found}. Save or unpack it as CSV and try again.")
+    return found
+
+
+def read_sample(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, unpacked, and whether that is all of it."""
+    try:
+        with open_plain(path) as file:
+            sample = file.read(SAMPLE_BYTES)
+            return sample, not file.read(1)
+    except (OSError, EOFError) as error:
+        raise DataError(f"'{path.name}' could not be read: {error}. Check the file and its permissions.") from None
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """The file, unpacked if need be."""
+    if file_format(path) == "gzip":
+        return gzip.open(path, "rb")  # type: ignore[return-value]  # noqa: SIM115
+    return path.open("rb")
+
+
+def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float], None]) -> None:
+    """Write the text of a packed or many-byte file as plain bytes that can be read at any place."""
+    size = max(1, path.stat().st_size)
+    encoding = dialect.encoding if dialect.rewrites else None
+    try:
+        with disk_errors(), path.open("rb") as raw, target.open("wb") as out:
+            plain: IO[bytes] = gzip.open(raw, "rb") if file_format(path) == "gzip" else raw  # type: ignore[assignment]
+            if encoding is None:
+                while chunk := plain.read(1 << 20):
+                    out.write(chunk)
+                    progress(raw.tell() / size)
+                return
+            text = io.TextIOWrapper(plain, encoding=encoding, errors="replace", newline="")
+            while piece := text.read(1 << 20):
+                out.write(piece.encode())
+                progress(raw.tell() / size)
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataError(f"'{path.name}' could not be unpacked: {error}. The file is damaged; fetch it again.") from None
+
+
+# ------------------------------------------------------------------ what the columns hold
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns in file order: their names, how their fields are read, and how dates are written."""
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    orders: tuple[int, ...]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Columns that become doubles: numbers and dates."""
+        return [i for i, kind in enumerate(self.kinds) if kind in (Kind.NUMBER, Kind.DATE)]
+
+    @property
+    def levels(self) -> list[int]:
+        return [i for i, kind in enumerate(self.kinds) if kind == Kind.LEVEL]
+
+    def slots(self) -> npt.NDArray[np.int32]:
+        """A column's place among those of its sort."""
+        slots = np.zeros(len(self.kinds), np.int32)
+        for group in (self.numbers, self.levels):
+            slots[group] = np.arange(len(group))
+        return slots
+
+    def with_levels(self, columns: Sequence[int]) -> Layout:
+        """The same, with these columns read as texts after all."""
+        kinds = tuple(Kind.LEVEL if i in columns else kind for i, kind in enumerate(self.kinds))
+        return replace(self, kinds=kinds)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text table that can be read at any byte: its dialect, columns and where its rows begin."""
+
+    path: str
+    size: int
+    dialect: Dialect
+    layout: Layout
+    data_start: int
+    first_line: int  # of the data, counted from 1
+    notes: tuple[str, ...] = ()
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Byte ranges of one block each; they depend on the file only, never on the number of workers."""
+        edges = [*range(self.data_start, max(self.size, self.data_start + 1), BLOCK_BYTES), self.size]
+        return list(itertools.pairwise(edges))
+
+
+def inspect_text(
+    path: Path, overrides: Mapping[str, Any], categorical: Sequence[str], numeric: Sequence[str]
+) -> Source:
+    """Find out from the first bytes how the file is written and what its columns seem to hold."""
+    raw, at_end = read_sample(path)
+    dialect = detect(raw, at_end, overrides)
+    text = as_kernel_bytes(raw, dialect.encoding, at_end)
+    mark = len(raw) - len(text) if not dialect.rewrites else 0
+    table = split(body(text, dialect), dialect, at_end)
+    if not table:
+        raise DataError("Expected a table, got only comments or empty lines. Choose a file with rows.")
+    width = usual_width(table)
+    rows = [row for row in table[dialect.header :] if len(row) == width]
+    last_is_empty = all(not row[-1] for row in rows)
+    names, notes = column_names(table[0], width, dialect.header, last_is_empty)
+    if not at_end and len(table) < 2:
+        raise DataError("Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends.")
+    kinds, orders = zip(
+        *(_guess(name, [r[j] for r in rows], dialect, categorical, numeric) for j, name in enumerate(names)),
+        strict=True,
+    )
+    for name in (*categorical, *numeric):
+        if name not in names:
+            raise ConfigError(f"Expected a column of the file, got '{name}'. The columns are: {listed(names)}.")
+    skip = dialect.skip_lines
+    start = offset_of_line(text, skip, dialect.newline)
+    if dialect.header:
+        start, lines = _end_of_first_row(text, start, dialect)
+        skip += lines
+    return Source(str(path), path.stat().st_size, dialect, Layout(tuple(names), tuple(kinds), tuple(orders)),
+                  start + mark, skip + 1, tuple(notes))  # fmt: skip
+
+
+def _end_of_first_row(text: bytes, start: int, dialect: Dialect) -> tuple[int, int]:
+    """Where the row after the header begins, and how many lines that is further down."""
+    buffer = _padded(text, dialect)
+    kind = np.zeros(1, np.int32)
+    parser = Parser(buffer=buffer.ctypes.data, length=len(text), at_end=1, position=start, stop=len(text),
+                    marks=dialect.marks(), columns=1, kind=kind.ctypes.data, row_room=1)  # fmt: skip
+    library().parse(ctypes.byref(parser))
+    return min(parser.position, len(text)), parser.lines
+
+
+def _padded(text: bytes, dialect: Dialect) -> npt.NDArray[np.uint8]:
+    buffer = np.zeros(len(text) + PADDING, np.uint8)
+    buffer[: len(text)] = np.frombuffer(text, np.uint8)
+    buffer[len(text)] = ord(dialect.newline)
+    return buffer
+
+
+def _guess(
+    name: str, cells: Sequence[str], dialect: Dialect, categorical: Sequence[str], numeric: Sequence[str]
+) -> tuple[Kind, int]:
+    """The kind that (nearly) all cells of a sample have; a column without cells is one of numbers."""
+    present = [cell for cell in cells if cell not in dialect.missing]
+    if name in categorical:
+        return Kind.LEVEL, 0
+    if name in numeric:
+        return Kind.NUMBER, 0
+    numbers = sum(number_of(cell, dialect) is not None for cell in present)
+    if numbers == len(present) or (numbers >= 20 and numbers >= (1 - ODD_SHARE) * len(present)):
+        return Kind.NUMBER, 0
+    for order in DateOrder:
+        dates = sum(is_date(cell, order) for cell in present)
+        if dates == len(present) or (dates >= 20 and dates >= (1 - ODD_SHARE) * len(present)):
+            return Kind.DATE, order
+    return Kind.LEVEL, 0
+
+
+def number_of(text: str, dialect: Dialect) -> float | None:
+    """The general reader of numbers: any length, any size; None for what is not a finite number."""
+    text = text.strip()
+    if dialect.thousands:
+        mark = re.escape(dialect.thousands)
+        if re.match(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(?!\d)", text):
+            text = text.replace(dialect.thousands, "")
+    if dialect.decimal != ".":
+        if "." in text:
+            return None
+        text = text.replace(dialect.decimal, ".")
+    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def is_date(text: str, order: int) -> bool:
+    raw = text.encode()
+    return bool(library().date_of(raw, len(raw), order, ctypes.byref(ctypes.c_double())))
+
+
+# ------------------------------------------------------------------ rows in batches
+
+T = TypeVar("T")
+
+
+class Rows(Protocol):
+    """Anything that has rows in blocks: a design over a data set, or arrays."""
+
+    def block_sizes(self) -> Sequence[int]: ...
+    def rows(self, block: int) -> tuple[Array, Array]: ...
+
+
+def prefetched(items: Iterator[T], depth: int) -> Iterator[T]:
+    """The same items, made up to `depth` ahead by a thread; leaving early stops it."""
+    ready: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=max(1, depth))
+    stop = threading.Event()
+
+    def put(item: tuple[bool, Any]) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put((True, item)):
+                    return
+            put((False, None))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the items are used
+            put((False, error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while True:
+            more, item = ready.get()
+            if not more:
+                if item is not None:
+                    raise item
+                return
+            yield item
+    finally:
+        stop.set()
+        thread.join()
+
+
+def batches(
+    table: Rows, batch_size: int, seed: int, epoch: int = 0, mixed_blocks: int = 8, prefetch: int = 2
+) -> Iterator[tuple[Array, Array]]:
+    """All rows once, in batches that depend on (seed, epoch) only.
+
+    Blocks come in random order and rows are drawn from `mixed_blocks` of them at a time, so that a file sorted by
+    its target gives batches nearly as varied as a shuffled one, with only that many blocks in memory.
+    """
+    if batch_size < 1:
+        raise ConfigError(f"Expected a batch size of at least 1, got {batch_size}.")
+    return prefetched(_batches(table, batch_size, np.random.default_rng((seed, epoch)), mixed_blocks), prefetch)
+
+
+def _batches(
+    table: Rows, batch_size: int, random: np.random.Generator, mixed_blocks: int
+) -> Iterator[tuple[Array, Array]]:
+    sizes = table.block_sizes()
+    order = random.permutation(len(sizes))
+    rest: tuple[Array, Array] | None = None
+    for at in range(0, len(order), mixed_blocks):
+        group = [table.rows(int(b)) for b in order[at : at + mixed_blocks]]
+        X, y = (np.concatenate(parts) for parts in zip(*group, strict=True))
+        shuffled = random.permutation(len(y))
+        X, y = X[shuffled], y[shuffled]
+        if rest is not None:
+            X, y = np.concatenate([rest[0], X]), np.concatenate([rest[1], y])
+        whole = len(y) // batch_size * batch_size
+        for i in range(0, whole, batch_size):
+            yield X[i : i + batch_size], y[i : i + batch_size]
+        rest = X[whole:], y[whole:]
+    if rest is not None and len(rest[1]):
+        yield rest

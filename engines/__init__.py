@@ -1,0 +1,1 @@
+"""Who answers requests: this process or worker processes; nothing is imported here."""

@@ -1,0 +1,170 @@
+"""What every engine promises, and the bookkeeping of a sweep; no process or socket belongs here."""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from errors import EngineError, WorkerFailed
+from worker import Request, SharedArray
+
+
+@dataclass(frozen=True)
+class WorkerEvent:
+    """Something that happened to a worker; `signal` is set when a signal ended it."""
+
+    kind: Literal["started", "lost", "restarted", "stopped"]
+    rank: int
+    pid: int
+    cause: str = ""
+    signal: int | None = None
+
+
+class Engine(ABC):
+    """Workers that answer requests. An engine is used by one thread at a time; any thread may be that one."""
+
+    def __init__(self, workers: int, on_event: Callable[[WorkerEvent], None] | None = None) -> None:
+        self.workers = workers
+        self.on_event = on_event
+
+    @abstractmethod
+    def sweep(self, requests: Iterable[Request]) -> Iterator[Any]:
+        """The report of each request exactly once and in the order of the requests, whoever answers when.
+
+        Requests are drawn as workers come free, and never far ahead of the consumer. An error is raised
+        when its request's turn comes. A sweep left early does not harm the next one.
+        """
+
+    @abstractmethod
+    def share(self, array: npt.NDArray[Any]) -> SharedArray:
+        """Make an array visible to all workers, read-only; the caller does not change it until `release`."""
+
+    @abstractmethod
+    def release(self, shared: SharedArray) -> None:
+        """Give the memory of a shared array back; releasing it twice is harmless."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave no process, descriptor or memory behind; closing twice is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _emit(self, event: WorkerEvent) -> None:
+        if self.on_event is not None:
+            self.on_event(event)
+
+
+def laid_out(array: npt.NDArray[Any], key: int) -> tuple[SharedArray, npt.NDArray[Any]]:
+    """The name for an array and the array in one piece (C order, or Fortran order where it has that)."""
+    if array.dtype.hasobject:
+        raise TypeError(f"only arrays of plain values can be shared, not of {array.dtype}")
+    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    whole = np.asarray(array, order="F" if fortran else "C")
+    return SharedArray(key, array.shape, array.dtype, fortran), whole
+
+
+class Ledger:
+    """The accounts of one sweep: what is asked, what came back, whose turn it is. No clock, no I/O.
+
+    A request is drawn once, is *open* until it is settled by a report or an error, and leaves in its turn.
+    At most `window` requests are between drawn and left: that bounds the reports that wait for a slow one.
+    """
+
+    LOSSES = 3  # the same request under so many lost workers is the likely cause of the losses
+
+    def __init__(self, requests: Iterable[Request], window: int) -> None:
+        self._source: Iterator[Request] | None = iter(requests)
+        self._window = window
+        self._turn = self._drawn = 0
+        self._open: dict[int, Request] = {}
+        self._waiting: list[int] = []
+        self._settled: dict[int, tuple[Any, BaseException | None]] = {}
+        self._losses: defaultdict[int, int] = defaultdict(int)
+
+    def take(self) -> tuple[int, Request] | None:
+        """The next request for an idle worker: one that lost its worker first, else a new one."""
+        if not self._waiting:
+            self._draw()
+        if not self._waiting:
+            return None
+        index = heapq.heappop(self._waiting)
+        return index, self._open[index]
+
+    def give_back(self, index: int) -> None:
+        """The worker was gone before it had the request; that is not the request's fault."""
+        if index in self._open:
+            heapq.heappush(self._waiting, index)
+
+    def settle(self, index: int, report: Any = None, error: BaseException | None = None) -> None:
+        """Note the outcome; that of a request nobody waits for any more is forgotten."""
+        if self._open.pop(index, None) is None:
+            return
+        self._settled[index] = report, error
+        if error is not None:
+            self._source = None  # the sweep ends at this turn: what comes later would be for nothing
+
+    def lose(self, index: int, failure: WorkerFailed) -> None:
+        """The worker that had the request is gone: once more, or the end of the sweep."""
+        self._losses[index] += 1
+        if self._losses[index] < self.LOSSES or index not in self._open:
+            self.give_back(index)
+            return
+        error = EngineError(
+            f"Request {index + 1} ({type(self._open[index]).__name__}) lost {self.LOSSES} workers; the "
+            f"last one was lost because: {failure.cause}. If memory is short, use fewer workers."
+        )
+        error.__cause__ = failure
+        self.settle(index, error=error)
+
+    def due(self) -> bool:
+        return self._turn in self._settled
+
+    def collect(self) -> Any:
+        """The report whose turn it is, or its error raised."""
+        report, error = self._settled.pop(self._turn)
+        self._turn += 1
+        if error is not None:
+            raise error
+        return report
+
+    def finished(self) -> bool:
+        """Whether nothing is left; asks the source, so that an empty one needs no idle worker to be seen."""
+        if not self._open and not self._settled:
+            self._draw()
+        return not self._open and not self._settled
+
+    def close(self) -> None:
+        self._source = None
+        self._open.clear()
+        self._waiting.clear()
+        self._settled.clear()
+
+    def _draw(self) -> None:
+        if self._source is None or self._drawn - self._turn >= self._window:
+            return
+        index = self._drawn
+        try:
+            self._open[index] = next(self._source)
+        except StopIteration:
+            self._source = None
+            return
+        except Exception as error:  # noqa: BLE001 - it is raised when its turn comes, as in a plain loop
+            self._settled[index] = None, error
+            self._source = None
+        else:
+            heapq.heappush(self._waiting, index)
+        self._drawn += 1

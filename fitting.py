@@ -1,0 +1,225 @@
+"""One exact fit from a data set to a model with scores, intervals and a certificate; the steps in their order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import psutil
+
+from block_requests import Sums
+from config import RunConfig
+from coordinator import Coordinator
+from datasets import Dataset
+from design import (
+    Choice,
+    Encoding,
+    Indicator,
+    Number,
+    Split,
+    base_encoding,
+    choose_columns,
+    design_encoding,
+    matrix_between,
+)
+from errors import BadRowsError, DataError
+from models import Penalty, penalty_for
+from moments import LeastSquares, Moments, Standardisation, needs_data, plan_cells
+from paths import Inference, Solution, inference, polish, refine, solve, with_certificate
+from profiling import leak_columns
+
+SMALL = 2e8  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
+GOOD_ENOUGH = 1e-12  # relative certificate from the data at which refinement stops
+
+
+@dataclass
+class Timings:
+    """Seconds by stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model and all that is said about it."""
+
+    config: RunConfig
+    encoding: Encoding
+    solution: Solution
+    sums: Sums
+    inference: Inference | None
+    rows_read: int
+    rows_dropped: dict[str, int]
+    notes: tuple[str, ...]
+    condition: float
+    content: str
+
+
+def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Fit:
+    """Choose columns, sum moments, solve, look at the rows once more, and report."""
+    check_bad_rows(dataset, config)
+    split = Split(config.test_every, config.test_fraction, config.seed)
+    choice = choose_columns(dataset, config)
+    base = base_encoding(choice, config)
+    plan_cells(len(base.terms) + 1, 2, int(0.25 * psutil.virtual_memory().available))
+    with timings.stage("moments"):
+        train, _ = coordinator.moments(dataset, base, split)
+        _check_rows(train, config)
+        encoding, notes = _design(coordinator, dataset, config, choice, base, train, split)
+        moments = _mapped(train, base, encoding)
+    with timings.stage("solve"):
+        penalty = penalty_for(config.model, config.alpha, config.l1_ratio, moments.n)
+        problem = LeastSquares.from_moments(moments, config.intercept, config.standardize)
+        exact = needs_data(problem, penalty.l2) or moments.n * len(encoding.terms) ** 2 < SMALL
+    if exact:
+        with timings.stage("factor"):
+            units = Standardisation.of(moments, config.intercept, config.standardize)
+            problem = LeastSquares.from_triangle(
+                coordinator.triangle(dataset, encoding, split, units), units, moments.n
+            )
+    with timings.stage("solve"):
+        solution = solve(problem, penalty)
+        if penalty == Penalty() and len(dataset.blocks) == 1:
+            solution = _polished(dataset, encoding, split, problem, solution)
+    with timings.stage("score"):
+        solution, sums = _checked_on_data(coordinator, dataset, encoding, split, problem, penalty, solution)
+    with timings.stage("inference"):
+        worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
+    leaks = _leak_notes(leak_columns(train, base))
+    return Fit(
+        config, encoding, solution, sums, worth, dataset.rows,
+        _dropped(dataset, config, sums),
+        (*dataset.manifest.notes, *_bad_row_notes(dataset), *choice.notes, *notes, *solution.notes, *leaks),
+        problem.condition(penalty.l2), dataset.manifest.content,
+    )  # fmt: skip
+
+
+def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
+    """Stop if more rows could not be read than the config lets pass."""
+    manifest = dataset.manifest
+    limit = {"stop": 0, "skip": manifest.bad_count}.get(config.on_bad_rows, min(100, manifest.rows // 100))
+    if manifest.bad_count <= limit:
+        return
+    shown = "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:5])
+    more = f" (and {manifest.bad_count - 5} more)" if manifest.bad_count > 5 else ""
+    raise BadRowsError(
+        f"{manifest.bad_count} of {manifest.rows} rows could not be read, expected at most {limit}: {shown}{more}. "
+        "Correct the file, give the right delimiter or encoding, or leave these rows out with --on-bad-rows skip."
+    )
+
+
+def _bad_row_notes(dataset: Dataset) -> list[str]:
+    manifest = dataset.manifest
+    if not manifest.bad_count:
+        return []
+    shown = "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:3])
+    return [f"{manifest.bad_count} rows could not be read and are left out ({shown})."]
+
+
+def _check_rows(train: Moments, config: RunConfig) -> None:
+    if train.n < 1:
+        why = " after rows with missing values were dropped" if config.impute == "drop" else ""
+        raise DataError(
+            f"Expected training rows with a value of '{config.target}', got none{why}. "
+            "Choose another target, or keep fewer rows for testing."
+        )
+
+
+def _design(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: Choice, base: Encoding, train: Moments,
+    split: Split,
+) -> tuple[Encoding, list[str]]:  # fmt: skip
+    with_missing = [t.column for t in base.terms if isinstance(t, Indicator)]
+    if config.impute == "median" and with_missing:
+        fills = coordinator.medians(dataset, with_missing, config.target, split)
+    elif config.impute == "mean":
+        fills = _means(base, train)
+    else:
+        fills = dict.fromkeys(with_missing, config.fill)
+    encoding, notes = design_encoding(base, config, fills, train.mean[:-1])
+    if not encoding.terms:
+        raise DataError(
+            "No column is left to predict from: "
+            + (" ".join((*choice.notes, *notes)) or "none was chosen.")
+            + " Choose other features or raise max_levels."
+        )
+    return encoding, notes
+
+
+def _means(base: Encoding, train: Moments) -> dict[str, float]:
+    """The means of the values that are there: a filled column's mean less what the fill contributes."""
+    mean = dict(zip(base.names, train.mean, strict=False))
+    found = {}
+    for term in base.terms:
+        share = mean.get(Indicator(term.column).name)
+        if isinstance(term, Number) and share is not None and share < 1:
+            found[term.column] = term.fill + (mean[term.name] - term.fill) / (1 - share)
+    return found
+
+
+def _mapped(train: Moments, base: Encoding, encoding: Encoding) -> Moments:
+    """The moments of (design columns..., target) from those of (base columns..., target)."""
+    columns, A = matrix_between(base, encoding)
+    if A is None:
+        return train.take([*columns, len(base.terms)])
+    with_target = np.zeros((len(A) + 1, len(base.terms) + 1))
+    with_target[:-1, :-1] = A
+    with_target[-1, -1] = 1.0
+    shift = np.zeros(len(A) + 1)
+    return train.map(with_target, shift)
+
+
+def _polished(
+    dataset: Dataset, encoding: Encoding, split: Split, problem: LeastSquares, solution: Solution
+) -> Solution:
+    """Nearly all digits, where all rows are at hand."""
+    chunks = [(c.X[~t], c.y[~t]) for c in encoding.chunks(dataset, dataset.blocks[0]) for t in [split.is_test(c.row)]]
+    X, y = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    return polish(X, y, problem, solution) if X.size < 2e6 else solution
+
+
+def _checked_on_data(
+    coordinator: Coordinator, dataset: Dataset, encoding: Encoding, split: Split, problem: LeastSquares,
+    penalty: Penalty, solution: Solution,
+) -> tuple[Solution, Sums]:  # fmt: skip
+    """Scores and a certificate from the rows; refined by their gradient while that helps."""
+    best: tuple[Solution, Sums] | None = None
+    while True:
+        sums = coordinator.score(
+            dataset, encoding, split, solution.coef, solution.intercept, problem.centre, problem.scale
+        )
+        solution = with_certificate(problem, penalty, solution, sums.gradient, sums.train.squares)
+        if best is not None and not solution.certificate.relative < best[0].certificate.relative / 2:
+            return best
+        best = solution, sums
+        if solution.certificate.relative < GOOD_ENOUGH or not solution.unique:
+            return best
+        solution = refine(problem, penalty, solution, sums.gradient)
+
+
+def _dropped(dataset: Dataset, config: RunConfig, sums: Sums) -> dict[str, int]:
+    """Why rows were left out, and how many."""
+    bad = dataset.manifest.bad_count
+    no_target = dataset.columns[config.target].missing
+    rest = dataset.rows - sums.train.rows - sums.test.rows - bad - no_target
+    reasons = {"bad_row": bad, "target_missing": no_target, "feature_missing": rest}
+    return {reason: count for reason, count in reasons.items() if count > 0}
+
+
+def _leak_notes(columns: set[str]) -> list[str]:
+    return [
+        f"Column '{name}' alone determines the target almost exactly (leak?). "
+        "Leave it out with --exclude if it would not be known when predicting."
+        for name in sorted(columns)
+    ]

@@ -1,0 +1,81 @@
+"""Model files: JSON that a person can read and that is enough by itself to predict; no pickle, no code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from design import Encoding, Level, encoding_from
+from errors import StateError
+from models import Array
+from utils import write_atomically
+
+NAME, VERSION = "shoal-model", 1
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What prediction needs of a model file, and the whole file as it was read."""
+
+    encoding: Encoding
+    coef: Array
+    intercept: float
+    contents: dict[str, Any]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys(t.column for t in self.encoding.terms if isinstance(t, Level))
+            | dict.fromkeys(self.encoding.known)
+        )
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.encoding.columns if name not in self.texts)
+
+
+def contents_of(encoding: Encoding, report: dict[str, Any], config: dict[str, Any], content: str) -> dict[str, Any]:
+    """The object that is written: what it is, the answer, how columns become terms, where it came from."""
+    return {
+        "format": NAME,
+        "version": VERSION,
+        **report,
+        "design": {
+            "terms": encoding.as_list(),
+            "known_levels": {k: list(v) for k, v in encoding.known.items()},
+        },
+        "config": config,
+        "data": {"file": Path(config["file"]).name, "content": content, "rows": report["rows_read"]},
+    }
+
+
+def save_model(path: Path, contents: dict[str, Any]) -> None:
+    write_atomically(path, (json.dumps(contents, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def load_model(path: Path) -> SavedModel:
+    try:
+        contents = json.loads(path.read_text())
+    except OSError as error:
+        raise StateError(f"Expected a model file at '{path}', got: {error.strerror}. Check the path.") from None
+    except ValueError as error:
+        raise StateError(
+            f"'{path}' is not a whole model file: {error}. Make it again with shoal train --out."
+        ) from None
+    if not isinstance(contents, dict) or contents.get("format") != NAME:
+        raise StateError(f"Expected a model file made by shoal train --out, got another kind of file: '{path}'.")
+    if contents.get("version") != VERSION:
+        raise StateError(
+            f"'{path}' has version {contents.get('version')}, this program reads version {VERSION}. "
+            "Use the program that wrote it, or train again."
+        )
+    try:
+        encoding = encoding_from(contents["design"]["terms"], contents["design"]["known_levels"])
+        coef = np.array([contents["coefficients"][name] for name in encoding.names], float)
+        return SavedModel(encoding, coef, float(contents["intercept"]), contents)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"The model file '{path}' is damaged: {error!r} is missing or wrong. Train again.") from None

@@ -1,0 +1,59 @@
+"""Predictions for a file from a model file: columns by name, levels by text, one line a row."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from config import RunConfig
+from coordinator import Progress, silent
+from data_pipeline import file_format, inspect_text
+from errors import DataError
+from model_file import load_model
+from parquet_reader import inspect_parquet
+from runs import coordinated
+from utils import disk_errors, listed, write_stream
+
+
+def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progress = silent) -> dict[str, Any]:
+    """Write `row,prediction` for every data row; a row that could not be read has an empty prediction."""
+    model = load_model(model_path)
+    config = dataclasses.replace(config, categorical=model.texts, numeric=model.numbers)
+    _check_columns(config, [*model.numbers, *model.texts])
+    rows = empty = unseen = 0
+    with coordinated(config, progress) as coordinator:
+        dataset = coordinator.open(config)
+        with disk_errors(), write_stream(out) as file:
+            file.write("row,prediction\n")
+            for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
+                file.write("".join(
+                    f"{rows + i},{p!r}\n" if p == p else f"{rows + i},\n" for i, p in enumerate(predictions.tolist())
+                ))  # fmt: skip
+                rows, unseen = rows + len(predictions), unseen + count
+                empty += int(np.isnan(predictions).sum())
+    warnings = list(dataset.manifest.notes)
+    if unseen:
+        warnings.append(f"{unseen} rows have a level that the model was not trained with; it counts as none.")
+    if empty:
+        warnings.append(f"{empty} rows could not be read and have no prediction.")
+    return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.contents["target"],
+            "out": str(out), "warnings": warnings}  # fmt: skip
+
+
+def _check_columns(config: RunConfig, needed: list[str]) -> None:
+    path = Path(config.file).expanduser()
+    if not path.is_file():
+        raise DataError(f"Expected a file at '{path}', found none. Check the path.")
+    if file_format(path) == "parquet":
+        names = inspect_parquet(path, (), ()).layout.names
+    else:
+        names = inspect_text(path, config.dialect, (), ()).layout.names
+    absent = [name for name in needed if name not in names]
+    if absent:
+        raise DataError(
+            f"The model needs columns that the file does not have: {listed(absent)}. "
+            f"The file has: {listed(names)}. Rename or add them."
+        )

@@ -1,0 +1,165 @@
+"""What `inspect` says beyond the reading itself: distinct values, id-like columns, columns that leak the target."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from config import RunConfig
+from coordinator import Coordinator
+from datasets import Block, Column, Dataset
+from design import Encoding, Level, Number, Split, base_encoding, choose_columns
+from moments import Moments
+from utils import write_atomically
+from worker import Worker
+
+SKETCH = 1 << 15  # smallest hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
+LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The smallest hashes of a column's values, and whether all values are whole numbers."""
+
+    smallest: Hashes
+    whole: bool
+
+    def merge(self, other: Sketch) -> Sketch:
+        return Sketch(np.union1d(self.smallest, other.smallest)[:SKETCH], self.whole and other.whole)
+
+    def distinct(self) -> tuple[int, bool]:
+        """The number of distinct values, and whether it is exact (else from the density of the smallest hashes)."""
+        if len(self.smallest) < SKETCH:
+            return len(self.smallest), True
+        return round((SKETCH - 1) / (float(self.smallest[-1]) / 2.0**64)), False
+
+
+@dataclass(frozen=True)
+class SketchBlock:
+    """Sketches of all number columns of a block."""
+
+    directory: str
+    block: Block
+
+    def answer(self, worker: Worker) -> list[Sketch]:
+        numbers = Dataset(Path(self.directory)).numbers(self.block)
+        return [_sketch(np.ascontiguousarray(numbers[:, j])) for j in range(numbers.shape[1])]
+
+
+def _sketch(values: npt.NDArray[np.float64]) -> Sketch:
+    values = values[~np.isnan(values)] + 0.0  # -0.0 is 0.0
+    hashes = _hashed(values.view(np.uint64))
+    if len(hashes) > 4 * SKETCH:
+        hashes = np.partition(hashes, 4 * SKETCH)[: 4 * SKETCH]
+    return Sketch(np.unique(hashes)[:SKETCH], bool((values == np.floor(values)).all()))
+
+
+def _hashed(bits: Hashes) -> Hashes:
+    with np.errstate(over="ignore"):
+        z = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> dict[str, Any]:
+    """All that is known of a file: the object that `inspect --json` prints."""
+    manifest = dataset.manifest
+    distinct = _distinct(coordinator, dataset)
+    leaks = leak_columns(*_moments(coordinator, dataset, config)) if config.target else set()
+    return {
+        "file": manifest.source,
+        "rows": manifest.rows,
+        "dialect": manifest.dialect,
+        "columns": [_described(column, distinct, column.name in leaks) for column in manifest.columns],
+        "bad_rows": {
+            "count": manifest.bad_count,
+            "first": [{"line": line, "problem": what} for line, what in manifest.bad_rows[:100]],
+        },
+        "largest_row_norm": manifest.largest_norm,
+        "notes": list(manifest.notes),
+    }
+
+
+def _described(column: Column, distinct: dict[str, list[Any]], leaks: bool) -> dict[str, Any]:
+    flags = list(column.flags)
+    if column.is_number:
+        count, exact, id_like = distinct[column.name]
+        flags += ["id_like"] if id_like else []
+    else:
+        count, exact = column.distinct, not column.more_levels
+    as_date = column.type == "datetime"
+    shown = {"levels": list(column.levels)} if column.type == "categorical" else {}
+    return {
+        "name": column.name,
+        "type": column.type,
+        "missing": column.missing,
+        "distinct": count,
+        "distinct_exact": exact,
+        "min": _date(column.minimum) if as_date else column.minimum,
+        "max": _date(column.maximum) if as_date else column.maximum,
+        "flags": flags + (["leak"] if leaks else []),
+        **shown,
+    }
+
+
+def _date(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError):
+        return str(seconds)
+
+
+def _distinct(coordinator: Coordinator, dataset: Dataset) -> dict[str, list[Any]]:
+    """For each number column: distinct values, whether that is exact, whether it looks like a row number or key."""
+    saved = dataset.directory / "profile.json"
+    try:
+        found: dict[str, list[Any]] = json.loads(saved.read_text())
+        return found
+    except (OSError, ValueError):
+        pass
+    total: list[Sketch] | None = None
+    requests = [SketchBlock(str(dataset.directory), block) for block in dataset.blocks]
+    for part in coordinator.swept("counting distinct values", requests):
+        total = part if total is None else [a.merge(b) for a, b in zip(total, part, strict=True)]
+    found = {}
+    for column, sketch in zip(dataset.number_columns, total or [], strict=False):
+        count, exact = sketch.distinct()
+        present = dataset.rows - column.missing
+        id_like = column.type == "numeric" and sketch.whole and present > 20 and count >= 0.98 * present
+        found[column.name] = [count, exact, bool(id_like)]
+    for column in dataset.number_columns:
+        found.setdefault(column.name, [0, True, False])
+    write_atomically(saved, json.dumps(found).encode())
+    return found
+
+
+def _moments(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> tuple[Moments, Encoding]:
+    base = base_encoding(choose_columns(dataset, config), config)
+    return coordinator.moments(dataset, base, Split())[0], base
+
+
+def leak_columns(moments: Moments, base: Encoding) -> set[str]:
+    """Columns that alone (nearly) determine the target: by a line, or level by level where levels are few."""
+    total = float(moments.scatter[-1, -1])
+    if moments.n < 10 or not total > 0:
+        return set()
+    cross, spread = moments.scatter[:-1, -1], np.diag(moments.scatter)[:-1]
+    found, explained = set(), dict.fromkeys(base.known, 0.0)
+    for i, term in enumerate(base.terms):
+        if isinstance(term, Number) and spread[i] > 0 and 1 - cross[i] ** 2 / (spread[i] * total) < LEAK:
+            found.add(term.column)
+        elif isinstance(term, Level) and moments.mean[i] > 0:
+            explained[term.column] += cross[i] ** 2 / (moments.n * moments.mean[i])
+    for name, part in explained.items():
+        if len(base.known[name]) < moments.n / 5 and 1 - part / total < LEAK:
+            found.add(name)
+    return found

@@ -1,0 +1,69 @@
+"""What every test must leave behind: nothing. Fixtures of one subject belong to its own test module."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+SHARED_MEMORY = Path("/dev/shm")
+DESCRIPTORS = Path("/proc/self/fd")
+GRACE = 2.0  # seconds for a process that was told to end
+
+
+def new_processes(before: set[psutil.Process]) -> list[psutil.Process]:
+    """Descendants that came since; not those of an earlier child, such as a browser of several tests."""
+    own = psutil.Process()
+    came = []
+    for child in set(own.children()) - before:
+        try:
+            came += [child, *child.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            continue
+    return [process for process in came if not is_tracker(process)]
+
+
+def is_tracker(process: psutil.Process) -> bool:
+    """The resource tracker of multiprocessing lives as long as the interpreter, on purpose."""
+    try:
+        return "multiprocessing.resource_tracker" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def segments() -> set[str]:
+    return {entry.name for entry in SHARED_MEMORY.iterdir()} if SHARED_MEMORY.is_dir() else set()
+
+
+def descriptors() -> Counter[str]:
+    """Open pipes, sockets and anonymous files, by kind; other files are opened by imports and logging."""
+    kinds: Counter[str] = Counter()
+    for entry in DESCRIPTORS.iterdir() if DESCRIPTORS.is_dir() else ():
+        try:
+            target = os.readlink(entry)
+        except OSError:
+            continue
+        if target.startswith(("pipe:", "socket:", "/memfd:")):
+            kinds[target.split(":")[0]] += 1
+    return kinds
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    processes = set(psutil.Process().children())
+    memory, files = segments(), descriptors()
+    yield
+    _, alive = psutil.wait_procs(new_processes(processes), timeout=GRACE)
+    names = [f"{process.pid} {' '.join(process.cmdline())}" for process in alive if process.is_running()]
+    for process in alive:
+        process.kill()  # or the next test would be blamed as well
+    gc.collect()
+    left = segments() - memory
+    grown = descriptors() - files
+    if names or left or grown:
+        pytest.fail(f"left behind: processes {names}, /dev/shm {sorted(left)}, descriptors {dict(grown)}")

@@ -1,0 +1,114 @@
+"""Small tools of the operating system for several layers; nothing about data, models or runs."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from errors import ResourceError
+
+# One BLAS thread a worker: two threads each made a Gram matrix 4 to 9 times slower on shared cores.
+# They must be in the environment before NumPy is imported; afterwards nobody reads them.
+THREAD_LIMITS = dict.fromkeys(
+    (
+        "OPENBLAS_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+    ),
+    "1",
+)
+
+
+def anonymous_file(size: int = 0) -> int:
+    """A descriptor of `size` zero bytes that no name leads to, so that it is gone with its last holder."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("shoal")
+    else:
+        descriptor, path = tempfile.mkstemp(prefix="shoal-")
+        os.unlink(path)
+    try:
+        os.ftruncate(descriptor, size)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+    """All of `data` at `offset`; the file grows as needed (one call writes at most 2 GB on Linux)."""
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[written:], offset + written
+
+
+def read_at(descriptor: int, target: memoryview, offset: int) -> None:
+    """Fill `target` from `offset`, or raise EOFError where the file is shorter."""
+    rest = target
+    while rest:
+        count = os.preadv(descriptor, [rest], offset)
+        if not count:
+            raise EOFError(f"expected {len(rest)} more bytes at {offset}, came to the end of the file")
+        rest, offset = rest[count:], offset + count
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """The whole file or none of it: readers see the old content or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def home() -> Path:
+    """Where data sets and runs are kept: SHOAL_HOME, or .shoal in the user's home folder."""
+    return Path(os.environ.get("SHOAL_HOME") or Path.home() / ".shoal").expanduser().absolute()
+
+
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """A full disk in plain words."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise ResourceError(
+                "The disk is full: there is no room for the data set's blocks (about as large as the file). "
+                "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
+            ) from error
+        raise
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names for a message, not too many."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+@contextlib.contextmanager
+def write_stream(path: Path) -> Iterator[IO[str]]:
+    """A text file that appears under its name only when it is complete."""
+    unfinished = path.with_name(f".{path.name}-{os.getpid()}.tmp")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        unfinished.replace(path)
+    except FileNotFoundError as error:
+        raise ResourceError(
+            f"Expected a folder to write '{path}' to, found none. Make it or choose another."
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)

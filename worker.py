@@ -1,0 +1,310 @@
+"""A worker: answers requests about blocks, one at a time, and keeps no state that matters.
+
+How a request finds its worker, and what happens when one is lost, belongs to `engines`.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import mmap
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from errors import EngineError, TrainingError
+from utils import read_at, write_at
+
+
+class Request(Protocol):
+    """A picklable, frozen question; the answer depends on nothing but its fields, so it may be redone."""
+
+    def answer(self, worker: Worker) -> Any: ...
+
+
+@dataclass(frozen=True)
+class SharedArray:
+    """The name of a read-only array that every worker can see; small enough to be a field of a request."""
+
+    key: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool = False  # the layout is kept, since another layout gives BLAS sums with other last bits
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+class Worker:
+    """Answers requests; lends them buffers that outlive a request, and the shared arrays."""
+
+    def __init__(self, rank: int = 0) -> None:
+        self.rank = rank
+        self._scratch: dict[str, npt.NDArray[np.uint8]] = {}
+        self._arrays: dict[int, npt.NDArray[Any]] = {}
+
+    def handle(self, request: Request) -> Any:
+        return request.answer(self)
+
+    def scratch(self, name: str, nbytes: int) -> npt.NDArray[np.uint8]:
+        """`nbytes` of memory with whatever the last user of this name left there; valid for one request.
+
+        Fresh memory costs a page fault every 4 KB, for every block anew: this costs them once.
+        """
+        buffer = self._scratch.get(name)
+        if buffer is None or buffer.size < nbytes:
+            buffer = self._scratch[name] = np.empty(nbytes + nbytes // 4, np.uint8)
+        return buffer[:nbytes]
+
+    def array(self, shared: SharedArray) -> npt.NDArray[Any]:
+        if shared.key not in self._arrays:
+            raise EngineError(f"Shared array {shared.key} is not there any more: it was released.")
+        return self._arrays[shared.key]
+
+    def hold(self, shared: SharedArray, array: npt.NDArray[Any]) -> None:
+        self._arrays[shared.key] = array
+
+    def drop(self, key: int) -> None:
+        self._arrays.pop(key, None)
+
+
+def plain_error(request: object, error: Exception) -> TrainingError:
+    """What a person is shown for `error`: itself if it was meant for people, else one sentence and a note."""
+    if isinstance(error, TrainingError):
+        return error
+    plain = EngineError(
+        f"A worker could not answer {type(request).__name__}: {type(error).__name__}: {error}. "
+        "This is a fault of the program or its environment; the log holds the details."
+    )
+    plain.add_note("".join(traceback.format_exception(error)))
+    return plain
+
+
+# --- messages between an engine and a worker process ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hold:
+    """To a worker: map the array whose descriptor comes along."""
+
+    shared: SharedArray
+
+
+@dataclass(frozen=True)
+class Drop:
+    """To a worker: the array was released."""
+
+    key: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """From a worker: everything is imported, requests are welcome."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """From a worker: the report, or why there is none."""
+
+    report: Any = None
+    error: TrainingError | None = None
+
+
+Parts = list[bytes | memoryview]
+
+
+def pack(message: object) -> Parts:
+    """The pickle, then the memory of its arrays as it is."""
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    return [head, *(buffer.raw() for buffer in buffers)]
+
+
+def unpack(parts: Sequence[bytes | memoryview]) -> Any:
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
+class Channel:
+    """One end of a socket pair with a file per direction beside it, for messages too large for the socket.
+
+    A side writes its file only after the other side has read the message before: requests and replies
+    alternate, and `Hold`, `Drop` and `Ready` are small. So no lock, and never two large writes that wait for
+    each other. The file is written and read, not mapped: it grows by itself, and where memory is short
+    that is an error to be reported, not a SIGBUS.
+    """
+
+    SMALL = 64 * 1024
+    _PREFIX = struct.Struct("<QI?")  # bytes that follow, number of parts, whether the parts are in the file
+
+    def __init__(self, connection: socket.socket, inbox: int, outbox: int) -> None:
+        self._socket, self._inbox, self._outbox = connection, inbox, outbox
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, parts: Parts, descriptors: Sequence[int] = ()) -> None:
+        lengths = [len(part) for part in parts]
+        in_file = sum(lengths) > self.SMALL
+        body = struct.pack(f"<{len(parts)}Q", *lengths)
+        if in_file:
+            self._write_file(parts)
+        else:
+            body += b"".join(parts)
+        frame = memoryview(self._PREFIX.pack(len(body), len(parts), in_file) + body)
+        sent = socket.send_fds(self._socket, [frame], descriptors) if descriptors else 0
+        self._socket.sendall(frame[sent:])
+
+    def receive(self) -> tuple[list[memoryview], list[int]]:
+        """The parts, copied out, and the descriptors that came along; EOFError at the other side's end."""
+        prefix, descriptors = self._read_prefix()
+        size, count, in_file = self._PREFIX.unpack(prefix)
+        body = self._read(memoryview(bytearray(size)))
+        lengths = struct.unpack_from(f"<{count}Q", body)
+        parts = [np.empty(length, np.uint8).data for length in lengths]
+        offset = 0 if in_file else 8 * count
+        for part in parts:
+            if in_file:
+                read_at(self._inbox, part, offset)
+            else:
+                part[:] = body[offset : offset + len(part)]
+            offset += len(part)
+        return parts, descriptors
+
+    def close(self) -> None:
+        self._socket.close()
+        os.close(self._inbox)
+        os.close(self._outbox)
+
+    def _write_file(self, parts: Parts) -> None:
+        offset = 0
+        for part in parts:
+            write_at(self._outbox, part, offset)
+            offset += len(part)
+
+    def _read_prefix(self) -> tuple[memoryview, list[int]]:
+        """Descriptors come with the first byte of a frame, so only this read has to ask for them."""
+        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+        data, descriptors, _, _ = socket.recv_fds(self._socket, self._PREFIX.size, 1, flags)
+        if not data:
+            raise EOFError("the other side of the channel is gone")
+        prefix = memoryview(bytearray(self._PREFIX.size))
+        prefix[: len(data)] = data
+        self._read(prefix[len(data) :])
+        return prefix, descriptors
+
+    def _read(self, target: memoryview) -> memoryview:
+        rest = target
+        while rest:
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise EOFError("the other side of the channel is gone")
+            rest = rest[count:]
+        return target
+
+
+# --- the worker process --------------------------------------------------------------------------------
+
+
+def serve(arguments: Sequence[str]) -> None:
+    """The life of a worker process: `python -m worker RANK PARENT SOCKET INBOX OUTBOX LIFELINE STDERR`."""
+    rank, parent, connection, inbox, outbox, lifeline, stderr = map(int, arguments)
+    for descriptor in (connection, inbox, outbox, lifeline, stderr):
+        os.set_inheritable(descriptor, False)  # a compiler that a request starts must not keep us alive
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the coordinator's to act on
+    threading.Thread(target=_die_with, args=(lifeline, parent), daemon=True).start()
+    _take_over_stderr(stderr)
+    faulthandler.enable()
+    channel = Channel(socket.socket(fileno=connection), inbox, outbox)
+    try:
+        channel.send(pack(Ready()))
+        _answer_all(Worker(rank), channel)
+    except (EOFError, ConnectionError):
+        pass  # the coordinator closed its end: a normal day's end
+    finally:
+        channel.close()
+
+
+def _answer_all(worker: Worker, channel: Channel) -> None:
+    while True:
+        parts, descriptors = channel.receive()
+        for descriptor in descriptors:
+            _hold(worker, unpack(parts).shared, descriptor)
+        if not descriptors:
+            reply = _answer(worker, parts)
+            if reply:
+                channel.send(reply)
+
+
+def _answer(worker: Worker, parts: list[memoryview]) -> Parts:
+    """The packed reply; whatever goes wrong between the two pickles is a reply as well."""
+    request = None
+    try:
+        request = unpack(parts)
+        if isinstance(request, Drop):
+            worker.drop(request.key)
+            return []
+        if isinstance(request, Hold):
+            sys.exit("A shared array came without its descriptor: too many files are open.")
+        return pack(Reply(worker.handle(request)))
+    except Exception as error:  # noqa: BLE001 - a request may raise anything; the worker lives on
+        return pack(Reply(error=_portable(plain_error(request, error))))
+
+
+def _portable(error: TrainingError) -> TrainingError:
+    """The error if it survives the journey: one with a constructor of its own may fail to be unpickled."""
+    try:
+        copy = pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - pickling runs the error's own code
+        copy = None
+    return error if type(copy) is type(error) else EngineError(str(error))
+
+
+def _hold(worker: Worker, shared: SharedArray, descriptor: int) -> None:
+    try:
+        memory = mmap.mmap(descriptor, shared.nbytes, access=mmap.ACCESS_READ) if shared.nbytes else b""
+    finally:
+        os.close(descriptor)
+    flat = np.frombuffer(memory, shared.dtype) if memory else np.empty(0, shared.dtype)
+    worker.hold(shared, flat.reshape(shared.shape, order="F" if shared.fortran else "C"))
+
+
+def _die_with(lifeline: int, parent: int) -> None:
+    """End this process as soon as the coordinator is gone, in the middle of a computation too.
+
+    The pipe tells at once. The parent's number is looked at as well, since a fork of the coordinator
+    that someone else made would hold the pipe open.
+    """
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    while not poll.poll(1000) and os.getppid() == parent:
+        pass
+    os._exit(0)
+
+
+def _take_over_stderr(stderr: int) -> None:
+    """From here on write where the coordinator writes; what was said until now went to the start-up log."""
+    said = os.pread(2, Channel.SMALL, 0)
+    os.dup2(stderr, 2)
+    os.dup2(stderr, 1)  # standard output may be a table that the coordinator is printing
+    os.close(stderr)
+    if said:
+        os.write(2, said)
+
+
+if __name__ == "__main__":
+    # Requests are pickled as `worker.Name`: serve from the module of that name, not from its twin `__main__`.
+    import worker
+
+    worker.serve(sys.argv[1:])
