@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks import cases, report
 from benchmarks.cases import Finding
 from benchmarks.contestants import Shoal
+from benchmarks.processes import OtherWork
 from benchmarks.tables import BIG, LONG, NARROW, TINY, WIDE, Table, check_room, make
 
 ROOT = Path(__file__).parent.parent
@@ -85,7 +86,7 @@ class Bench:
 
     def new_alpha(self) -> list[Finding]:
         tables, times = (BIG, WIDE, NARROW), 3 * self.repeats
-        return [f for t in tables for f in cases.new_alpha(t, self.path(t), self.shoal.homes, times)]
+        return [f for t in tables for f in cases.new_alpha(self.shoal, t, self.path(t), times)]
 
     def scaling(self) -> list[Finding]:
         return cases.scaling(self.shoal, BIG, self.path(BIG), self.repeats)
@@ -128,9 +129,9 @@ def findings(options: argparse.Namespace) -> list[Finding]:
 
 def main() -> None:
     options = arguments()
-    load = os.getloadavg()[0]
+    others = OtherWork()
     found = findings(options)
-    circumstances = report.circumstances(options.repeats, load)
+    circumstances = report.circumstances(options.repeats, others.share())
     print("\n".join([*circumstances, "", report.text(found)]))
     if set(options.only) == set(SECTIONS):
         target = ROOT / "docs" / "benchmarks.md"

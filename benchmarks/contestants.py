@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -50,12 +49,12 @@ class Shoal:
         return lambda: self.train(path, workers, watch_memory)
 
     def train(self, path: Path, workers: int, watch_memory: bool) -> Outcome:
-        home = tempfile.mkdtemp(prefix="home-", dir=self.homes)
         options = ["--target", "y", "--model", "ridge", "--alpha", "1", "--workers", str(workers), "--json"]
-        try:
-            outcome = run([*self.command, "train", str(path), *options], {"SHOAL_HOME": home}, watch_memory)
-        finally:
-            shutil.rmtree(home)
+        return self.run([*self.command, "train", str(path), *options], watch_memory)
+
+    def run(self, command: list[str], watch_memory: bool = False) -> Outcome:
+        with tempfile.TemporaryDirectory(prefix="home-", dir=self.homes) as home:
+            outcome = run(command, {"SHOAL_HOME": home}, watch_memory)
         self.runs += 1
         self.left_behind += outcome.left_behind
         return outcome

@@ -69,6 +69,23 @@ def marked_processes(mark: str) -> Iterator[str]:
             continue
 
 
+class OtherWork:
+    """How busy programs that are not ours keep the machine, from now on."""
+
+    def __init__(self) -> None:
+        self.start, self.spent = time.monotonic(), self._spent()
+
+    @staticmethod
+    def _spent() -> float:
+        """Seconds of all cores for others: all that are not idle, without this process and its ended children."""
+        everyone, ours = psutil.cpu_times(), os.times()
+        return everyone.user + everyone.system - sum(ours[:4])
+
+    def share(self) -> float:
+        cores = os.cpu_count() or 1
+        return max(0.0, self._spent() - self.spent) / (cores * (time.monotonic() - self.start))
+
+
 # ------------------------------------------------------------------ memory
 
 

@@ -42,10 +42,14 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def text(findings: Sequence[Finding]) -> str:
-    """Without the last column, which is too wide for a terminal."""
-    rows = [COLUMNS[:4], *(cells(finding)[:4] for finding in findings)]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    """For a terminal: the last column has a line of its own under the others."""
+    rows = [COLUMNS, *(cells(finding) for finding in findings)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS) - 1)]
+    lines = []
+    for *row, detail in rows:
+        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        lines += [f"    {detail}"] if detail else []
+    return "\n".join(lines)
 
 
 def cells(finding: Finding) -> tuple[str, ...]:
@@ -58,14 +62,13 @@ def amount(value: float, unit: str) -> str:
     return f"{value:.2f} x" if unit == "x" else f"{value:.4g} {unit}".strip()
 
 
-def circumstances(repeats: int, load: float) -> list[str]:
+def circumstances(repeats: int, others: float) -> list[str]:
     memory = psutil.virtual_memory().total / 1e9
-    busy = " (the machine was busy with other work)" if load > 0.5 else ""
     return [
         f"{datetime.now(UTC):%Y-%m-%d}; {repeats} repeats (start-up and new alphas: {3 * repeats})",
         f"{processor()}, {os.cpu_count()} cores, {memory:.0f} GB; {platform.system()} {platform.release()}",
         f"Python {platform.python_version()}; " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
-        f"load average before the start: {load:.1f}{busy}",
+        f"other programs took {others:.0%} of the cores meanwhile; much above 5 % blurs the figures",
     ]
 
 
