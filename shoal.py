@@ -1,0 +1,111 @@
+"""Shoal in Python: `fit` a file or data frame, `load` and `inspect`, and scikit-learn estimators for arrays.
+
+Importing this is cheap: NumPy, pandas and scikit-learn are imported by what needs them.
+
+>>> import shoal
+>>> model = shoal.fit("houses.csv", target="price", model="ridge", alpha=1.0)
+>>> {name: round(value, 9) for name, value in model.coefficients.items()}
+{'rooms': 8.0, 'garden=yes': 8.0}
+>>> model.predict("houses.csv").round(9).tolist()
+[103.0, 119.0, 111.0, 127.0]
+>>> round(model.refit(alpha=4.0).coefficients["rooms"], 9)
+5.0
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine_pool import close_pools
+    from errors import TrainingError
+    from estimators import ElasticNet, Lasso, LinearRegression, Ridge
+    from fitted_model import FittedModel
+
+__all__ = [
+    "ElasticNet",
+    "FittedModel",
+    "Lasso",
+    "LinearRegression",
+    "Ridge",
+    "TrainingError",
+    "close_pools",
+    "fit",
+    "inspect",
+    "load",
+]
+
+_ELSEWHERE = {
+    **dict.fromkeys(("LinearRegression", "Ridge", "Lasso", "ElasticNet"), "estimators"),
+    "FittedModel": "fitted_model",
+    "TrainingError": "errors",
+    "close_pools": "engine_pool",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module 'shoal' has no attribute '{name}'")
+    return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def fit(
+    data: Any,
+    target: str,
+    model: str = "linear",
+    *,
+    progress: Callable[[str, float], None] | None = None,
+    **knobs: Any,
+) -> FittedModel:
+    """Fit a model exactly to a CSV, CSV.gz or Parquet file, or to a pandas data frame.
+
+    The knobs are those of the command line: alpha, l1_ratio, features, exclude, categorical, test_every, intercept,
+    standardize, workers, delimiter, ... (`config.RunConfig` lists them all). A file is read once; a second fit finds
+    its data set in the cache. `progress` is called with a stage and how much of it is done, from 0 to 1.
+
+    >>> shoal.fit("houses.csv", target="price", features=["rooms"])
+    <FittedModel: linear model of 'price', 1 column>
+      train: 4 rows, r2 0.8, adjusted_r2 0.7, rmse 5, mae 5
+      (intercept)   95
+      rooms         10
+    """
+    from fitted_model import fit_file, fit_frame
+    from frames import is_frame
+
+    values = {**knobs, "target": target, "model": model}
+    return fit_frame(data, values, progress) if is_frame(data) else fit_file(data, values, progress)
+
+
+def load(path: str | Path) -> FittedModel:
+    """A model from the file that `FittedModel.save` or `shoal train --out` wrote.
+
+    >>> shoal.fit("houses.csv", target="price").save("model.json")
+    >>> shoal.load("model.json").intercept == shoal.fit("houses.csv", target="price").intercept
+    True
+    """
+    from fitted_model import FittedModel
+    from model_file import load_model
+
+    return FittedModel(load_model(Path(path)).contents)
+
+
+def inspect(path: str | Path, **knobs: Any) -> dict[str, Any]:
+    """What is in a file: dialect, rows, columns with types and flags, rows that cannot be read.
+
+    >>> [column["type"] for column in shoal.inspect("houses.csv")["columns"]]
+    ['numeric', 'categorical', 'numeric']
+    """
+    from config import config_from
+    from engine_pool import kept_coordinator
+    from profiling import inspect as look
+
+    config = config_from({**knobs, "file": str(path)})
+    with kept_coordinator(config) as coordinator:
+        return look(coordinator, coordinator.open(config), config)
