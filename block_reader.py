@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from data_pipeline import ODD_SHARE, Scratch, Source, number_of
 from errors import DataError, ResourceError
 from models import Array
 from moments import Moments, by_residue
-from utils import disk_errors
+from utils import disk_errors, read_at
 
 OVERLAP = 64 << 10  # read past a range, to finish the row that its end cuts
 LEVEL_LIMIT = 5000  # distinct texts that a block remembers of one column
@@ -85,13 +84,15 @@ class _Reading:
         start = self.begin - self.before
         wanted = min(self.end + overlap, self.source.size) - start
         self.buffer = self.scratch("text", wanted + PADDING)
-        with open(self.source.path, "rb", buffering=0) as file:
-            got = 0
-            while got < wanted:
-                count = os.preadv(file.fileno(), [self.buffer.data[got:wanted]], start + got)
-                if count == 0:
-                    raise DataError("The file became shorter while it was read. Leave it alone and try again.")
-                got += count
+        try:
+            with open(self.source.path, "rb", buffering=0) as file:
+                read_at(file.fileno(), self.buffer.data[:wanted], start)
+        except EOFError:
+            raise DataError("The file became shorter while it was read. Leave it alone and try again.") from None
+        except OSError as error:
+            raise DataError(
+                f"The file could not be read to its end: {error.strerror}. Check it and try again."
+            ) from None
         self.length = wanted
         self.buffer[wanted] = ord(self.dialect.newline)
         self.buffer[wanted + 1 : wanted + PADDING] = 0
@@ -119,7 +120,7 @@ class _Reading:
         self.numbers = self.scratch("numbers", 8 * rows * numbers).view(np.float64).reshape(rows, numbers)
         self.codes = self.scratch("codes", 4 * rows * levels).view(np.int32).reshape(levels, rows)
         self.oddities = np.empty(self.room, ODDITY)
-        self.bad = np.empty(rows if rows < 1 << 16 else 1 << 16, BAD_ROW)
+        self.bad = np.empty(rows, BAD_ROW)  # all of them: one left out would pass for a row of missing values
         self.leading_zeros = np.zeros(columns, np.int64)
         self.kinds = np.array(self.layout.kinds, np.int32)
         self.slots = self.layout.slots()
@@ -172,7 +173,8 @@ class _Reading:
             if self._value(odd, text) is None:
                 wrong[int(odd["column"])] += 1
         rows = int(self.parser.rows)
-        return [c for c, n in wrong.items() if n > ODD_SHARE * max(1, rows - self._missing_of(c))]
+        given = self.layout.fixed
+        return [c for c, n in wrong.items() if c not in given and n > ODD_SHARE * max(1, rows - self._missing_of(c))]
 
     def _missing_of(self, column: int) -> int:
         values = self.numbers[: self.parser.rows, self.slots[column]]

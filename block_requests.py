@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from block_reader import BlockReport, read_range
 from data_pipeline import Source
 from datasets import Block, Dataset
 from design import Chunk, Encoding, Split, training_rows
+from least_squares import Standardisation, stack, triangle
 from metrics import Residuals
 from models import Array
-from moments import Moments, Standardisation, merge_all, stack, triangle
+from moments import Moments, merge_all
 from parquet_reader import read_row_group
 from worker import Worker
 
@@ -95,17 +97,24 @@ class Factor(BlockRequest):
     units: Standardisation
 
     def answer(self, worker: Worker) -> Array:
+        total: Array | None = None
+        for rows in self._pieces():
+            part = triangle(rows)
+            total = part if total is None else stack(total, part)
         width = len(self.encoding.terms) + 1 + int(self.units.intercept)
-        T: Array = np.zeros((width, width))
+        return np.zeros((width, width)) if total is None else total
+
+    def _pieces(self) -> Iterator[Array]:
+        """The rows in pieces of a few MB."""
         waiting: list[Array] = []
-        size = 0
         for chunk in self.encoding.chunks(self.dataset, self.block):
             train = ~self.split.is_test(chunk.row)
             waiting.append(self.units.apply(chunk.X[train], chunk.y[train]))
-            size += waiting[-1].nbytes
-            if size > QR_BYTES:
-                T, waiting, size = stack(T, triangle(np.concatenate(waiting))), [], 0
-        return stack(T, triangle(np.concatenate(waiting))) if waiting else T
+            if sum(piece.nbytes for piece in waiting) > QR_BYTES:
+                yield np.concatenate(waiting)
+                waiting = []
+        if waiting:
+            yield np.concatenate(waiting)
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Score(BlockRequest):
-    """Residuals and gradient at given coefficients; X is centred first, so that far-off columns lose no digits."""
+    """Residuals and gradient at given coefficients."""
 
     coef: Array
     intercept: float
@@ -137,25 +146,25 @@ class Score(BlockRequest):
 
     def answer(self, worker: Worker) -> Sums:
         sums = Sums(Residuals.none(), Residuals.none(), np.zeros_like(self.coef), 0)
-        at_centre = self.intercept + float(self.centre @ self.coef)
+        # Columns that lie many spreads away from zero are centred first, or the gradient would lose as many digits.
+        far = float(np.abs(self.centre / self.scale).max(initial=0.0)) > 10
+        centre = self.centre if far else np.zeros_like(self.centre)
+        at_centre = self.intercept + float(centre @ self.coef)
         for chunk in self.encoding.chunks(self.dataset, self.block):
-            X = chunk.X - self.centre
+            X = chunk.X - centre if far else chunk.X
             residual = chunk.y - at_centre - X @ self.coef
-            sums = sums.merge(self._sums(X, chunk, residual))
+            sums = sums.merge(self._sums(X, chunk, residual, self.centre - centre))
         return sums
 
-    def _sums(self, X: Array, chunk: Chunk, residual: Array) -> Sums:
-        y = np.ascontiguousarray(chunk.y)
+    def _sums(self, X: Array, chunk: Chunk, residual: Array, centre: Array) -> Sums:
         if not self.split.tests:
-            return Sums(Residuals.of(y, residual), Residuals.none(), residual @ X / self.scale, chunk.unseen)
-        test = self.split.is_test(chunk.row)
-        gradient = np.where(test, 0.0, residual) @ X / self.scale
-        return Sums(
-            Residuals.of(y[~test], residual[~test]),
-            Residuals.of(y[test], residual[test]),
-            gradient,
-            chunk.unseen,
-        )
+            train, held = Residuals.of(chunk.y, residual), Residuals.none()
+        else:
+            test = self.split.is_test(chunk.row)
+            train, held = (Residuals.of(chunk.y[rows], residual[rows]) for rows in (~test, test))
+            residual = np.where(test, 0.0, residual)
+        gradient = (residual @ X - float(residual.sum()) * centre) / self.scale
+        return Sums(train, held, gradient, chunk.unseen)
 
 
 @dataclass(frozen=True)

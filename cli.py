@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from config import DIALECT
 from errors import ConfigError, TrainingError
 from utils import THREAD_LIMITS
 
@@ -20,6 +22,9 @@ os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are th
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 only on success."""
     parser = _parser()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show stop nothing
     try:
         chosen = parser.parse_args(arguments)
         chosen.command(chosen)
@@ -32,12 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("shoal: stopped by Ctrl-C; nothing was left behind.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
         return 1
     except MemoryError:
         print(
             "shoal: there is not enough memory for this. Close other programs or use fewer columns.",
             file=sys.stderr,
+        )
+        return 1
+    except OSError as error:
+        where = f"'{error.filename}'" if error.filename else "a file or device"
+        print(
+            f"shoal: expected to read or write {where}, got: {error.strerror}. Check it and try again.", file=sys.stderr
         )
         return 1
     except Exception as error:  # noqa: BLE001 - a person gets a sentence, whatever happened
@@ -51,11 +62,14 @@ def _unforeseen(error: Exception) -> int:
     from utils import home
 
     log = home() / "error.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text("".join(traceback.format_exception(error)))
+    details = f"The details are in {log}; please report them."
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(traceback.format_exception(error)), "utf-8", "replace")
+    except OSError:
+        details = f"The details could not be written to {log}."
     print(
-        f"shoal: something went wrong that was not foreseen ({type(error).__name__}: {error}). "
-        f"The details are in {log}; please report them.",
+        f"shoal: something went wrong that was not foreseen ({type(error).__name__}: {error}). {details}",
         file=sys.stderr,
     )
     return 1
@@ -93,9 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)
     return parser
-
-
-DIALECT = ("delimiter", "decimal", "thousands", "encoding", "header", "missing")
 
 
 def _add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None) -> None:
@@ -147,6 +158,16 @@ def _progress(quiet: bool) -> Any:
     return show
 
 
+def _print_json(found: dict[str, Any]) -> None:
+    """As UTF-8 where the output takes it, else with escapes: valid JSON either way."""
+    text = json.dumps(found, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        text = json.dumps(found)
+    print(text)
+
+
 def _clear_line() -> None:
     if sys.stderr.isatty():
         print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
@@ -161,7 +182,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
     found = look(_config(chosen), _progress(chosen.json))
     _clear_line()
     if chosen.json:
-        print(json.dumps(found, ensure_ascii=False))
+        _print_json(found)
         return
     dialect = found["dialect"]
     print(f"{found['file']}: {found['rows']:,} rows, {len(found['columns'])} columns")
@@ -194,7 +215,7 @@ def _train(chosen: argparse.Namespace) -> None:
     found.pop("contents")
     _clear_line()
     if chosen.json:
-        print(json.dumps(found, ensure_ascii=False))
+        _print_json(found)
     else:
         _show_fit(found)
 
@@ -249,7 +270,7 @@ def _predict(chosen: argparse.Namespace) -> None:
     found = predict_file(Path(chosen.model), config, Path(chosen.out), _progress(chosen.json))
     _clear_line()
     if chosen.json:
-        print(json.dumps(found, ensure_ascii=False))
+        _print_json(found)
         return
     print(f"{found['rows']:,} predictions of {found['target']} written to {found['out']}")
     for warning in found["warnings"]:

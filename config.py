@@ -15,6 +15,7 @@ MODELS = ("linear", "ridge", "lasso", "elasticnet")
 CODINGS = ("drop_first", "full")
 IMPUTATIONS = ("median", "mean", "constant", "drop")
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
+DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing")
 ENGINES = ("auto", "inline", "processes")
 
 
@@ -55,6 +56,9 @@ class RunConfig:
     decimal: str | None = knob(None, "the decimal mark; found out if not given")
     thousands: str | None = knob(None, "the mark between groups of three digits; found out if not given")
     encoding: str | None = knob(None, "of the text; found out if not given")
+    quote: str | None = knob(None, "around fields that hold delimiters or newlines; found out if not given")
+    comment: str | None = knob(None, "lines that begin with this are passed over; found out if not given")
+    skip_lines: int | None = knob(None, "lines above the table; found out if not given", metavar="N")
     header: bool | None = knob(None, "whether the first row names the columns; found out if not given")
     missing: tuple[str, ...] | None = knob(None, "texts that stand for a missing value", metavar="TOKENS")
     on_bad_rows: str = knob(
@@ -72,6 +76,7 @@ class RunConfig:
         self._check_range("confidence", self.confidence, 0.5, 0.9999)
         self._check_range("max_levels", self.max_levels, 1, 20_000)
         self._check_range("workers", self.workers, 0, 512)
+        self._check_range("skip_lines", self.skip_lines or 0, 0, 1_000_000)
         self._check_range("fill", self.fill, -math.inf, math.inf)
         if self.test_every < 0 or self.test_every == 1:
             raise ConfigError(
@@ -101,8 +106,7 @@ class RunConfig:
     @property
     def dialect(self) -> dict[str, Any]:
         """What is known of the dialect; the rest is found out."""
-        names = ("delimiter", "decimal", "thousands", "encoding", "header", "missing")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return {name: getattr(self, name) for name in DIALECT if getattr(self, name) is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and YAML."""
@@ -127,20 +131,21 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
     if value is None:
         return knob_.default
     if kind.startswith("tuple"):
-        items = value.split(",") if isinstance(value, str) else value
+        items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
         return tuple(str(item).strip() for item in items if str(item).strip() or knob_.name == "missing")
     if knob_.name == "workers" and value == "auto":
         return 0
-    if kind in ("int", "float") and not isinstance(value, bool):
+    if kind.removesuffix(" | None") in ("int", "float") and not isinstance(value, bool):
         try:
-            return int(value) if kind == "int" else float(value)
-        except (TypeError, ValueError):
+            if kind == "float" or float(value) == int(value):
+                return int(value) if kind != "float" else float(value)
+        except (TypeError, ValueError, OverflowError):
             pass
     elif (kind.startswith("bool") and isinstance(value, bool)) or (kind.startswith("str") and isinstance(value, str)):
         return value
     elif kind.startswith("str"):
         return str(value)  # a column or mark that YAML read as a number
-    wanted = {"int": "a whole number", "float": "a number"}.get(kind, "true or false")
+    wanted = {"int": "a whole number", "float": "a number"}.get(kind.removesuffix(" | None"), "true or false")
     raise ConfigError(f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.")
 
 

@@ -6,6 +6,7 @@ It knows the engine's protocol only, never a concrete engine; models and solvers
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,15 +34,17 @@ from datasets import FORMAT, MANIFEST, Block, Cache, Column, Dataset, LevelTable
 from design import Encoding, Split
 from engines.base import Engine
 from errors import BadRowsError, DataError, SourceChanged
+from least_squares import Standardisation, stack
 from models import Array
-from moments import Moments, Standardisation, merge_all, plan_cells, rotate, stack
+from moments import Moments, merge_all, rotate
 from parquet_reader import inspect_parquet, row_groups
 from utils import disk_errors
 from worker import Worker
 
 Progress = Callable[[str, float], None]
 CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
-CELL_BYTES = 64 << 20
+CELL_BYTES = 4 << 20  # of all cells that come with one block: more would cost more than they save
+MOMENT_BYTES = 64 << 20  # of one cell; wider tables are summed when a fit asks for it
 SHOWN = 1000  # bad rows that are located one by one
 
 
@@ -67,21 +70,26 @@ class Coordinator:
         if found is not None:
             return found
         with self.cache.workshop() as directory, disk_errors():
-            key = self._ingest(path, config, directory)
+            whole, key = self._ingest(path, config, directory)
             if dataclasses.asdict(Identity.of(path)) != identity:
                 raise SourceChanged(
                     f"'{path.name}' changed while it was read. Wait until it is complete, then try again."
                 )
-            dataset = self.cache.commit(directory, key)
-        self.cache.remember(question, identity, key)
+            dataset = self.cache.commit(whole, key)
+            self.cache.remember(question, identity, key)
         return dataset
 
-    def _ingest(self, path: Path, config: RunConfig, directory: Path) -> str:
-        """Read the file into `directory`; if a column turns out to be of another kind, once more with that known."""
+    def _ingest(self, path: Path, config: RunConfig, directory: Path) -> tuple[Path, str]:
+        """Read the file into `directory`; if a column turns out to be of another kind, once more with that known.
+
+        Each attempt has a folder of its own: a worker may still be writing a block of the one that was given up.
+        """
         source = self._source(path, config, directory)
-        while True:
+        for number in itertools.count():
+            attempt = directory / f"attempt{number}"
+            attempt.mkdir()
             reading = _Ingest(source, self._residues(source, config))
-            strangers = self._read_all(reading, directory)
+            strangers = self._read_all(reading, attempt)
             if not strangers:
                 break
             names = [source.layout.names[i] for i in strangers]
@@ -89,7 +97,7 @@ class Coordinator:
             self.progress(f"reading again: {', '.join(names)} holds text", 0.0)
         if source.path != str(path):
             Path(source.path).unlink()
-        return reading.finish(directory, str(path))
+        return attempt, reading.finish(attempt, str(path))
 
     def _source(self, path: Path, config: RunConfig, directory: Path) -> Source:
         self.progress("looking at the file", 0.0)
@@ -101,16 +109,15 @@ class Coordinator:
             return source
         plain = directory / "plain"
         spool(path, source.dialect, plain, lambda part: self.progress("unpacking", part))
-        start = source.data_start + _mark_length(plain)
+        start = source.data_start + (_mark_length(plain) if source.dialect.rewrites else 0)
         return dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start)
 
     def _residues(self, source: Source, config: RunConfig) -> int:
         width = len(source.layout.numbers)
         wanted = config.test_every if 0 < config.test_every <= 50 and CELLS % config.test_every else CELLS
-        if 8 * width * (width + 1) > CELL_BYTES:
+        if 8 * width * (width + 1) > MOMENT_BYTES:
             return 0
-        planned = plan_cells(width, wanted, CELL_BYTES)
-        return planned if planned == wanted else 1
+        return wanted if 8 * width * (width + 1) * wanted <= CELL_BYTES else 1
 
     def _read_all(self, reading: _Ingest, directory: Path) -> list[int]:
         """Fold all blocks in; returns the columns that are of another kind than was thought, if any."""
@@ -177,7 +184,7 @@ class Coordinator:
         ranks: list[int] = []
         for step in range(4):
             requests = [CountKeys(str(dataset.directory), b, target, split, tuple(probes)) for b in dataset.blocks]
-            counts = np.sum(list(self.swept("finding medians", requests)), axis=0)
+            counts = np.asarray(sum(self.swept("finding medians", requests)))  # one at a time: half a MB a probe
             if step == 0:
                 totals = counts.sum(axis=1)
                 ranks = [int((n - 1) // 2 if i % 2 == 0 else n // 2) for i, n in enumerate(totals)]
@@ -311,8 +318,10 @@ class _Ingest:
                 scatter=np.stack([c.scatter for c in self.cells]),
             )
         content = digest([self.source.size, self.contents])
-        kinds = [int(kind) for kind in self.source.layout.kinds]
-        key = digest([FORMAT, content, self.source.dialect.as_dict(), kinds, self.residues])
+        layout = self.source.layout
+        kinds = [int(kind) for kind in layout.kinds]
+        head = [layout.names, layout.orders, self.source.data_start]  # the header is not among the hashed ranges
+        key = digest([FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
         manifest = Manifest(
             source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=columns,
             blocks=tuple(self.blocks), bad_rows=tuple(self.bad), bad_count=self.bad_count,

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define MAX_QUOTED (1 << 20) /* a quoted field longer than this is taken for a quote that is never closed */
+#define MAX_QUOTED (1 << 22) /* a quoted field longer than this is taken for a quote that is never closed */
 
 enum { SKIP, NUMBER, DATE, LEVEL };                                          /* kinds of columns */
 enum { DONE, NEED_MORE, TOO_MANY_ODDITIES, NO_MEMORY, NO_ROOM };                     /* what parse() returns */
@@ -22,7 +22,8 @@ enum { YEAR_FIRST, DAY_FIRST, MONTH_FIRST };                                 /* 
 enum { MISSING_CODE = -1, TOO_MANY_LEVELS = -2 };
 
 typedef struct {
-    uint8_t delimiter, quote, escape, decimal, thousands, comment, newline, unused;
+    uint8_t delimiter, quote, escape, decimal, thousands, comment, newline;
+    uint8_t numbers_missing; /* whether some missing tokens look like numbers, -999 say */
 } Dialect;
 
 typedef struct {
@@ -142,6 +143,8 @@ static int read_quoted(const Dialect *d, const uint8_t *open, const uint8_t *lim
         f->end = clean ? close : close + 1;
         f->written = clean ? QUOTED : ESCAPED;
         f->terminator = *after == '\r' && *after != d->newline && *after != d->delimiter ? after + 1 : after;
+    } else if (f->newlines) { /* lines further down, text after the quote: it opens a field of its own there */
+        return -1;
     } else { /* text after the closing quote belongs to the field, as in Python's csv module */
         f->terminator = find_terminator(d, after);
         f->begin = open;
@@ -298,14 +301,14 @@ static int64_t days_since_1970(int64_t y, int64_t m, int64_t d) { /* Howard Hinn
     return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
 }
 
-static int read_clock(const uint8_t **p, double *seconds) {
+static int read_clock(const uint8_t **p, const uint8_t *end, double *seconds) {
     int64_t hour, minute, second = 0;
     double fraction = 0, unit = 0.1;
     if (!read_digits(p, 1, 2, &hour) || *(*p)++ != ':' || !read_digits(p, 2, 2, &minute)) return 0;
     if (**p == ':') {
         (*p)++;
         if (!read_digits(p, 2, 2, &second)) return 0;
-        if (**p == '.' || **p == ',')
+        if (*p < end && (**p == '.' || **p == ',')) /* at the end, a comma is the delimiter */
             for ((*p)++; digit(**p) < 10; unit /= 10) fraction += unit * digit(*(*p)++);
     }
     if (hour > 23 || minute > 59 || second > 60) return 0;
@@ -342,7 +345,7 @@ static int read_date(const uint8_t *p, const uint8_t *end, int order, double *ou
     double seconds = 86400.0 * days_since_1970(year, month, day);
     if (p < end && (*p == 'T' || *p == ' ')) {
         p++;
-        if (!read_clock(&p, &seconds)) return 0;
+        if (!read_clock(&p, end, &seconds)) return 0;
     }
     *out = seconds;
     return p == end;
@@ -506,6 +509,7 @@ static int read_row(Parser *a) {
                 f.begin = p;
                 f.end = end;
                 f.terminator = end + (*end == '\r' && d->newline != '\r');
+                if (d->numbers_missing && is_missing(a, &f)) out[a->slot[fields]] = not_a_number();
                 if (*end == d->delimiter) continue;
                 break;
             }
@@ -514,9 +518,10 @@ static int read_row(Parser *a) {
         if (status == -1) { /* only this line is lost: the quote is taken as a character */
             const uint8_t *end = memchr(p, d->newline, (size_t)(limit - p));
             a->oddity_count = odd;
+            if (!end && !a->at_end) return NEED_MORE;
             blank_row(a, line, fields + 1, NEVER_CLOSED);
             a->position = (end ? end + 1 : limit) - a->buffer;
-            a->lines = line + 1;
+            a->lines = line + 1 + newlines;
             a->rows++;
             return DONE;
         }
@@ -565,12 +570,12 @@ EXPORT int parse(Parser *a) {
     return DONE;
 }
 
-/* The fields of up to `room` cells as (row, offset, length, how written) quadruples, for previews and for trying a
+/* The fields of up to `row_room` rows and `room` cells as (row, offset, length, how written) quadruples, for previews and for trying a
  * dialect on a sample. Incomplete rows at the end are left out. Returns the number of cells. */
 EXPORT int64_t split(Parser *a, int64_t *cells, int64_t room) {
     const uint8_t *limit = a->buffer + a->length;
     int64_t count = 0, row_begin = 0;
-    while (a->position < a->length) {
+    while (a->position < a->length && a->rows < a->row_room) {
         if (skip_line(a) != 0) continue;
         const uint8_t *p = a->buffer + a->position;
         Field f;

@@ -75,7 +75,7 @@ class Marks(ctypes.Structure):
 
     _fields_ = tuple(
         (n, ctypes.c_uint8)
-        for n in ("delimiter", "quote", "escape", "decimal", "thousands", "comment", "newline", "unused")
+        for n in ("delimiter", "quote", "escape", "decimal", "thousands", "comment", "newline", "numbers_missing")
     )
 
 

@@ -14,6 +14,7 @@ import math
 import queue
 import re
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from models import Array
 from utils import disk_errors, listed
 
 BLOCK_BYTES = 8 << 20  # text in one block: large enough to amortise a request, small enough to balance and to redo
+WIDE_BLOCK_BYTES = 64 << 20  # for wide tables: a block should have more rows than columns, or sums cost more than it
 SAMPLE_BYTES = 1 << 20
 ODD_SHARE = 0.05  # a column with more values than this that are not of its kind is of another kind
 
@@ -78,8 +80,11 @@ MAGIC = {
 
 def file_format(path: Path) -> str:
     """csv, gzip or parquet, by the first bytes; other well-known formats are refused by name."""
-    with path.open("rb") as file:
-        head = file.read(8)
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise DataError(f"'{path.name}' could not be read: {error.strerror}. Check its permissions.") from None
     found = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "csv")
     if found not in ("csv", "gzip", "parquet"):
         raise DataError(f"Expected a CSV or Parquet file, got {found}. Save or unpack it as CSV and try again.")
@@ -92,14 +97,14 @@ def read_sample(path: Path) -> tuple[bytes, bool]:
         with open_plain(path) as file:
             sample = file.read(SAMPLE_BYTES)
             return sample, not file.read(1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"'{path.name}' could not be read: {error}. Check the file and its permissions.") from None
 
 
 def open_plain(path: Path) -> IO[bytes]:
     """The file, unpacked if need be."""
     if file_format(path) == "gzip":
-        return gzip.open(path, "rb")  # type: ignore[return-value]  # noqa: SIM115
+        return gzip.open(path, "rb")  # type: ignore[return-value]
     return path.open("rb")
 
 
@@ -109,7 +114,7 @@ def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float]
     encoding = dialect.encoding if dialect.rewrites else None
     try:
         with disk_errors(), path.open("rb") as raw, target.open("wb") as out:
-            plain: IO[bytes] = gzip.open(raw, "rb") if file_format(path) == "gzip" else raw  # type: ignore[assignment]
+            plain: IO[bytes] = gzip.GzipFile(fileobj=raw) if file_format(path) == "gzip" else raw  # type: ignore[assignment]
             if encoding is None:
                 while chunk := plain.read(1 << 20):
                     out.write(chunk)
@@ -119,7 +124,7 @@ def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float]
             while piece := text.read(1 << 20):
                 out.write(piece.encode())
                 progress(raw.tell() / size)
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataError(f"'{path.name}' could not be unpacked: {error}. The file is damaged; fetch it again.") from None
@@ -135,6 +140,7 @@ class Layout:
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     orders: tuple[int, ...]
+    fixed: frozenset[int] = frozenset()  # columns whose kind was given: a value of another kind is a bad row
 
     @property
     def numbers(self) -> list[int]:
@@ -172,7 +178,8 @@ class Source:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Byte ranges of one block each; they depend on the file only, never on the number of workers."""
-        edges = [*range(self.data_start, max(self.size, self.data_start + 1), BLOCK_BYTES), self.size]
+        step = max(BLOCK_BYTES, min(16 * len(self.layout.numbers) ** 2, WIDE_BLOCK_BYTES))
+        edges = [*range(self.data_start, max(self.size, self.data_start + 1), step), self.size]
         return list(itertools.pairwise(edges))
 
 
@@ -205,7 +212,8 @@ def inspect_text(
     if dialect.header:
         start, lines = _end_of_first_row(text, start, dialect)
         skip += lines
-    return Source(str(path), path.stat().st_size, dialect, Layout(tuple(names), tuple(kinds), tuple(orders)),
+    fixed = frozenset(i for i, name in enumerate(names) if name in numeric)
+    return Source(str(path), path.stat().st_size, dialect, Layout(tuple(names), tuple(kinds), tuple(orders), fixed),
                   start + mark, skip + 1, tuple(notes))  # fmt: skip
 
 
@@ -233,8 +241,6 @@ def _guess(
     present = [cell for cell in cells if cell not in dialect.missing]
     if name in categorical:
         return Kind.LEVEL, 0
-    if name in numeric:
-        return Kind.NUMBER, 0
     numbers = sum(number_of(cell, dialect) is not None for cell in present)
     if numbers == len(present) or (numbers >= 20 and numbers >= (1 - ODD_SHARE) * len(present)):
         return Kind.NUMBER, 0
@@ -242,7 +248,7 @@ def _guess(
         dates = sum(is_date(cell, order) for cell in present)
         if dates == len(present) or (dates >= 20 and dates >= (1 - ODD_SHARE) * len(present)):
             return Kind.DATE, order
-    return Kind.LEVEL, 0
+    return (Kind.NUMBER if name in numeric else Kind.LEVEL), 0
 
 
 def number_of(text: str, dialect: Dialect) -> float | None:
@@ -250,7 +256,7 @@ def number_of(text: str, dialect: Dialect) -> float | None:
     text = text.strip()
     if dialect.thousands:
         mark = re.escape(dialect.thousands)
-        if re.match(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(?!\d)", text):
+        if re.match(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(?!\d|{mark})", text):
             text = text.replace(dialect.thousands, "")
     if dialect.decimal != ".":
         if "." in text:
@@ -322,7 +328,7 @@ def batches(
 ) -> Iterator[tuple[Array, Array]]:
     """All rows once, in batches that depend on (seed, epoch) only.
 
-    Blocks come in random order and rows are drawn from `mixed_blocks` of them at a time, so that a file sorted by
+    Rows are drawn from `mixed_blocks` blocks of all parts of the file at a time, so that a file sorted by
     its target gives batches nearly as varied as a shuffled one, with only that many blocks in memory.
     """
     if batch_size < 1:
@@ -330,14 +336,22 @@ def batches(
     return prefetched(_batches(table, batch_size, np.random.default_rng((seed, epoch)), mixed_blocks), prefetch)
 
 
+def _groups(blocks: int, most: int, random: np.random.Generator) -> list[list[int]]:
+    """Blocks in groups of at most so many, each with one from every part of the file: of a sorted file, each group
+    then has nearly the mean of the whole, which groups drawn at random do not have."""
+    count = -(-blocks // most)
+    grid = np.full(-(-blocks // max(1, count)) * count, -1)
+    grid[:blocks] = np.arange(blocks)
+    parts = random.permuted(grid.reshape(-1, count), axis=1) if count else grid.reshape(0, 0)
+    return [[int(block) for block in group if block >= 0] for group in parts.T]
+
+
 def _batches(
     table: Rows, batch_size: int, random: np.random.Generator, mixed_blocks: int
 ) -> Iterator[tuple[Array, Array]]:
-    sizes = table.block_sizes()
-    order = random.permutation(len(sizes))
     rest: tuple[Array, Array] | None = None
-    for at in range(0, len(order), mixed_blocks):
-        group = [table.rows(int(b)) for b in order[at : at + mixed_blocks]]
+    for blocks in _groups(len(table.block_sizes()), mixed_blocks, random):
+        group = [table.rows(block) for block in blocks]
         X, y = (np.concatenate(parts) for parts in zip(*group, strict=True))
         shuffled = random.permutation(len(y))
         X, y = X[shuffled], y[shuffled]

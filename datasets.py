@@ -12,12 +12,14 @@ import json
 import os
 import secrets
 import shutil
+import time
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +85,7 @@ class Manifest:
         return sum(block.rows for block in self.blocks)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(asdict(self))  # ASCII: the name of the source need not be valid UTF-8
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
@@ -103,7 +105,7 @@ class Dataset:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         try:
-            self.manifest = Manifest.from_json((directory / MANIFEST).read_text())
+            self.manifest = Manifest.from_json((directory / MANIFEST).read_text("utf-8"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StateError(
                 f"The cached data set in '{directory}' cannot be opened: {error}. Delete that folder; it is made anew."
@@ -127,10 +129,15 @@ class Dataset:
         return self.manifest.blocks
 
     def is_whole(self) -> bool:
-        """Whether every block file has the size that its rows need."""
+        """Whether every block file has the size that its rows need, and the archives have an end."""
         width = 8 * len(self.number_columns) + 4 * len(self.level_columns)
+        moments = self.directory / "moments.npz"
         try:
-            return all(block_path(self.directory, b.index).stat().st_size == b.rows * width for b in self.blocks)
+            return (
+                all(block_path(self.directory, b.index).stat().st_size == b.rows * width for b in self.blocks)
+                and zipfile.is_zipfile(self.directory / "levels.npz")
+                and (not moments.exists() or zipfile.is_zipfile(moments))
+            )
         except OSError:
             return False
 
@@ -216,17 +223,22 @@ class Cache:
             known = json.loads(self._index(question).read_text())
         except (OSError, ValueError):
             return None
-        if known["identity"] != dict(identity):
+        if not isinstance(known, dict) or known.get("identity") != dict(identity) or "key" not in known:
             return None
         return self.open(known["key"])
 
     def open(self, key: str) -> Dataset | None:
-        if not (self.directory / key / MANIFEST).exists():
+        """The data set of that name; one that is damaged is removed, to be made anew."""
+        directory = self.directory / key
+        if not (directory / MANIFEST).exists():
             return None
-        dataset = Dataset(self.directory / key)
-        if dataset.is_whole():
-            return dataset
-        shutil.rmtree(dataset.directory, ignore_errors=True)
+        try:
+            dataset = Dataset(directory)
+            if dataset.is_whole():
+                return dataset
+        except StateError:
+            pass
+        shutil.rmtree(directory, ignore_errors=True)
         return None
 
     def remember(self, question: Mapping[str, Any], identity: Mapping[str, int], key: str) -> None:
@@ -243,27 +255,44 @@ class Cache:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self.sweep()
-            directory = self.directory / f"{UNFINISHED}{os.getpid()}-{secrets.token_hex(4)}"
-            directory.mkdir()
+            directory, lock = self._locked_folder()
         except OSError as error:
             raise ResourceError(
                 f"Expected a folder to keep data sets in at '{self.directory}', got: {error.strerror}. "
                 "Set SHOAL_HOME to a folder with room that you may write to."
             ) from None
-        with (directory / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with lock:
             try:
                 yield directory
             finally:
+                _remove_for_good(directory)
+
+    def _locked_folder(self) -> tuple[Path, IO[str]]:
+        """A new folder and the lock on it; once more if a sweep came between the making and the locking."""
+        while True:
+            directory = self.directory / f"{UNFINISHED}{os.getpid()}-{secrets.token_hex(4)}"
+            directory.mkdir()
+            try:
+                lock = (directory / "lock").open("w")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if (directory / "lock").exists():
+                    return directory, lock
+                lock.close()
+            except FileNotFoundError:
+                continue
+            except OSError:
                 shutil.rmtree(directory, ignore_errors=True)
+                raise
 
     def commit(self, directory: Path, key: str) -> Dataset:
         """Give a whole data set its name; where another process was first, its equal is used."""
+        whole = self.directory / key
         try:
-            directory.rename(self.directory / key)
+            directory.rename(whole)
         except OSError:
-            if not (self.directory / key / MANIFEST).exists():
-                raise
+            if not (whole / MANIFEST).exists():  # what is left of one that lost its manifest
+                shutil.rmtree(whole, ignore_errors=True)
+                directory.rename(whole)
         dataset = self.open(key)
         if dataset is None:
             raise StateError(f"The data set '{key}' was removed while it was made. Try again.")
@@ -282,10 +311,17 @@ class Cache:
                 continue
 
 
+def _remove_for_good(directory: Path) -> None:
+    """Also when a worker whose answer nobody waits for puts one more block into the folder meanwhile."""
+    for _ in range(100):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(0.01)
+
+
 def _remove_if_old(directory: Path) -> None:
     """A folder without a lock is either a minute old at most, and someone is about to lock it, or left over."""
-    import time
-
     try:
         if time.time() - directory.stat().st_mtime > 60:
             shutil.rmtree(directory, ignore_errors=True)

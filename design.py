@@ -260,7 +260,7 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
         )
     if target.missing >= dataset.rows - dataset.manifest.bad_count:
         raise DataError(f"The target '{config.target}' has no value in any row. Choose another column.")
-    wanted = config.features or tuple(name for name in columns if name != config.target)
+    wanted = dict.fromkeys(config.features) or [name for name in columns if name != config.target]
     chosen = [columns[name] for name in wanted if name not in config.exclude]
     notes: list[str] = []
     numbers = [c for c in chosen if c.is_number and _usable(c, dataset.rows - dataset.manifest.bad_count, notes)]
@@ -307,7 +307,8 @@ def _inside(column: Column) -> float:
 
 
 def _all_levels(column: Column, dropping: bool) -> list[str]:
-    return [*column.levels, *([MISSING_LEVEL] if column.missing and not dropping else [])]
+    levels = [*column.levels, *([MISSING_LEVEL] if column.missing and not dropping else [])]
+    return list(dict.fromkeys(levels))  # a file may have that very text as a level
 
 
 def design_encoding(
@@ -323,7 +324,9 @@ def design_encoding(
             if empty:
                 notes.append(f"Column '{term.column}' has no value in the training rows and is left out.")
             else:
-                terms.append(replace(term, fill=fills.get(term.column, term.fill)))
+                # A column that is complete here may have gaps where predictions are wanted.
+                usual = config.fill if config.impute == "constant" else float(share[term.name])
+                terms.append(replace(term, fill=fills.get(term.column, usual)))
         elif isinstance(term, Indicator) and config.indicators:
             terms.append(term)
     known = {}
@@ -335,6 +338,13 @@ def design_encoding(
         kept = levels[1:] if config.coding == "drop_first" else levels
         terms += [Level(column, level) for level in kept]
     return Encoding(tuple(terms), known, base.target, base.drop_missing), notes
+
+
+def small_medians(dataset: Dataset, columns: Sequence[str], target: str, split: Split) -> dict[str, float]:
+    """Medians of complete columns over the training rows, by sorting: for data sets that fit into memory with ease."""
+    slots = [dataset.columns[name].slot for name in columns]
+    parts = [dataset.numbers(b)[training_rows(dataset, b, target, split)][:, slots] for b in dataset.blocks]
+    return dict(zip(columns, np.median(np.concatenate(parts), axis=0).tolist(), strict=True))
 
 
 def encoding_from(terms: Sequence[Mapping[str, Any]], known: Mapping[str, Sequence[str]]) -> Encoding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import ctypes
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ DEFAULT_MISSING = (
 )  # fmt: skip
 DELIMITERS = (",", ";", "\t", "|")
 SINGLE_BYTE = {"utf-8", "ascii", "latin-1", "iso8859-1", "cp1252", "iso8859-15", "iso8859-2", "cp1250"}
-SAMPLE_ROWS = 1000
+SAMPLE_ROWS = 300  # looked at one by one: enough to tell, and little next to starting a process
 
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
@@ -73,7 +74,8 @@ class Dialect:
             self.comment,
             self.newline,
         )
-        return Marks(*(ord(mark) if mark else 0 for mark in names), 0)
+        numbers_missing = any(NUMBER.fullmatch(token) or GROUPED.fullmatch(token) for token in self.missing)
+        return Marks(*(ord(mark) if mark else 0 for mark in names), numbers_missing)
 
     def text(self, raw: bytes, written: int) -> str:
         """A field's bytes as the text they stand for."""
@@ -114,13 +116,12 @@ def _split_with_places(sample: bytes, dialect: Dialect, at_end: bool, rows: int 
     buffer = np.zeros(len(sample) + PADDING, np.uint8)
     buffer[: len(sample)] = np.frombuffer(sample, np.uint8)
     buffer[len(sample)] = ord(dialect.newline)
-    parser = Parser(buffer=buffer.ctypes.data, length=len(sample), at_end=at_end, marks=dialect.marks())
+    room = len(sample) + 1 if rows is None else rows
+    parser = Parser(buffer=buffer.ctypes.data, length=len(sample), at_end=at_end, marks=dialect.marks(), row_room=room)
     cells = np.empty((len(sample) + 1, 4), np.int64)
     count = library().split(ctypes.byref(parser), cells.ctypes.data, len(cells))
     table: list[list[tuple[str, int]]] = []
     for row, offset, length, written in cells[:count].tolist():
-        if rows is not None and row >= rows:
-            break
         if row == len(table):
             table.append([])
         table[row].append((dialect.text(sample[offset : offset + length], written), offset))
@@ -134,12 +135,19 @@ def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = No
     text = as_kernel_bytes(sample, encoding, at_end)
     if not text.strip():
         raise DataError("Expected a table, got an empty file. Choose a file with a header line and rows.")
-    dialect = Dialect(encoding=encoding, newline="\n" if b"\n" in text or b"\r" not in text else "\r")
+    dialect = Dialect(encoding=encoding, newline=_newline(text), delimiter=given.get("delimiter", "\x1f"))
     dialect = replace(dialect, **{k: v for k, v in given.items() if k not in ("skip_lines", "header")})
     if "comment" not in given:
         dialect = replace(dialect, comment=_comment(text, dialect))
     dialect = _with_separators(text, dialect, at_end, given)
-    dialect = _with_number_marks(split(text, dialect, at_end), dialect, given)
+    table = split(text, dialect, at_end)
+    if not table:
+        raise DataError(
+            "Expected a table, got only comments or empty lines. Choose a file with rows."
+            if at_end
+            else "Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends."
+        )
+    dialect = _with_number_marks(table, dialect, given)
     if "skip_lines" not in given:
         dialect = replace(dialect, skip_lines=_preamble(text, dialect, at_end))
     header = given.get("header")
@@ -161,6 +169,7 @@ def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
     if "encoding" in given:
         try:
             given["encoding"] = codecs.lookup(given["encoding"]).name
+            "".encode(given["encoding"])  # base64 and the like are codecs too, but not of text
         except LookupError:
             raise ConfigError(
                 f"Expected the name of an encoding such as utf-8 or latin-1, got '{given['encoding']}'."
@@ -216,6 +225,13 @@ def as_kernel_bytes(sample: bytes, encoding: str, at_end: bool) -> bytes:
 # ------------------------------------------------------------------ separators
 
 
+def _newline(text: bytes) -> str:
+    """LF (with or without CR before it), or a lone CR where those are in the majority."""
+    text = re.sub(rb'"[^"]*"', b"", text)  # line ends inside quotes are text
+    lines = text.count(b"\n")
+    return "\r" if text.count(b"\r") - text.count(b"\r\n") > lines else "\n"
+
+
 def _comment(text: bytes, dialect: Dialect) -> str:
     """'#' if the first lines are comments, and not a header that happens to start with '#'."""
     lines = [line for line in text.split(dialect.newline.encode()) if line.strip()]
@@ -228,14 +244,13 @@ def _comment(text: bytes, dialect: Dialect) -> str:
 
 
 def _with_separators(text: bytes, dialect: Dialect, at_end: bool, given: Mapping[str, Any]) -> Dialect:
-    delimiters = (given["delimiter"],) if "delimiter" in given else (*DELIMITERS, " ")
+    known = (given["delimiter"],) if "delimiter" in given else (*DELIMITERS, " ")
+    delimiters = [d for d in known if d != given.get("decimal")]
     quotes = (given["quote"],) if "quote" in given else ('"', "'") if _single_quoted(text) else ('"',)
     escapes = (given["escape"],) if "escape" in given else ("", "\\") if b'\\"' in text else ("",)
     best, best_score = dialect, -1.0
     for delimiter in delimiters:
         decimal = given.get("decimal", "," if delimiter == "." else ".")
-        if delimiter == decimal:
-            continue
         for quote in quotes:
             for escape in escapes:
                 tried = replace(dialect, delimiter=delimiter, quote=quote, escape=escape, decimal=decimal)
@@ -246,6 +261,8 @@ def _with_separators(text: bytes, dialect: Dialect, at_end: bool, given: Mapping
 
 
 def _single_quoted(text: bytes) -> bool:
+    if b"'" not in text:
+        return False
     return re.search(rb"(^|[,;\t|\n\r])'[^'\n]*'([,;\t|\n\r]|$)", text) is not None
 
 
@@ -344,9 +361,17 @@ def looks_like_header(table: Sequence[Sequence[str]]) -> bool:
             named += bool(name) and not _is_value(name)
             numbered += _is_value(name)
     if named or numbered:
-        return named >= numbered
+        return named >= numbered or _are_years([name for name in first if _is_value(name)])
     repeated = any(name and name in {row[j] for row in rows if j < len(row)} for j, name in enumerate(first))
     return not repeated and all(not _is_value(name) for name in first) and len(set(first)) == len(first)
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    """Whether numbers in the first row are years that go up: names of columns, as in country, 2019, 2020."""
+    if len(cells) < 2 or not all(re.fullmatch(r"(1[6-9]|20|21)\d\d", cell) for cell in cells):
+        return False
+    years = [int(cell) for cell in cells]
+    return len({later - earlier for earlier, later in itertools.pairwise(years)}) == 1 and years[0] < years[1]
 
 
 def _is_value(cell: str) -> bool:
@@ -364,7 +389,7 @@ def column_names(first: Sequence[str], width: int, header: bool, last_is_empty: 
     elif len(names) != width:
         notes.append(f"The header has {len(first)} names, the rows have {width} cells; names were cut or numbered.")
         names = (names + [""] * width)[:width]
-    unique: list[str] = []
+    unique: dict[str, None] = {}
     for i, name in enumerate(names):
         name = name.removeprefix("#").strip() if i == 0 else name
         if not name:
@@ -376,5 +401,5 @@ def column_names(first: Sequence[str], width: int, header: bool, last_is_empty: 
             chosen = f"{name}.{k}"
         if chosen != name:
             notes.append(f"The name '{name}' comes twice; the later column is called '{chosen}'.")
-        unique.append(chosen)
-    return unique, notes
+        unique[chosen] = None
+    return list(unique), notes

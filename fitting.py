@@ -24,14 +24,19 @@ from design import (
     choose_columns,
     design_encoding,
     matrix_between,
+    small_medians,
 )
 from errors import BadRowsError, DataError
+from inference import Inference, inference
+from least_squares import LeastSquares, Standardisation, needs_data
 from models import Penalty, penalty_for
-from moments import LeastSquares, Moments, Standardisation, needs_data, plan_cells
-from paths import Inference, Solution, inference, polish, refine, solve, with_certificate
+from moments import Moments, plan_cells
+from paths import Solution, polish, refine, solve, with_certificate
 from profiling import leak_columns
 
-SMALL = 2e8  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
+SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
+POLISHED_CELLS = 2e6  # values up to which a linear model is refined in extended precision
+NEARLY_DEPENDENT = 1e6  # condition number from which it is said
 GOOD_ENOUGH = 1e-12  # relative certificate from the data at which refinement stops
 
 
@@ -51,23 +56,56 @@ class Timings:
 
 
 @dataclass(frozen=True)
+class Prepared:
+    """Everything about a data set and a choice of columns that does not depend on the penalty."""
+
+    dataset: Dataset
+    split: Split
+    encoding: Encoding
+    problem: LeastSquares
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Fit:
     """A fitted model and all that is said about it."""
 
     config: RunConfig
-    encoding: Encoding
+    prepared: Prepared
     solution: Solution
     sums: Sums
     inference: Inference | None
-    rows_read: int
     rows_dropped: dict[str, int]
     notes: tuple[str, ...]
     condition: float
-    content: str
 
 
 def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Fit:
-    """Choose columns, sum moments, solve, look at the rows once more, and report."""
+    """Prepare the equivalent small problem, solve it, look at the rows once more, and say what came out."""
+    prepared = prepare(coordinator, dataset, config, timings)
+    problem = prepared.problem
+    penalty = penalty_for(config.model, config.alpha, config.l1_ratio, problem.n)
+    with timings.stage("solve"):
+        solution = solve(problem, penalty)
+        solution, polished = _polished(prepared, penalty, solution)
+    with timings.stage("score"):
+        solution, sums = _checked_on_data(coordinator, prepared, penalty, solution, refining=not polished)
+    with timings.stage("inference"):
+        worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
+    return Fit(
+        config,
+        prepared,
+        solution,
+        sums,
+        worth,
+        _dropped(dataset, config, sums),
+        (*prepared.notes, *solution.notes, *_precision_notes(problem, penalty, solution)),
+        problem.condition(penalty.l2),
+    )
+
+
+def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Prepared:
+    """Choose the columns, sum moments over the training rows, and reduce them to a problem of p rows."""
     check_bad_rows(dataset, config)
     split = Split(config.test_every, config.test_fraction, config.seed)
     choice = choose_columns(dataset, config)
@@ -79,30 +117,17 @@ def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
         encoding, notes = _design(coordinator, dataset, config, choice, base, train, split)
         moments = _mapped(train, base, encoding)
     with timings.stage("solve"):
-        penalty = penalty_for(config.model, config.alpha, config.l1_ratio, moments.n)
+        l2 = penalty_for(config.model, config.alpha, config.l1_ratio, moments.n).l2
         problem = LeastSquares.from_moments(moments, config.intercept, config.standardize)
-        exact = needs_data(problem, penalty.l2) or moments.n * len(encoding.terms) ** 2 < SMALL
-    if exact:
+        from_rows = needs_data(problem, l2) or moments.n * len(encoding.terms) ** 2 < SMALL
+    if from_rows:
         with timings.stage("factor"):
             units = Standardisation.of(moments, config.intercept, config.standardize)
-            problem = LeastSquares.from_triangle(
-                coordinator.triangle(dataset, encoding, split, units), units, moments.n
-            )
-    with timings.stage("solve"):
-        solution = solve(problem, penalty)
-        if penalty == Penalty() and len(dataset.blocks) == 1:
-            solution = _polished(dataset, encoding, split, problem, solution)
-    with timings.stage("score"):
-        solution, sums = _checked_on_data(coordinator, dataset, encoding, split, problem, penalty, solution)
-    with timings.stage("inference"):
-        worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
+            T = coordinator.triangle(dataset, encoding, split, units)
+            problem = LeastSquares.from_triangle(T, units, moments.n)
     leaks = _leak_notes(leak_columns(train, base))
-    return Fit(
-        config, encoding, solution, sums, worth, dataset.rows,
-        _dropped(dataset, config, sums),
-        (*dataset.manifest.notes, *_bad_row_notes(dataset), *choice.notes, *notes, *solution.notes, *leaks),
-        problem.condition(penalty.l2), dataset.manifest.content,
-    )  # fmt: skip
+    said = (*dataset.manifest.notes, *_bad_row_notes(dataset), *choice.notes, *notes, *leaks)
+    return Prepared(dataset, split, encoding, problem, said)
 
 
 def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
@@ -124,7 +149,8 @@ def _bad_row_notes(dataset: Dataset) -> list[str]:
     if not manifest.bad_count:
         return []
     shown = "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:3])
-    return [f"{manifest.bad_count} rows could not be read and are left out ({shown})."]
+    rows = "1 row" if manifest.bad_count == 1 else f"{manifest.bad_count} rows"
+    return [f"{rows} could not be read and left out ({shown})."]
 
 
 def _check_rows(train: Moments, config: RunConfig) -> None:
@@ -147,6 +173,9 @@ def _design(
         fills = _means(base, train)
     else:
         fills = dict.fromkeys(with_missing, config.fill)
+    complete = [t.column for t in base.terms if isinstance(t, Number) and t.column not in with_missing]
+    if config.impute == "median" and complete and dataset.rows * len(complete) <= POLISHED_CELLS:
+        fills |= small_medians(dataset, complete, config.target, split)
     encoding, notes = design_encoding(base, config, fills, train.mean[:-1])
     if not encoding.terms:
         raise DataError(
@@ -180,32 +209,47 @@ def _mapped(train: Moments, base: Encoding, encoding: Encoding) -> Moments:
     return train.map(with_target, shift)
 
 
-def _polished(
-    dataset: Dataset, encoding: Encoding, split: Split, problem: LeastSquares, solution: Solution
-) -> Solution:
-    """Nearly all digits, where all rows are at hand."""
-    chunks = [(c.X[~t], c.y[~t]) for c in encoding.chunks(dataset, dataset.blocks[0]) for t in [split.is_test(c.row)]]
-    X, y = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
-    return polish(X, y, problem, solution) if X.size < 2e6 else solution
+def _polished(prepared: Prepared, penalty: Penalty, solution: Solution) -> tuple[Solution, bool]:
+    """Nearly all digits, where the model is linear and all rows are at hand; whether that was so."""
+    blocks = prepared.dataset.blocks
+    if penalty != Penalty() or len(blocks) != 1 or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS:
+        return solution, False
+    X, y = [], []
+    for chunk in prepared.encoding.chunks(prepared.dataset, blocks[0]):
+        train = ~prepared.split.is_test(chunk.row)
+        X.append(chunk.X[train])
+        y.append(chunk.y[train])
+    return polish(np.concatenate(X), np.concatenate(y), prepared.problem, solution), True
 
 
 def _checked_on_data(
-    coordinator: Coordinator, dataset: Dataset, encoding: Encoding, split: Split, problem: LeastSquares,
-    penalty: Penalty, solution: Solution,
-) -> tuple[Solution, Sums]:  # fmt: skip
-    """Scores and a certificate from the rows; refined by their gradient while that helps."""
+    coordinator: Coordinator, prepared: Prepared, penalty: Penalty, solution: Solution, refining: bool
+) -> tuple[Solution, Sums]:
+    """Scores and a certificate from the rows; the weights are refined by their gradient while that helps."""
+    problem = prepared.problem
     best: tuple[Solution, Sums] | None = None
     while True:
         sums = coordinator.score(
-            dataset, encoding, split, solution.coef, solution.intercept, problem.centre, problem.scale
-        )
+            prepared.dataset, prepared.encoding, prepared.split,
+            solution.coef, solution.intercept, problem.centre, problem.scale,
+        )  # fmt: skip
         solution = with_certificate(problem, penalty, solution, sums.gradient, sums.train.squares)
         if best is not None and not solution.certificate.relative < best[0].certificate.relative / 2:
             return best
         best = solution, sums
-        if solution.certificate.relative < GOOD_ENOUGH or not solution.unique:
+        if not refining or solution.certificate.relative < GOOD_ENOUGH or not solution.unique:
             return best
         solution = refine(problem, penalty, solution, sums.gradient)
+
+
+def _precision_notes(problem: LeastSquares, penalty: Penalty, solution: Solution) -> list[str]:
+    condition = problem.condition(penalty.l2)
+    if not solution.unique or condition < NEARLY_DEPENDENT:
+        return []
+    return [
+        f"The columns nearly depend on one another (condition number {condition:.0e}): single coefficients are "
+        "sensitive to the last digits of the data; predictions are not. A ridge penalty or fewer columns would help."
+    ]
 
 
 def _dropped(dataset: Dataset, config: RunConfig, sums: Sums) -> dict[str, int]:

@@ -11,8 +11,10 @@ import numpy as np
 from config import RunConfig
 from coordinator import Progress, silent
 from data_pipeline import file_format, inspect_text
+from datasets import Dataset
+from design import Number
 from errors import DataError
-from model_file import load_model
+from model_file import SavedModel, load_model
 from parquet_reader import inspect_parquet
 from runs import coordinated
 from utils import disk_errors, listed, write_stream
@@ -26,6 +28,7 @@ def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progr
     rows = empty = unseen = 0
     with coordinated(config, progress) as coordinator:
         dataset = coordinator.open(config)
+        _check_types(dataset, model)
         with disk_errors(), write_stream(out) as file:
             file.write("row,prediction\n")
             for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
@@ -35,12 +38,31 @@ def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progr
                 rows, unseen = rows + len(predictions), unseen + count
                 empty += int(np.isnan(predictions).sum())
     warnings = list(dataset.manifest.notes)
+    fills = {t.column: t.fill for t in model.encoding.terms if isinstance(t, Number)}
+    for name in model.numbers:
+        if dataset.columns[name].missing:
+            warnings.append(
+                f"Column '{name}' has no value in {dataset.columns[name].missing} rows; {fills[name]:g} stands in."
+            )
     if unseen:
         warnings.append(f"{unseen} rows have a level that the model was not trained with; it counts as none.")
     if empty:
         warnings.append(f"{empty} rows could not be read and have no prediction.")
     return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.contents["target"],
             "out": str(out), "warnings": warnings}  # fmt: skip
+
+
+def _check_types(dataset: Dataset, model: SavedModel) -> None:
+    for name in model.numbers:
+        if not dataset.columns[name].is_number:
+            raise DataError(f"The model needs numbers in column '{name}', got text. Correct the file.")
+    for name in model.texts:
+        if dataset.columns[name].more_levels:  # some rows' levels are not remembered, known ones among them
+            raise DataError(
+                f"Column '{name}' has too many different values to look them all up (more than "
+                f"{len(dataset.columns[name].levels)}); the model knows {len(model.encoding.known[name])} of them. "
+                "Split the file into smaller ones."
+            )
 
 
 def _check_columns(config: RunConfig, needed: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,46 +20,80 @@ from moments import Moments
 from utils import write_atomically
 from worker import Worker
 
-SKETCH = 1 << 15  # smallest hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
+SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
+PROBE = 256  # first values of a block, from which it is told whether nearly all differ
+BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
 LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
 Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """The smallest hashes of a column's values, and whether all values are whole numbers."""
+    """The hashes of a column's values that begin with `level` zero bits (adaptive sampling, Wegman), sorted.
 
-    smallest: Hashes
+    At level 0 these are all; each level keeps about half. `whole`: all values are whole numbers.
+    """
+
+    hashes: Hashes
+    level: int
     whole: bool
 
     def merge(self, other: Sketch) -> Sketch:
-        return Sketch(np.union1d(self.smallest, other.smallest)[:SKETCH], self.whole and other.whole)
+        level = max(self.level, other.level)
+        hashes = _sorted_set(np.concatenate((_at(level, self.hashes), _at(level, other.hashes))))
+        return Sketch(hashes, level, self.whole and other.whole).thinned()
+
+    def thinned(self) -> Sketch:
+        level, hashes = self.level, self.hashes
+        while len(hashes) > SKETCH:
+            level += 1
+            hashes = _at(level, hashes)
+        return Sketch(hashes, level, self.whole)
 
     def distinct(self) -> tuple[int, bool]:
-        """The number of distinct values, and whether it is exact (else from the density of the smallest hashes)."""
-        if len(self.smallest) < SKETCH:
-            return len(self.smallest), True
-        return round((SKETCH - 1) / (float(self.smallest[-1]) / 2.0**64)), False
+        """The number of distinct values, and whether it is exact."""
+        return len(self.hashes) << self.level, self.level == 0
+
+
+def _at(level: int, hashes: Hashes) -> Hashes:
+    return hashes[hashes >> np.uint64(64 - level) == 0] if level else hashes
+
+
+def _sorted_set(hashes: Hashes) -> Hashes:
+    """As np.unique, which takes several times as long for whole numbers since it hashes them first."""
+    ordered = np.sort(hashes)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 @dataclass(frozen=True)
-class SketchBlock:
-    """Sketches of all number columns of a block."""
+class SketchBlocks:
+    """Sketches of all number columns over some blocks."""
 
     directory: str
-    block: Block
+    blocks: tuple[Block, ...]
 
     def answer(self, worker: Worker) -> list[Sketch]:
-        numbers = Dataset(Path(self.directory)).numbers(self.block)
-        return [_sketch(np.ascontiguousarray(numbers[:, j])) for j in range(numbers.shape[1])]
+        dataset = Dataset(Path(self.directory))
+        total: list[Sketch] | None = None
+        for block in self.blocks:
+            columns = np.ascontiguousarray(dataset.numbers(block).T)
+            part = [_sketch(column) for column in columns]
+            total = part if total is None else _merged(total, part)
+        return total or []
+
+
+def _merged(a: list[Sketch], b: list[Sketch]) -> list[Sketch]:
+    return [x.merge(y) for x, y in zip(a, b, strict=True)]
 
 
 def _sketch(values: npt.NDArray[np.float64]) -> Sketch:
     values = values[~np.isnan(values)] + 0.0  # -0.0 is 0.0
     hashes = _hashed(values.view(np.uint64))
-    if len(hashes) > 4 * SKETCH:
-        hashes = np.partition(hashes, 4 * SKETCH)[: 4 * SKETCH]
-    return Sketch(np.unique(hashes)[:SKETCH], bool((values == np.floor(values)).all()))
+    # Where the first values nearly all differ there will be too many to keep: most are dropped before the sorting.
+    many = len(hashes) > SKETCH and len(_sorted_set(hashes[:PROBE])) > PROBE // 2
+    level = 3 if many else 0
+    whole = bool((values == np.floor(values)).all())
+    return Sketch(_sorted_set(_at(level, hashes)), level, whole).thinned()
 
 
 def _hashed(bits: Hashes) -> Hashes:
@@ -74,7 +109,7 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> di
     distinct = _distinct(coordinator, dataset)
     leaks = leak_columns(*_moments(coordinator, dataset, config)) if config.target else set()
     return {
-        "file": manifest.source,
+        "file": str(Path(config.file).expanduser().absolute()),  # not the manifest's: an equal file may be its source
         "rows": manifest.rows,
         "dialect": manifest.dialect,
         "columns": [_described(column, distinct, column.name in leaks) for column in manifest.columns],
@@ -127,18 +162,22 @@ def _distinct(coordinator: Coordinator, dataset: Dataset) -> dict[str, list[Any]
     except (OSError, ValueError):
         pass
     total: list[Sketch] | None = None
-    requests = [SketchBlock(str(dataset.directory), block) for block in dataset.blocks]
+    groups = [dataset.blocks[i : i + BLOCKS] for i in range(0, len(dataset.blocks), BLOCKS)]
+    requests = [SketchBlocks(str(dataset.directory), group) for group in groups]
     for part in coordinator.swept("counting distinct values", requests):
-        total = part if total is None else [a.merge(b) for a, b in zip(total, part, strict=True)]
+        total = part if total is None else _merged(total, part)
     found = {}
     for column, sketch in zip(dataset.number_columns, total or [], strict=False):
         count, exact = sketch.distinct()
-        present = dataset.rows - column.missing
-        id_like = column.type == "numeric" and sketch.whole and present > 20 and count >= 0.98 * present
+        present = dataset.rows - dataset.manifest.bad_count - column.missing
+        id_like = (
+            column.type == "numeric" and sketch.whole and present > 20 and count >= (0.98 if exact else 0.93) * present
+        )
         found[column.name] = [count, exact, bool(id_like)]
     for column in dataset.number_columns:
         found.setdefault(column.name, [0, True, False])
-    write_atomically(saved, json.dumps(found).encode())
+    with contextlib.suppress(OSError):  # a read-only or full cache costs the next caller a pass, no more
+        write_atomically(saved, json.dumps(found).encode())
     return found
 
 

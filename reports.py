@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fitting import Fit
+from inference import Inference
 from models import Array
-from paths import Inference
 
 
 def finite(value: Any) -> Any:
@@ -25,7 +25,7 @@ def finite(value: Any) -> Any:
 
 def report(fit: Fit) -> dict[str, Any]:
     """What is said about a fit, as plain values: the object that `train --json` prints, less run and timings."""
-    config, solution, names = fit.config, fit.solution, fit.encoding.names
+    config, solution, names = fit.config, fit.solution, fit.prepared.encoding.names
     columns = int(np.count_nonzero(solution.w)) if config.model in ("lasso", "elasticnet") else solution.rank
     certificate = solution.certificate
     said: dict[str, Any] = finite({
@@ -45,7 +45,7 @@ def report(fit: Fit) -> dict[str, Any]:
         },
         "condition": fit.condition,
         "unique": solution.unique,
-        "rows_read": fit.rows_read,
+        "rows_read": fit.prepared.dataset.rows,
         "rows_dropped": fit.rows_dropped,
         "warnings": list(fit.notes) + _unseen(fit.sums.unseen),
     })  # fmt: skip

@@ -8,22 +8,8 @@ import numpy as np
 import pytest
 
 from errors import ResourceError
-from moments import (
-    CACHE_BYTES,
-    LeastSquares,
-    Moments,
-    Standardisation,
-    by_residue,
-    digits,
-    merge_all,
-    needs_data,
-    plan_cells,
-    rotate,
-    solve_lower,
-    solve_upper,
-    stack,
-    triangle,
-)
+from least_squares import LeastSquares, Standardisation, digits, needs_data, solve_lower, solve_upper, stack, triangle
+from moments import CACHE_BYTES, Moments, by_residue, merge_all, plan_cells, rotate
 
 
 def rows(n: int, p: int, seed: int = 0) -> np.ndarray:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inference import inference
+from least_squares import LeastSquares, Standardisation, needs_data, stack, triangle
 from models import Penalty
-from moments import LeastSquares, Moments, Standardisation, needs_data, stack, triangle
-from paths import Solution, inference, polish, refine, solve, with_certificate
+from moments import Moments
+from paths import Solution, polish, refine, solve, with_certificate
 
 NIST = Path(__file__).parents[2] / "shared" / "data" / "nist"
 

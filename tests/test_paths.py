@@ -9,10 +9,12 @@ import pytest
 import scipy.stats
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 
-import paths
+import sparse
+from inference import inference
+from least_squares import LeastSquares, Standardisation, triangle
 from models import Penalty, penalty_for
-from moments import LeastSquares, Moments, Standardisation, triangle
-from paths import Solution, inference, polish, refine, solve, with_certificate
+from moments import Moments
+from paths import Solution, polish, refine, solve, with_certificate
 
 
 def _correlated(rng: np.random.Generator, n: int, p: int, rho: float) -> np.ndarray:
@@ -195,11 +197,11 @@ def test_the_largest_useful_l1_gives_no_weights_and_a_little_less_gives_one() ->
 def test_the_walk_alone_finds_the_support(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = _design(design)
     problem = _problems(X, _target(X))[1]
-    monkeypatch.setattr(paths, "GUESSES", 3)
+    monkeypatch.setattr(sparse, "GUESSES", 3)
     for share in (0.5, 0.05, 1e-3):
         penalty = Penalty(l1=share * problem.zero_gradient)
-        signs = paths._walk(problem, penalty, 0.0)
-        w = paths._settle(problem, penalty, signs)
+        signs = sparse._walk(problem, penalty, 0.0)
+        w = sparse._settle(problem, penalty, signs)
         assert w is not None
         assert penalty.optimality_gap(w, problem.gradient(w)) < 1e-12 * problem.zero_gradient
 
@@ -210,8 +212,8 @@ def test_coordinate_descent_is_there_when_all_else_fails(design: str, monkeypatc
     problem = _problems(X, _target(X))[1]
     penalty = Penalty(l1=0.05 * problem.zero_gradient)
     good = solve(problem, penalty)
-    monkeypatch.setattr(paths, "_settle", lambda *_: None)
-    monkeypatch.setattr(paths, "_walk", lambda *_: None)
+    monkeypatch.setattr(sparse, "_settle", lambda *_: None)
+    monkeypatch.setattr(sparse, "_walk", lambda *_: None)
     last_resort = solve(problem, penalty)
     assert "coordinate descent" in last_resort.notes[0]
     assert last_resort.certificate.relative < 1e-9
