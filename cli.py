@@ -211,8 +211,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
 def _train(chosen: argparse.Namespace) -> None:
     from runs import train
 
-    found = train(_config(chosen), _progress(chosen.json))
-    found.pop("contents")
+    found = train(_config(chosen), _progress(chosen.json)).report
     _clear_line()
     if chosen.json:
         _print_json(found)

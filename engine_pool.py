@@ -16,11 +16,10 @@ from pathlib import Path
 
 from config import RunConfig
 from coordinator import Coordinator, Progress, silent
-from data_pipeline import Identity
 from engines.base import Engine
 from engines.inline import InlineEngine
 from engines.processes import ProcessEngine
-from runs import SMALL_FILE, cores
+from runs import workers_for
 from utils import home
 
 IDLE_SECONDS = 60.0
@@ -108,9 +107,7 @@ def kept_coordinator(
     config: RunConfig, progress: Progress | None = None, folder: Path | None = None
 ) -> Iterator[Coordinator]:
     """A coordinator for the config's file whose workers, if the file is large enough for some, are kept."""
-    size = Identity.of(Path(config.file).expanduser()).size
-    pays = config.engine == "processes" or (config.engine == "auto" and size >= SMALL_FILE)
-    with engine_for((config.workers or cores()) if pays else 0) as engine:
+    with engine_for(workers_for(config)) as engine:
         yield Coordinator(engine, folder or home(), progress or silent)
 
 

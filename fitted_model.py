@@ -12,18 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from config import RunConfig, config_from
-from coordinator import Coordinator, Progress
-from design import encoding_from
+from config import config_from
+from coordinator import Progress
 from engine_pool import kept_coordinator
 from errors import DataError
-from fitting import Fit, Timings, fit_exact
 from frames import encoded, is_frame
-from model_file import SavedModel, contents_of, save_model
-from prediction import _check_columns, _check_types
+from model_file import model_from, save_model
+from prediction import open_for
 from refits import Basis
-from reports import report
-from run_store import new_run_id
+from runs import described, train_with
 
 Floats = npt.NDArray[np.float64]
 SHOWN = 12  # coefficients in a repr
@@ -114,7 +111,7 @@ class FittedModel:
         given = {name: value for name, value in changed.items() if value is not None}
         config = config_from(self._contents["config"] | given)
         self._basis = basis = (self._basis or Basis.of_model(self._contents)).suiting(config)
-        said, contents = _described(basis.fit(config, self._contents["rows_dropped"]), config)
+        said, contents = described(basis.fit(config, self._contents["rows_dropped"]))
         return FittedModel(contents, {**said, "timings": {"total": time.perf_counter() - started}}, basis)
 
     def __repr__(self) -> str:
@@ -135,17 +132,15 @@ class FittedModel:
         return "\n".join(lines)
 
     def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, int]]:
-        saved = _saved(self._contents)
+        saved = model_from(self._contents)
         for X, unseen in encoded(frame, saved.encoding):
             yield X @ saved.coef + saved.intercept, unseen
 
     def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, int]]:
-        saved = _saved(self._contents)
-        config = config_from({**knobs, "file": path, "categorical": saved.texts, "numeric": saved.numbers})
-        _check_columns(config, [*saved.numbers, *saved.texts])
+        saved = model_from(self._contents)
+        config = config_from({**knobs, "file": path})
         with kept_coordinator(config) as coordinator:
-            dataset = coordinator.open(config)
-            _check_types(dataset, saved)
+            dataset = open_for(saved, coordinator, config)
             for predictions, unseen in coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept):
                 yield np.asarray(predictions, np.float64), unseen
 
@@ -159,29 +154,11 @@ def _path(data: Any) -> str:
     )
 
 
-def _train(coordinator: Coordinator, config: RunConfig) -> tuple[Fit, dict[str, Any], dict[str, Any]]:
-    """The fit, its report as `train --json` prints it, and the contents of its model file."""
-    started, timings = time.perf_counter(), Timings()
-    with timings.stage("ingest"):
-        dataset = coordinator.open(config)
-    fitted = fit_exact(coordinator, dataset, config, timings)
-    said, contents = _described(fitted, config)
-    if config.out:
-        save_model(Path(config.out), contents)
-    timings.seconds["total"] = time.perf_counter() - started
-    return fitted, {**said, "timings": timings.seconds, "run_id": new_run_id()}, contents
-
-
-def _described(fitted: Fit, config: RunConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    said, prepared = report(fitted), fitted.prepared
-    return said, contents_of(prepared.encoding, said, config.as_dict(), prepared.dataset.manifest.content)
-
-
 def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     """From a path and the knobs of a run by name."""
     config = config_from({**values, "file": _path(path)})
     with kept_coordinator(config, progress) as coordinator:
-        fitted, said, contents = _train(coordinator, config)
+        fitted, said, contents = train_with(coordinator, config)
     return FittedModel(contents, said, Basis(fitted.prepared))
 
 
@@ -200,15 +177,9 @@ def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None =
             ) from None
         config = config_from({**values, "file": str(path), "categorical": [*values.get("categorical", ()), *labels]})
         with kept_coordinator(config, progress, Path(folder)) as coordinator:
-            fitted, said, contents = _train(coordinator, config)
+            fitted, said, contents = train_with(coordinator, config)
             basis = Basis(fitted.prepared).summed(coordinator)
     return FittedModel(contents, said, basis)
-
-
-def _saved(contents: dict[str, Any]) -> SavedModel:
-    encoding = encoding_from(contents["design"]["terms"], contents["design"]["known_levels"])
-    coef = np.array([contents["coefficients"][name] for name in encoding.names], float)
-    return SavedModel(encoding, coef, float(contents["intercept"]), contents)
 
 
 def _gathered(parts: Iterator[tuple[Floats, int]]) -> Floats:

@@ -99,7 +99,7 @@ def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
         sums,
         worth,
         _dropped(dataset, config, sums),
-        (*prepared.notes, *solution.notes, *_precision_notes(problem, penalty, solution)),
+        (*prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution)),
         problem.condition(penalty.l2),
     )
 
@@ -242,7 +242,7 @@ def _checked_on_data(
         solution = refine(problem, penalty, solution, sums.gradient)
 
 
-def _precision_notes(problem: LeastSquares, penalty: Penalty, solution: Solution) -> list[str]:
+def precision_notes(problem: LeastSquares, penalty: Penalty, solution: Solution) -> list[str]:
     condition = problem.condition(penalty.l2)
     if not solution.unique or condition < NEARLY_DEPENDENT:
         return []

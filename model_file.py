@@ -74,8 +74,12 @@ def load_model(path: Path) -> SavedModel:
             "Use the program that wrote it, or train again."
         )
     try:
-        encoding = encoding_from(contents["design"]["terms"], contents["design"]["known_levels"])
-        coef = np.array([contents["coefficients"][name] for name in encoding.names], float)
-        return SavedModel(encoding, coef, float(contents["intercept"]), contents)
+        return model_from(contents)
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"The model file '{path}' is damaged: {error!r} is missing or wrong. Train again.") from None
+
+
+def model_from(contents: dict[str, Any]) -> SavedModel:
+    encoding = encoding_from(contents["design"]["terms"], contents["design"]["known_levels"])
+    coef = np.array([contents["coefficients"][name] for name in encoding.names], float)
+    return SavedModel(encoding, coef, float(contents["intercept"]), contents)

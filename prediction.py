@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from config import RunConfig
-from coordinator import Progress, silent
+from coordinator import Coordinator, Progress, silent
 from data_pipeline import file_format, inspect_text
 from datasets import Dataset
 from design import Number
@@ -23,12 +23,9 @@ from utils import disk_errors, listed, write_stream
 def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progress = silent) -> dict[str, Any]:
     """Write `row,prediction` for every data row; a row that could not be read has an empty prediction."""
     model = load_model(model_path)
-    config = dataclasses.replace(config, categorical=model.texts, numeric=model.numbers)
-    _check_columns(config, [*model.numbers, *model.texts])
     rows = empty = unseen = 0
     with coordinated(config, progress) as coordinator:
-        dataset = coordinator.open(config)
-        _check_types(dataset, model)
+        dataset = open_for(model, coordinator, config)
         with disk_errors(), write_stream(out) as file:
             file.write("row,prediction\n")
             for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
@@ -50,6 +47,15 @@ def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progr
         warnings.append(f"{empty} rows could not be read and have no prediction.")
     return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.contents["target"],
             "out": str(out), "warnings": warnings}  # fmt: skip
+
+
+def open_for(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
+    """The data set of a file with its columns read as the model needs them."""
+    config = dataclasses.replace(config, categorical=model.texts, numeric=model.numbers)
+    _check_columns(config, [*model.numbers, *model.texts])
+    dataset = coordinator.open(config)
+    _check_types(dataset, model)
+    return dataset
 
 
 def _check_types(dataset: Dataset, model: SavedModel) -> None:

@@ -13,7 +13,7 @@ from config import RunConfig, config_from
 from coordinator import Coordinator
 from engine_pool import kept_coordinator
 from errors import StateError
-from fitting import Fit, Prepared, Timings, prepare
+from fitting import Fit, Prepared, Timings, precision_notes, prepare
 from inference import inference
 from least_squares import needs_data
 from metrics import Residuals
@@ -76,7 +76,7 @@ class Basis:
             np.zeros_like(solution.w),
             0,
         )
-        notes = (*self.prepared.notes, *solution.notes)
+        notes = (*self.prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution))
         return Fit(config, self.prepared, solution, sums, worth, rows_dropped, notes, problem.condition(penalty.l2))
 
 

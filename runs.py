@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from config import RunConfig, config_from
 from coordinator import Coordinator, Progress, silent
@@ -23,7 +23,7 @@ from engines.base import Engine
 from engines.inline import InlineEngine
 from engines.processes import ProcessEngine
 from errors import ConfigError, TrainingError
-from fitting import Timings, fit_exact
+from fitting import Fit, Timings, fit_exact
 from model_file import contents_of, save_model
 from previews import preview
 from profiling import inspect
@@ -38,40 +38,60 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def make_engine(config: RunConfig) -> Engine:
-    """The engine that the config names, or for `auto` the one that suits the size of the file."""
-    workers = config.workers or cores()
+def workers_for(config: RunConfig) -> int:
+    """How many worker processes suit the file and the config; 0 for none, this process does it."""
+    if not config.file:
+        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
     size = Identity.of(Path(config.file).expanduser()).size
     if config.engine == "inline" or (config.engine == "auto" and size < SMALL_FILE):
-        return InlineEngine()
-    return ProcessEngine(workers)
+        return 0
+    return config.workers or cores()
+
+
+def make_engine(workers: int) -> Engine:
+    return ProcessEngine(workers) if workers else InlineEngine()
 
 
 @contextmanager
 def coordinated(config: RunConfig, progress: Progress = silent) -> Iterator[Coordinator]:
     """A coordinator with an engine of its own, which is gone afterwards."""
-    if not config.file:
-        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
-    with make_engine(config) as engine:
+    with make_engine(workers_for(config)) as engine:
         yield Coordinator(engine, home(), progress)
 
 
-def train(config: RunConfig, progress: Progress = silent, run_id: str | None = None) -> dict[str, Any]:
-    """Fit and report; the object that `train --json` prints. Writes the model where the config says."""
+class Trained(NamedTuple):
+    """A fit, the object that `train --json` prints, and what its model file holds."""
+
+    fit: Fit
+    report: dict[str, Any]
+    contents: dict[str, Any]
+
+
+def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None = None) -> Trained:
+    """Fit and report; writes the model where the config says."""
     if not config.target:
         raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
-    started = time.perf_counter()
-    timings = Timings()
-    with coordinated(config, progress) as coordinator:
-        with timings.stage("ingest"):
-            dataset = coordinator.open(config)
-        fit = fit_exact(coordinator, dataset, config, timings)
-        result = report(fit)
-    contents = contents_of(fit.prepared.encoding, result, config.as_dict(), dataset.manifest.content)
+    started, timings = time.perf_counter(), Timings()
+    with timings.stage("ingest"):
+        dataset = coordinator.open(config)
+    fit = fit_exact(coordinator, dataset, config, timings)
+    said, contents = described(fit)
     if config.out:
         save_model(Path(config.out), contents)
     timings.seconds["total"] = time.perf_counter() - started
-    return {**result, "timings": timings.seconds, "run_id": run_id or new_run_id(), "contents": contents}
+    return Trained(fit, {**said, "timings": timings.seconds, "run_id": run_id or new_run_id()}, contents)
+
+
+def described(fit: Fit) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report of a fit and the contents of its model file."""
+    said, prepared = report(fit), fit.prepared
+    return said, contents_of(prepared.encoding, said, fit.config.as_dict(), prepared.dataset.manifest.content)
+
+
+def train(config: RunConfig, progress: Progress = silent, run_id: str | None = None) -> Trained:
+    """A fit with an engine of its own."""
+    with coordinated(config, progress) as coordinator:
+        return train_with(coordinator, config, run_id)
 
 
 def look(config: RunConfig, progress: Progress = silent) -> dict[str, Any]:
@@ -101,9 +121,9 @@ def _work(directory: Path, config: RunConfig, progress: Progress) -> dict[str, A
         found = look(config, progress)
         names = [column["name"] for column in found["columns"]]
         return {**found, "preview": preview(Path(config.file).expanduser(), found["dialect"], names)}
-    result = train(config, progress, directory.name)
-    save_model(directory / "model.json", result.pop("contents"))
-    return result
+    trained = train(config, progress, directory.name)
+    save_model(directory / "model.json", trained.contents)
+    return trained.report
 
 
 def run_detached(directory: Path) -> None:

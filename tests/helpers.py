@@ -51,7 +51,8 @@ def opened(path: Path, **knobs: Any) -> Dataset:
 
 def fitted(path: Path, target: str, **knobs: Any) -> dict[str, Any]:
     """What `train --json` prints, and the model file's contents."""
-    return train(config_from({"file": str(path), "target": target, "engine": "inline", **knobs}))
+    trained = train(config_from({"file": str(path), "target": target, "engine": "inline", **knobs}))
+    return {**trained.report, "contents": trained.contents}
 
 
 def column(dataset: Dataset, name: str) -> list[Cell]:
