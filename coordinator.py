@@ -36,7 +36,7 @@ from engines.base import Engine
 from errors import BadRowsError, DataError, SourceChanged
 from least_squares import Standardisation, stack
 from models import Array
-from moments import Moments, merge_all, rotate
+from moments import Merger, Moments, merge_all, rotate
 from parquet_reader import inspect_parquet, row_groups
 from utils import disk_errors
 from worker import Worker
@@ -143,12 +143,12 @@ class Coordinator:
         stored = _stored_moments(dataset, base, split)
         if stored is not None:
             return stored
-        train, test = [], []
+        train, test = Merger(), Merger()
         requests = [SumMoments(str(dataset.directory), block, base, split) for block in dataset.blocks]
-        for a, b in self.swept("summing", requests):
-            train.append(a)
-            test.append(b)
-        return merge_all(train), merge_all(test)
+        for of_train, of_test in self.swept("summing", requests):
+            train.add(of_train)
+            test.add(of_test)
+        return train.total(), test.total()
 
     def triangle(self, dataset: Dataset, encoding: Encoding, split: Split, units: Standardisation) -> Array:
         """The triangle of all standardised training rows (TSQR)."""
@@ -268,7 +268,7 @@ class _Ingest:
         self.tables = [LevelTable() for _ in layout.levels]
         self.block_levels: list[list[list[str]]] = []
         self.contents: list[int] = []
-        self.cells: list[Moments] = []
+        self.cells: list[Merger] = []
 
     def requests(self, directory: Path) -> Iterator[ReadRange | ReadRowGroup]:
         if file_format(Path(self.source.path)) == "parquet":
@@ -286,8 +286,9 @@ class _Ingest:
             self.bad.append((self.source.first_line + self.lines + bad.line, bad.what))
         self.bad_count += report.bad_count
         if report.cells:
-            turned = rotate(report.cells, self.rows)
-            self.cells = [a.merge(b) for a, b in zip(self.cells, turned, strict=True)] if self.cells else turned
+            self.cells = self.cells or [Merger() for _ in report.cells]
+            for cell, part in zip(self.cells, rotate(report.cells, self.rows), strict=True):
+                cell.add(part)
         self.missing += report.missing
         self.least = np.fmin(self.least, report.least)
         self.greatest = np.fmax(self.greatest, report.greatest)
@@ -311,11 +312,12 @@ class _Ingest:
         columns = self._columns()
         self._write_levels(directory)
         if self.cells:
+            cells = [cell.total() for cell in self.cells]
             np.savez(
                 directory / "moments.npz",
-                n=[c.n for c in self.cells],
-                mean=np.stack([c.mean for c in self.cells]),
-                scatter=np.stack([c.scatter for c in self.cells]),
+                n=[c.n for c in cells],
+                mean=np.stack([c.mean for c in cells]),
+                scatter=np.stack([c.scatter for c in cells]),
             )
         content = digest([self.source.size, self.contents])
         layout = self.source.layout

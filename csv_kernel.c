@@ -492,27 +492,43 @@ static void blank_row(Parser *a, int64_t line, int64_t fields, int reason) {
     a->bad_count++;
 }
 
+/* The fast path: plain numbers with nothing around them, from field number *field at *at on. Stops before the first
+ * field that is anything else; returns 1 if it came to the end of the row instead, with *at on the newline. */
+static inline int read_plain_numbers(Parser *a, int64_t *field, const uint8_t **at) {
+    const Dialect d = a->dialect;
+    const uint8_t *limit = a->buffer + a->length, *p = *at;
+    const uint8_t thousands = d.thousands == d.delimiter ? 0 : d.thousands;
+    const int32_t *kind = a->kind, *slot = a->slot;
+    double *out = a->numbers + a->rows * a->number_stride, value;
+    int64_t c = *field;
+    int zero_led, done = 0;
+    for (; c < a->columns && kind[c] == NUMBER; c++) {
+        const uint8_t *end = read_number(p, d.decimal, thousands, a->powers_of_five, &value, &zero_led);
+        if (!end || end >= limit || !ends_field(&d, end)) break;
+        out[slot[c]] = value;
+        a->leading_zeros[c] += zero_led;
+        p = end + 1;
+        if (*end != d.delimiter) {
+            p = end + (*end == '\r' && d.newline != '\r');
+            done = 1;
+            break;
+        }
+    }
+    *field = c;
+    *at = p;
+    return done;
+}
+
 /* Reads the row at `position` into row number `rows`. */
 static int read_row(Parser *a) {
     const Dialect *d = &a->dialect;
     const uint8_t *limit = a->buffer + a->length, *p = a->buffer + a->position;
-    const uint8_t thousands = d->thousands == d->delimiter ? 0 : d->thousands;
     int64_t line = a->lines, newlines = 0, odd = a->oddity_count, fields = 0;
-    double *out = a->numbers + a->rows * a->number_stride;
     Field f = {0};
     for (;; fields++, p = f.terminator + 1) {
-        if (fields < a->columns && a->kind[fields] == NUMBER) { /* the fast path: a plain number, nothing around it */
-            int zero_led;
-            const uint8_t *end = read_number(p, d->decimal, thousands, a->powers_of_five, &out[a->slot[fields]], &zero_led);
-            if (end && end < limit && ends_field(d, end)) {
-                a->leading_zeros[fields] += zero_led;
-                f.begin = p;
-                f.end = end;
-                f.terminator = end + (*end == '\r' && d->newline != '\r');
-                if (d->numbers_missing && is_missing(a, &f)) out[a->slot[fields]] = not_a_number();
-                if (*end == d->delimiter) continue;
-                break;
-            }
+        if (!d->numbers_missing && read_plain_numbers(a, &fields, &p)) {
+            f.end = f.terminator = p;
+            break;
         }
         int status = read_field(d, p, limit, (int)a->at_end, &f);
         if (status == -1) { /* only this line is lost: the quote is taken as a character */
@@ -570,8 +586,8 @@ EXPORT int parse(Parser *a) {
     return DONE;
 }
 
-/* The fields of up to `row_room` rows and `room` cells as (row, offset, length, how written) quadruples, for previews and for trying a
- * dialect on a sample. Incomplete rows at the end are left out. Returns the number of cells. */
+/* The fields of up to `row_room` rows and `room` cells as (row, offset, length, how written) quadruples, for previews
+ * and for trying a dialect on a sample. Incomplete rows at the end are left out. Returns the number of cells. */
 EXPORT int64_t split(Parser *a, int64_t *cells, int64_t room) {
     const uint8_t *limit = a->buffer + a->length;
     int64_t count = 0, row_begin = 0;

@@ -22,7 +22,8 @@ DEFAULT_MISSING = (
 )  # fmt: skip
 DELIMITERS = (",", ";", "\t", "|")
 SINGLE_BYTE = {"utf-8", "ascii", "latin-1", "iso8859-1", "cp1252", "iso8859-15", "iso8859-2", "cp1250"}
-SAMPLE_ROWS = 300  # looked at one by one: enough to tell, and little next to starting a process
+SAMPLE_ROWS, SAMPLE_CELLS = 300, 8000  # looked at one by one: enough to tell, and little next to starting a process
+SAMPLE_LEAST = 8  # rows, however wide
 
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
@@ -116,10 +117,16 @@ def _split_with_places(sample: bytes, dialect: Dialect, at_end: bool, rows: int 
     buffer = np.zeros(len(sample) + PADDING, np.uint8)
     buffer[: len(sample)] = np.frombuffer(sample, np.uint8)
     buffer[len(sample)] = ord(dialect.newline)
-    room = len(sample) + 1 if rows is None else rows
-    parser = Parser(buffer=buffer.ctypes.data, length=len(sample), at_end=at_end, marks=dialect.marks(), row_room=room)
     cells = np.empty((len(sample) + 1, 4), np.int64)
-    count = library().split(ctypes.byref(parser), cells.ctypes.data, len(cells))
+    # A few cells are enough, unless the rows are so wide that these are not a few rows.
+    for room in (SAMPLE_CELLS, len(cells)) if rows is not None else (len(cells),):
+        parser = Parser(
+            buffer=buffer.ctypes.data, length=len(sample), at_end=at_end, marks=dialect.marks(),
+            row_room=rows if rows is not None else len(cells),
+        )  # fmt: skip
+        count = library().split(ctypes.byref(parser), cells.ctypes.data, min(room, len(cells)))
+        if parser.rows >= SAMPLE_LEAST:
+            break
     table: list[list[tuple[str, int]]] = []
     for row, offset, length, written in cells[:count].tolist():
         if row == len(table):
@@ -168,8 +175,8 @@ def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
         given["delimiter"] = "\t"
     if "encoding" in given:
         try:
-            given["encoding"] = codecs.lookup(given["encoding"]).name
             "".encode(given["encoding"])  # base64 and the like are codecs too, but not of text
+            given["encoding"] = codecs.lookup(given["encoding"]).name
         except LookupError:
             raise ConfigError(
                 f"Expected the name of an encoding such as utf-8 or latin-1, got '{given['encoding']}'."

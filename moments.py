@@ -75,20 +75,41 @@ class Moments:
         return Moments(self.n, A @ self.mean + b, (scatter + scatter.T) / 2)
 
 
+class Merger:
+    """The moments of all rows of many parts, one part at a time (Chan et al.); their order fixes every bit.
+
+    The scatter within parts is summed in place, and the means are pooled once, in `total`: a part costs one
+    addition of (p, p), and what is kept of it is its mean.
+    """
+
+    def __init__(self) -> None:
+        self._counts: list[float] = []
+        self._means: list[Array] = []
+        self._scatter: Array | None = None
+
+    def add(self, part: Moments) -> None:
+        if self._scatter is None:
+            self._scatter = part.scatter.copy()
+        else:
+            self._scatter += part.scatter
+        self._counts.append(part.n)
+        self._means.append(part.mean)
+
+    def total(self) -> Moments:
+        if self._scatter is None:
+            raise ValueError("expected at least one part, got none")
+        counts, means = np.array(self._counts), np.array(self._means)
+        first = means[int(np.argmax(counts > 0))]
+        with np.errstate(invalid="ignore"):
+            return _pool(counts, first, means - first, self._scatter.copy())
+
+
 def merge_all(parts: Iterable[Moments]) -> Moments:
-    """The moments of all rows of at least one part (Chan et al.); the order of the parts fixes every bit."""
-    counts: list[float] = []
-    means: list[Array] = []
-    scatter: Array | None = None
+    """The moments of all rows of at least one part."""
+    merger = Merger()
     for part in parts:
-        scatter = part.scatter.copy() if scatter is None else np.add(scatter, part.scatter, out=scatter)
-        counts.append(part.n)
-        means.append(part.mean)
-    if scatter is None:
-        raise ValueError("merge_all needs at least one part")
-    first = next((mean for n, mean in zip(counts, means, strict=True) if n > 0), means[0])
-    with np.errstate(invalid="ignore"):
-        return _pool(np.array(counts), first, np.array(means) - first, scatter)
+        merger.add(part)
+    return merger.total()
 
 
 def _pool(counts: Array, origin: Array, means: Array, within: Array) -> Moments:
