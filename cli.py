@@ -19,6 +19,9 @@ from utils import THREAD_LIMITS
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are the parallel part
 
 
+SHOWN = 40  # coefficients in a table
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 only on success."""
     parser = _parser()
@@ -228,10 +231,14 @@ def _show_fit(found: dict[str, Any]) -> None:
     if inference:
         head += ("std. error", "t", "p", "low", "high")
         rows[0] += _worth(inference["intercept"])
-    for name, value in found["coefficients"].items():
-        row: tuple[str, ...] = (name, _short(value), _short(found["coefficients_standardized"][name]))
+    standardized = found["coefficients_standardized"]
+    shown = set(sorted(standardized, key=lambda name: -abs(standardized[name]))[:SHOWN])
+    for name in filter(shown.__contains__, standardized):
+        row: tuple[str, ...] = (name, _short(found["coefficients"][name]), _short(standardized[name]))
         rows.append(row + (_worth(inference["coefficients"][name]) if inference else ()))
     _table(head, rows, right=set(range(1, len(head))))
+    if len(shown) < len(standardized):
+        print(f"(the {SHOWN} largest of {len(standardized)}, standardized; --json or --out gives all)")
     print()
     scores = [
         (

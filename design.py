@@ -20,6 +20,7 @@ from models import Array
 from utils import listed
 
 MISSING_LEVEL = "__missing__"
+LARGEST = 1e140  # sums of squares of greater values overflow
 CHUNK_BYTES = 1 << 20  # rows that are worked on at a time: they stay in the L2 cache
 
 
@@ -260,6 +261,10 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
         )
     if target.missing >= dataset.rows - dataset.manifest.bad_count:
         raise DataError(f"The target '{config.target}' has no value in any row. Choose another column.")
+    if _too_large(target):
+        raise DataError(
+            f"The target '{config.target}' has values beyond {LARGEST:g}, which cannot be squared. Scale it."
+        )
     wanted = dict.fromkeys(config.features) or [name for name in columns if name != config.target]
     chosen = [columns[name] for name in wanted if name not in config.exclude]
     notes: list[str] = []
@@ -269,10 +274,17 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
 
 
 def _usable(column: Column, rows: int, notes: list[str]) -> bool:
-    if column.missing < rows:
-        return True
-    notes.append(f"Column '{column.name}' has no value in any row and is left out.")
-    return False
+    if column.missing >= rows:
+        notes.append(f"Column '{column.name}' has no value in any row and is left out.")
+        return False
+    if _too_large(column):
+        notes.append(f"Column '{column.name}' has values beyond {LARGEST:g}, which cannot be squared, and is left out.")
+        return False
+    return True
+
+
+def _too_large(column: Column) -> bool:
+    return max(abs(column.minimum or 0.0), abs(column.maximum or 0.0)) > LARGEST
 
 
 def _few_levels(column: Column, config: RunConfig, notes: list[str]) -> bool:

@@ -29,6 +29,8 @@ NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
 DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
 
+TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -253,16 +255,16 @@ def _comment(text: bytes, dialect: Dialect) -> str:
 def _with_separators(text: bytes, dialect: Dialect, at_end: bool, given: Mapping[str, Any]) -> Dialect:
     known = (given["delimiter"],) if "delimiter" in given else (*DELIMITERS, " ")
     delimiters = [d for d in known if d != given.get("decimal")]
-    quotes = (given["quote"],) if "quote" in given else ('"', "'") if _single_quoted(text) else ('"',)
+    quotes = [given["quote"]] if "quote" in given else ['"', *("'" if _single_quoted(text) else "")]
     escapes = (given["escape"],) if "escape" in given else ("", "\\") if b'\\"' in text else ("",)
     best, best_score = dialect, -1.0
     for delimiter in delimiters:
         decimal = given.get("decimal", "," if delimiter == "." else ".")
-        for quote in quotes:
+        for quote in [*quotes, *([""] if delimiter == "\t" and "quote" not in given else [])]:
             for escape in escapes:
                 tried = replace(dialect, delimiter=delimiter, quote=quote, escape=escape, decimal=decimal)
                 score = _tidiness(split(text, tried, at_end, 200), delimiter)
-                if score > best_score + 1e-9:
+                if score > best_score * (1.0 if quote else 1.02) + 1e-9:  # quotes as letters: only if that tidies up
                     best, best_score = tried, score
     return best
 
@@ -283,8 +285,8 @@ def _tidiness(table: Sequence[Sequence[str]], delimiter: str) -> float:
     regular = [row for row in table if len(row) == width]
     cells = [cell for row in regular for cell in row]
     typed = sum(_cell_quality(cell) for cell in cells) / len(cells)
-    if delimiter == " " and typed < 0.9:
-        return 0.0
+    if delimiter == " " and typed < 0.9:  # prose, unless all lines have the same number of words
+        return 0.06 if width > 2 and len(regular) == len(table) > 4 else 0.0
     return (len(regular) / len(table)) ** 2 * (0.2 + 0.8 * typed) * (1 - 0.5 / width)
 
 
@@ -351,6 +353,11 @@ def _preamble(text: bytes, dialect: Dialect, at_end: bool) -> int:
         names = [t for t, _ in table[first - 1]]
         if all(t and not NUMBER.fullmatch(t) for t in names):
             first -= 1  # a header with one name fewer or more than the rows have cells
+    title = first
+    while width > 2 and title < len(table) // 2 and not any(t for t, _ in table[title][1:]):
+        title += 1  # a spreadsheet's title: its line has all the delimiters, but one cell only
+    if sum(bool(t) for t, _ in table[title]) > width // 2:
+        first = title
     if first == 0 or first > len(table) // 2 + 1:
         return 0
     return text.count(dialect.newline.encode(), 0, table[first][0][1])
@@ -365,7 +372,7 @@ def looks_like_header(table: Sequence[Sequence[str]]) -> bool:
     for j, name in enumerate(first):
         cells = [row[j] for row in rows if j < len(row) and row[j] not in DEFAULT_MISSING]
         if cells and sum(map(_is_value, cells)) > 0.5 * len(cells):
-            named += bool(name) and not _is_value(name)
+            named += name not in DEFAULT_MISSING and not _is_value(name)
             numbered += _is_value(name)
     if named or numbered:
         return named >= numbered or _are_years([name for name in first if _is_value(name)])
@@ -382,7 +389,7 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 
 def _is_value(cell: str) -> bool:
-    return bool(NUMBER.fullmatch(cell) or DATE.fullmatch(cell) or GROUPED.fullmatch(cell))
+    return any(pattern.fullmatch(cell) for pattern in (NUMBER, DATE, GROUPED, TIME))
 
 
 def column_names(first: Sequence[str], width: int, header: bool, last_is_empty: bool) -> tuple[list[str], list[str]]:

@@ -103,7 +103,9 @@ def test_medians_of_many_rows_count_training_rows_only(
 
 def pipeline(impute: str, indicators: bool, coding: str, model: Any, fill: float) -> Any:
     strategy = {"median": "median", "mean": "mean", "constant": "constant"}[impute]
-    imputer = SimpleImputer(strategy=strategy, fill_value=fill if impute == "constant" else None, add_indicator=indicators)
+    imputer = SimpleImputer(
+        strategy=strategy, fill_value=fill if impute == "constant" else None, add_indicator=indicators
+    )
     texts = OneHotEncoder(
         handle_unknown="ignore", drop="first" if coding == "drop_first" else None, sparse_output=False
     )
@@ -114,7 +116,9 @@ def pipeline(impute: str, indicators: bool, coding: str, model: Any, fill: float
 @pytest.mark.parametrize("impute", ["median", "mean", "constant"])
 @pytest.mark.parametrize("indicators", [False, True])
 @pytest.mark.parametrize("coding", ["drop_first", "full"])
-def test_same_predictions_as_a_scikit_learn_pipeline(impute: str, indicators: bool, coding: str, tmp_path: Path) -> None:
+def test_same_predictions_as_a_scikit_learn_pipeline(
+    impute: str, indicators: bool, coding: str, tmp_path: Path
+) -> None:
     data = frame()
     path = saved(tmp_path, data)
     data["kind"] = data["kind"].fillna("__missing__")
@@ -166,7 +170,9 @@ def test_gaps_that_come_with_prediction_only_are_filled_from_the_training_rows(i
     model = tmp_path / "model.json"
     fitted(saved(tmp_path, data), "y", impute=impute, fill=-3.0, out=str(model))
     fill = {"median": data["a"].median(), "mean": data["a"].mean(), "constant": -3.0}[impute]
-    answer = shoal("predict", model, written(tmp_path, "a,b\n,1\n2,1\n", "n.csv"), "--out", tmp_path / "p.csv", "--json")
+    answer = shoal(
+        "predict", model, written(tmp_path, "a,b\n,1\n2,1\n", "n.csv"), "--out", tmp_path / "p.csv", "--json"
+    )
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], [2 * fill + 1, 5], rtol=1e-9)
     assert any("'a' has no value in 1 rows" in w for w in answer.json["warnings"])
 
@@ -263,6 +269,15 @@ def test_columns_without_values_are_left_out_and_said(tmp_path: Path) -> None:
 def test_files_that_leave_nothing_to_fit(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=words):
         fitted(written(tmp_path, text), "y", header=True)
+
+
+def test_values_that_cannot_be_squared(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,big,y\n" + "".join(f"{i % 7},{i}e300,{i % 5}\n" for i in range(1, 40)))
+    found = fitted(path, "y")
+    assert list(found["coefficients"]) == ["a"]
+    assert any("'big' has values beyond" in w for w in found["warnings"])
+    with pytest.raises(DataError, match="cannot be squared"):
+        fitted(path, "big")
 
 
 def test_dates_are_numbers(tmp_path: Path) -> None:
@@ -445,4 +460,13 @@ def test_encoding_of_the_base_holds_everything(tmp_path: Path) -> None:
     dataset = opened(saved(tmp_path, frame()))
     config = config_from({"file": "x", "target": "y"})
     names = base_encoding(choose_columns(dataset, config), config).names
-    assert names == ["a", "b", "a=__missing__", "b=__missing__", "kind=blue", "kind=green", "kind=red", "kind=__missing__"]
+    assert names == [
+        "a",
+        "b",
+        "a=__missing__",
+        "b=__missing__",
+        "kind=blue",
+        "kind=green",
+        "kind=red",
+        "kind=__missing__",
+    ]

@@ -202,6 +202,14 @@ READABLE: dict[str, tuple[str | bytes, list[str], list[list[Cell]], dict[str, An
                                    [["r1", 1.0, 2.0], ["r2", 3.0, 4.0], ["r3", 5.0, 6.0]], {}),
     "preamble": ("Report of 2020\nmade by hand\n\na,b\n1,2\n3,4\n5,6\n", ["a", "b"], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], {}),
     "preamble given": ("x,y\nz,w\na,b\n1,2\n3,4\n", ["a", "b"], [[1.0, 2.0], [3.0, 4.0]], {"skip_lines": 2}),
+    "title with delimiters": ("Sales of 2020,,\n,,\na,b,c\n1,2,x\n3,4,y\n5,6,z\n", ["a", "b", "c"],
+                              [[1.0, 2.0, "x"], [3.0, 4.0, "y"], [5.0, 6.0, "z"]], {}),
+    "first row of data with a gap": ("2/28/2008,1:00,NaN\n2/28/2008,2:00,5\n2/29/2008,3:00,6\n", POSITIONS,
+                                     [[1204156800.0, "1:00", None], [1204156800.0, "2:00", 5.0], [1204243200.0, "3:00", 6.0]], {}),
+    "quotes that are letters, given": ('a\tb\n1\t"Quoted" start\n2\t"open\n3\t5" pipe\n', ["a", "b"],
+                                       [[1.0, '"Quoted" start'], [2.0, '"open'], [3.0, '5" pipe']], {"quote": ""}),
+    "words between spaces": ('name place "what is it"\n' + "".join(f'ann rome "x {i}"\n' for i in range(6)),
+                             ["name", "place", "what is it"], [["ann", "rome", f"x {i}"] for i in range(6)], {}),
     "comments": ("# made by hand\n# twice, or more\na,b\n1,2\n# in the middle\n3,4\n", ["a", "b"], [[1.0, 2.0], [3.0, 4.0]], {}),
     "comment given": ("a,b\n% no\n1,2\n% more, of\n3,4\n", ["a", "b"], [[1.0, 2.0], [3.0, 4.0]], {"comment": "%"}),
     "header with a hash": ("#a,b\n1,2\n3,4\n", ["a", "b"], [[1.0, 2.0], [3.0, 4.0]], {}),
@@ -294,6 +302,11 @@ def test_pieces_of_a_few_bytes_give_the_same_table(name: str, tmp_path: Path, mo
         dataset = opened(written(tmp_path, content), **knobs)
     assert [list(row.values()) for row in table(dataset)] == rows
     assert dataset.manifest.bad_count == 0
+
+
+def test_lines_above_the_table_are_passed_over_and_said(tmp_path: Path) -> None:
+    dataset = opened(written(tmp_path, READABLE["preamble"][0]))
+    assert dataset.manifest.notes == ("The first 3 lines stand above the table and are passed over.",)
 
 
 def test_wide_table_of_20000_columns(tmp_path: Path) -> None:

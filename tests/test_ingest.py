@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -71,7 +72,7 @@ def test_ranges_follow_from_the_file_alone(mixed: Path) -> None:
     ranges = source.ranges()
     assert ranges[0][0] == source.data_start
     assert ranges[-1][1] == source.size == mixed.stat().st_size
-    assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
     assert all(end - begin == 10_007 for begin, end in ranges[:-1])
 
 
@@ -224,10 +225,10 @@ def test_half_written_data_set_of_a_killed_process_is_never_taken_and_swept(mixe
     assert done.returncode == -signal.SIGKILL, done.stderr
     workers = [int(pid) for pid in done.stdout.split()]
     assert len(workers) == 2
-    gone, alive = psutil.wait_procs([psutil.Process(p) for p in workers if psutil.pid_exists(p)], timeout=10)
+    _, alive = psutil.wait_procs([psutil.Process(p) for p in workers if psutil.pid_exists(p)], timeout=10)
     assert alive == []
     assert len(leftovers(home)) == 1
-    assert list((home / "cache" / leftovers(home)[0]).glob("block-*.bin"))
+    assert list((home / "cache" / leftovers(home)[0]).rglob("block-*.bin"))
     with InlineEngine() as engine:
         dataset = read(engine, mixed, home)
     assert leftovers(home) == []
