@@ -263,7 +263,7 @@ def _with_separators(text: bytes, dialect: Dialect, at_end: bool, given: Mapping
         for quote in [*quotes, *([""] if delimiter == "\t" and "quote" not in given else [])]:
             for escape in escapes:
                 tried = replace(dialect, delimiter=delimiter, quote=quote, escape=escape, decimal=decimal)
-                score = _tidiness(split(text, tried, at_end, 200), delimiter)
+                score = _tidiness(split(text, tried, at_end, 100), delimiter)
                 if score > best_score * (1.0 if quote else 1.02) + 1e-9:  # quotes as letters: only if that tidies up
                     best, best_score = tried, score
     return best

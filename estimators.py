@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -29,6 +28,7 @@ from models import Certificate, Penalty, penalty_for
 from moments import Moments, merge_all, plan_cells
 from paths import Solution, polish, refine, solve, with_certificate
 from runs import cores
+from utils import available_memory
 from worker import Request, SharedArray
 
 __all__ = ["ElasticNet", "Lasso", "LinearRegression", "Ridge", "close_pools"]
@@ -239,7 +239,7 @@ class _Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[m
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), multi_output=True, y_numeric=True)
         Y = np.asarray(y, np.float64).reshape(len(y), -1)
         width = X.shape[1] + Y.shape[1]
-        plan_cells(width, 1, int(0.25 * psutil.virtual_memory().available))
+        plan_cells(width, 1, available_memory() // 4)
         with (
             _engine(self.engine, self.n_workers, len(X), width) as engine,
             _Rows.shared(engine, X, Y) as rows,

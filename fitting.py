@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-import psutil
 
 from block_requests import Sums
 from config import RunConfig
@@ -33,6 +32,7 @@ from models import Penalty, penalty_for
 from moments import Moments, plan_cells
 from paths import Solution, polish, refine, solve, with_certificate
 from profiling import leak_columns
+from utils import available_memory
 
 SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
 POLISHED_CELLS = 2e6  # values up to which a linear model is refined in extended precision
@@ -110,7 +110,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
     split = Split(config.test_every, config.test_fraction, config.seed)
     choice = choose_columns(dataset, config)
     base = base_encoding(choice, config)
-    plan_cells(len(base.terms) + 1, 2, int(0.25 * psutil.virtual_memory().available))
+    plan_cells(len(base.terms) + 1, 2, available_memory() // 4)
     with timings.stage("moments"):
         train, _ = coordinator.moments(dataset, base, split)
         _check_rows(train, config)

@@ -49,7 +49,7 @@ def workers_for(config: RunConfig) -> int:
 
 
 def make_engine(workers: int) -> Engine:
-    return ProcessEngine(workers) if workers else InlineEngine()
+    return ProcessEngine(workers, preload=["block_requests"]) if workers else InlineEngine()
 
 
 @contextmanager

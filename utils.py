@@ -112,3 +112,10 @@ def write_stream(path: Path) -> Iterator[IO[str]]:
         ) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def available_memory() -> int:
+    """Bytes that can be used without swapping."""
+    import psutil  # where it is needed: its import takes as long as a small fit
+
+    return int(psutil.virtual_memory().available)

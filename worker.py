@@ -6,6 +6,7 @@ How a request finds its worker, and what happens when one is lost, belongs to `e
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import mmap
 import os
 import pickle
@@ -218,8 +219,8 @@ class Channel:
 
 
 def serve(arguments: Sequence[str]) -> None:
-    """The life of a worker process: `python -m worker RANK PARENT SOCKET INBOX OUTBOX LIFELINE STDERR`."""
-    rank, parent, connection, inbox, outbox, lifeline, stderr = map(int, arguments)
+    """The life of a worker process: `python -m worker RANK PARENT SOCKET INBOX OUTBOX LIFELINE STDERR [MODULE...]`."""
+    rank, parent, connection, inbox, outbox, lifeline, stderr = map(int, arguments[:7])
     for descriptor in (connection, inbox, outbox, lifeline, stderr):
         os.set_inheritable(descriptor, False)  # a compiler that a request starts must not keep us alive
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the coordinator's to act on
@@ -229,6 +230,8 @@ def serve(arguments: Sequence[str]) -> None:
     channel = Channel(socket.socket(fileno=connection), inbox, outbox)
     try:
         channel.send(pack(Ready()))
+        for module in arguments[7:]:
+            importlib.import_module(module)
         _answer_all(Worker(rank), channel)
     except (EOFError, ConnectionError):
         pass  # the coordinator closed its end: a normal day's end

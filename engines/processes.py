@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class WorkerProcess:
     TAIL = 2000  # bytes of the start-up log that a message shows
     PATIENCE = 5.0  # seconds for a process that hung up to be gone by itself, so that its own status is seen
 
-    def __init__(self, rank: int, lifeline: int, *, replaces: bool) -> None:
+    def __init__(self, rank: int, lifeline: int, *, replaces: bool, preload: Sequence[str] = ()) -> None:
         self.rank = rank
         self.replaces = replaces
         self.ready = False
@@ -41,7 +41,7 @@ class WorkerProcess:
             on_failure.callback(ours.close)
             with theirs:
                 inbox, outbox, self._log = (_file(on_failure) for _ in range(3))
-                self.process = _start(rank, (theirs.fileno(), outbox, inbox, lifeline), self._log)
+                self.process = _start(rank, (theirs.fileno(), outbox, inbox, lifeline), self._log, preload)
             on_failure.pop_all()
         self.channel = Channel(ours, inbox, outbox)
 
@@ -79,14 +79,14 @@ def _file(on_failure: ExitStack) -> int:
     return descriptor
 
 
-def _start(rank: int, descriptors: tuple[int, ...], log: int) -> subprocess.Popen[bytes]:
+def _start(rank: int, descriptors: tuple[int, ...], log: int, preload: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start `python -m worker`: unlike `multiprocessing`, this never runs the caller's `__main__` again."""
     stderr = _standard_error()
     try:
         arguments = [rank, os.getpid(), *descriptors, stderr]
         return subprocess.Popen(
             # -P: a worker.py that lies in the current directory is not ours.
-            [sys.executable, "-P", "-m", worker_module.__name__, *map(str, arguments)],
+            [sys.executable, "-P", "-m", worker_module.__name__, *map(str, arguments), *preload],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -128,13 +128,21 @@ class ProcessEngine(Engine):
 
     A worker may be replaced `restarts` times in a row: the count begins anew when it answers and when
     a sweep begins, so that a long run survives any number of losses as long as it makes progress.
+    `preload`: modules that requests come from, imported while the coordinator is still preparing them.
     """
 
-    def __init__(self, workers: int, on_event: Callable[[WorkerEvent], None] | None = None, restarts: int = 3) -> None:
+    def __init__(
+        self,
+        workers: int,
+        on_event: Callable[[WorkerEvent], None] | None = None,
+        restarts: int = 3,
+        preload: Sequence[str] = (),
+    ) -> None:
         if workers < 1:
             raise ConfigError(f"workers must be 1 or more, not {workers}.")
         super().__init__(workers, on_event)
         self._restarts = restarts
+        self._preload = preload
         self._used = [0] * workers  # restarts in a row
         self._crew: dict[int, WorkerProcess] = {}
         self._shared: dict[int, tuple[SharedArray, int]] = {}
@@ -208,7 +216,7 @@ class ProcessEngine(Engine):
 
     def _hire(self, rank: int, *, replaces: bool) -> None:
         try:
-            member = WorkerProcess(rank, self._lifeline, replaces=replaces)
+            member = WorkerProcess(rank, self._lifeline, replaces=replaces, preload=self._preload)
         except OSError as error:  # no more processes or descriptors: the others may still do the work
             self._last_failure = WorkerFailed(rank, f"could not be started: {error}")
             return
