@@ -22,8 +22,8 @@ DEFAULT_MISSING = (
 )  # fmt: skip
 DELIMITERS = (",", ";", "\t", "|")
 SINGLE_BYTE = {"utf-8", "ascii", "latin-1", "iso8859-1", "cp1252", "iso8859-15", "iso8859-2", "cp1250"}
-SAMPLE_ROWS, SAMPLE_CELLS = 300, 8000  # looked at one by one: enough to tell, and little next to starting a process
-SAMPLE_LEAST = 8  # rows, however wide
+SAMPLE_ROWS, SAMPLE_CELLS = 300, 4000  # looked at one by one: enough to tell, and little next to starting a process
+SAMPLE_LEAST = 5  # rows, however wide
 
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
@@ -121,14 +121,16 @@ def _split_with_places(sample: bytes, dialect: Dialect, at_end: bool, rows: int 
     buffer[len(sample)] = ord(dialect.newline)
     cells = np.empty((len(sample) + 1, 4), np.int64)
     # A few cells are enough, unless the rows are so wide that these are not a few rows.
-    for room in (SAMPLE_CELLS, len(cells)) if rows is not None else (len(cells),):
+    room = SAMPLE_CELLS if rows is not None else len(cells)
+    while True:
         parser = Parser(
             buffer=buffer.ctypes.data, length=len(sample), at_end=at_end, marks=dialect.marks(),
             row_room=rows if rows is not None else len(cells),
         )  # fmt: skip
         count = library().split(ctypes.byref(parser), cells.ctypes.data, min(room, len(cells)))
-        if parser.rows >= SAMPLE_LEAST:
+        if parser.rows >= SAMPLE_LEAST or room >= len(cells):
             break
+        room *= 2
     table: list[list[tuple[str, int]]] = []
     for row, offset, length, written in cells[:count].tolist():
         if row == len(table):
