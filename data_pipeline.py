@@ -178,7 +178,7 @@ class Source:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Byte ranges of one block each; they depend on the file only, never on the number of workers."""
-        step = max(BLOCK_BYTES, min(16 * len(self.layout.numbers) ** 2, WIDE_BLOCK_BYTES))
+        step = max(BLOCK_BYTES, min(64 * len(self.layout.numbers) ** 2, WIDE_BLOCK_BYTES))
         edges = [*range(self.data_start, max(self.size, self.data_start + 1), step), self.size]
         return list(itertools.pairwise(edges))
 
