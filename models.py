@@ -38,8 +38,8 @@ class Penalty:
     def value(self, w: Array) -> float:
         return float(self.l1 * np.abs(w).sum() + self.l2 / 2 * (w @ w))
 
-    def prox(self, w: Array, step: float) -> Array:
-        """argmin_v  ||v - w||^2 / 2 + step * penalty(v): soft-threshold, then shrink."""
+    def prox(self, w: Array, step: float | Array) -> Array:
+        """argmin_v  ||v - w||^2 / 2 + step * penalty(v): soft-threshold, then shrink; a step per coordinate will do."""
         kept = np.maximum(np.abs(w) - step * self.l1, 0)
         shrunk: Array = np.sign(w) * kept / (1 + step * self.l2)
         return shrunk
