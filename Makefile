@@ -10,7 +10,7 @@ PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench clean
+.PHONY: help run test lint bench soak clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -24,10 +24,13 @@ test: .venv/.dev .venv/.kernel ## run the whole test suite
 lint: .venv/.dev ## check style (ruff) and types (mypy, strict)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy *.py engines
+	@$(BIN)/mypy *.py engines storage
 
 bench: .venv/.bench .venv/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+soak: .venv/.dev .venv/.kernel ## kill 200 workers and 50 runs, and compare the ends; writes docs/soak.md
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 clean: ## remove .venv and everything else that was built
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -58,7 +61,7 @@ clean: ## remove .venv and everything else that was built
 	@touch $@
 
 # Workers and runs are processes of their own, so bytecode that is ready saves each of them a tenth of a second.
-.venv/.kernel: .venv/.run csv_kernel.c $(wildcard *.py engines/*.py dashboard/*.py)
+.venv/.kernel: .venv/.run csv_kernel.c $(wildcard *.py engines/*.py storage/*.py dashboard/*.py)
 	@$(BIN)/python csv_kernel.py >/dev/null
-	@$(BIN)/python -m compileall -q *.py engines dashboard
+	@$(BIN)/python -m compileall -q *.py engines storage dashboard
 	@touch $@

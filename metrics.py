@@ -1,10 +1,10 @@
-"""Scores of a model, from sums of residuals that merge over blocks."""
+"""Scores from residual sums that merge over blocks, and the records of a run; how records are kept is in `storage`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -61,3 +61,77 @@ class Residuals:
             "rmse": math.sqrt(self.squares / n),
             "mae": self.sizes / n,
         }
+
+
+@dataclass(frozen=True)
+class Round:
+    """The state of training after one round; bytes, shares and rates are those since the record before."""
+
+    round: int
+    epoch: float  # passes over the training rows, with a fraction
+    phase: Literal["steps", "finish"]
+    seconds: float  # since the run began
+    loss: float  # the objective, penalty included
+    validation: float | None
+    distance: float | None  # to the exact optimum, where that is known
+    gradient_norm: float
+    learning_rate: float
+    alpha: float
+    nonzeros: int
+    rows_per_second: float
+    bytes_raw: int  # what uncompressed gradients would have taken
+    bytes_sent: int
+    read: float  # read, compute, wait and apply are shares of the time, 0 to 1
+    compute: float
+    wait: float
+    apply: float
+    staleness: float  # versions that the applied gradients were behind, on average
+    workers: int
+
+
+@dataclass(frozen=True)
+class WorkerSample:
+    """One worker at one moment."""
+
+    seconds: float
+    rank: int
+    pid: int
+    state: str
+    cpu: float  # share of one core since the last look
+    memory: int  # resident bytes
+    rows: int
+    staleness: float
+    wait: float  # share of its time, 0 to 1
+    gpu: float | None  # share of the machine's graphics processors in use, 0 to 1
+
+
+@dataclass(frozen=True)
+class HostSample:
+    """The whole machine at one moment; rates are bytes a second since the last look."""
+
+    seconds: float
+    cpu: float  # share of all cores, 0 to 1
+    memory_used: int
+    memory_total: int
+    disk_read: float
+    disk_write: float
+    net_in: float
+    net_out: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened; `data` holds what JSON can hold.
+
+    Kinds: started lost restarted joined left checkpoint command warning state error.
+    """
+
+    seconds: float
+    kind: str
+    round: int
+    text: str
+    rank: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+Record = Round | WorkerSample | HostSample | Event

@@ -1,0 +1,26 @@
+"""Where the records of a run are kept; `open_storage` alone chooses the implementation."""
+
+from __future__ import annotations
+
+from errors import ConfigError
+from storage.base import TIMEOUT, Command, Storage
+
+__all__ = ["Command", "Storage", "open_storage"]
+
+MEMORY = "memory://"
+SQLITE = "sqlite://"
+
+
+def open_storage(url: str, timeout: float = TIMEOUT) -> Storage:
+    """The store that a URL names, made if it is new: memory:// or sqlite:///absolute/path.sqlite (taken literally)."""
+    if url == MEMORY:
+        from storage.memory import MemoryStorage
+
+        return MemoryStorage()
+    if url.startswith(SQLITE + "/"):
+        from storage.sql import SqliteStorage
+
+        return SqliteStorage(url.removeprefix(SQLITE), timeout)
+    raise ConfigError(
+        f"Expected a store as memory:// or sqlite:///absolute/path.sqlite, got '{url}'. Write it in one of these forms."
+    )

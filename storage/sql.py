@@ -1,0 +1,235 @@
+"""The records of a run in one SQLite file that others read, and post commands to, while it is written."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Generic, TypeVar
+
+from metrics import Event, HostSample, Record, Round, WorkerSample
+from storage.base import POINTS, TIMEOUT, Command, Storage, as_json, forward, unknown_command, writable
+from storage.sqlite_file import SqliteFile
+from storage.thinning import Bucket, chosen, newly_full, spread
+
+R = TypeVar("R", bound=Round | WorkerSample | HostSample)
+NAN = "NaN"  # in an optional column, where NULL is None; elsewhere NULL is NaN, as SQLite itself has it
+
+
+class Table(Generic[R]):
+    """Records of one kind to rows and back. Optional columns come last."""
+
+    def __init__(self, name: str, kind: type[R], optional: Collection[str] = (), within: str = "") -> None:
+        required = [field.name for field in fields(kind) if field.name not in optional]
+        self.kind = kind
+        self.names = (*required, *optional)
+        self.required = len(required)
+        self.columns = ", ".join(self.names)
+        self.insert = f"INSERT INTO {name} (place, {self.columns}) VALUES (?{', ?' * len(self.names)})"
+        places = "(SELECT value FROM json_each(?))"
+        self.at = f"SELECT {self.columns} FROM {name} WHERE {within} place IN {places} ORDER BY place"
+        self._values: Callable[[R], tuple[Any, ...]] = attrgetter(*self.names)
+
+    def row(self, record: R, place: int) -> tuple[Any, ...]:
+        values = self._values(record)
+        if any(value != value for value in values[self.required :]):
+            values = (*values[: self.required], *(v if v == v else NAN for v in values[self.required :]))
+        return place, *values
+
+    def records(self, rows: Iterable[tuple[Any, ...]]) -> list[R]:
+        return [self._record(row) for row in rows]
+
+    def _record(self, row: tuple[Any, ...]) -> R:
+        if None in row[: self.required] or NAN in row[self.required :]:
+            row = self._mended(row)
+        # The constructor of a frozen dataclass sets field by field: twice as slow, and there are 1,500 to a chart.
+        record = self.kind.__new__(self.kind)
+        record.__dict__.update(zip(self.names, row, strict=True))
+        return record
+
+    def _mended(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        required = (math.nan if value is None else value for value in row[: self.required])
+        return *required, *(math.nan if value == NAN else value for value in row[self.required :])
+
+
+ROUNDS = Table("rounds", Round, ("validation", "distance"))
+WORKERS = Table("worker_samples", WorkerSample, ("gpu",), within="rank = ? AND")
+HOSTS = Table("host_samples", HostSample)
+
+
+class SqliteStorage(Storage):
+    """One connection; used by one thread at a time, and another one may close it."""
+
+    def __init__(self, path: str | Path, timeout: float = TIMEOUT) -> None:
+        self._file = SqliteFile(Path(path), timeout)
+
+    def add(self, records: Sequence[Record]) -> None:
+        rounds = forward(record for record in records if isinstance(record, Round))
+        events = [_event_row(record) for record in records if isinstance(record, Event)]
+        with self._file.transaction() as connection:
+            if rounds:
+                self._add_rounds(connection, rounds)
+            for record in records:
+                if isinstance(record, WorkerSample):
+                    place = _count(connection, "worker_samples WHERE rank = ?", record.rank)
+                    connection.execute(WORKERS.insert, WORKERS.row(record, place))
+                elif isinstance(record, HostSample):
+                    connection.execute(HOSTS.insert, HOSTS.row(record, _count(connection, "host_samples")))
+            connection.executemany(
+                "INSERT INTO events (seconds, kind, round, text, rank, data) VALUES (?, ?, ?, ?, ?, ?)", events
+            )
+
+    def _add_rounds(self, connection: Connection, rounds: list[Round]) -> None:
+        before = self._forget_from(connection, rounds[0].round)
+        connection.executemany(ROUNDS.insert, [ROUNDS.row(record, i) for i, record in enumerate(rounds, before)])
+        for level, first, buckets in newly_full(self._look, before, before + len(rounds)):
+            connection.executemany(
+                "INSERT INTO buckets VALUES (?, ?, ?, ?, ?, ?)",
+                [(level, number, *bucket) for number, bucket in enumerate(buckets, first)],
+            )
+
+    def _forget_from(self, connection: Connection, round: int) -> int:
+        """Drop this round and those after it; how many are left."""
+        count = _count(connection, "rounds")
+        kept = _place_of(connection, round, count)
+        if kept < count:
+            connection.execute("DELETE FROM rounds WHERE place >= ?", (kept,))
+            level = 1
+            while count >> 2 * level:
+                # Only buckets that are full on what is left stay true.
+                connection.execute("DELETE FROM buckets WHERE level = ? AND number >= ?", (level, kept >> 2 * level))
+                level += 1
+        return kept
+
+    def _look(self, level: int, first: int, stop: int) -> list[Bucket]:
+        if level:
+            query = "SELECT low, low_loss, high, high_loss FROM buckets WHERE level = ? AND number >= ? AND number < ?"
+            rows = self._file.connection.execute(query, (level, first, stop))
+        else:
+            query = "SELECT place, loss, place, loss FROM rounds WHERE place >= ? AND place < ?"
+            rows = self._file.connection.execute(query, (first, stop))
+        return [Bucket._make(row if None not in row else (row[0], math.nan, row[2], math.nan)) for row in rows]
+
+    def _thinned(self, after: int | None, points: int) -> list[Round]:
+        with self._file.reading() as connection:
+            stop = _count(connection, "rounds")
+            start = 0 if after is None else _place_of(connection, after + 1, stop)
+            places = chosen(self._look, start, stop, points)
+            return ROUNDS.records(connection.execute(ROUNDS.at, (json.dumps(places),)))
+
+    def rounds(self, points: int = POINTS) -> list[Round]:
+        return self._thinned(None, points)
+
+    def rounds_since(self, round: int, limit: int = POINTS) -> list[Round]:
+        return self._thinned(round, limit)
+
+    def last_round(self) -> Round | None:
+        with self._file.reading() as connection:
+            rows = connection.execute(f"SELECT {ROUNDS.columns} FROM rounds ORDER BY place DESC LIMIT 1")
+            return next(iter(ROUNDS.records(rows)), None)
+
+    def workers(self) -> list[WorkerSample]:
+        found: list[WorkerSample] = []
+        query = f"SELECT {WORKERS.columns} FROM worker_samples WHERE rank = ? ORDER BY place DESC LIMIT 1"
+        with self._file.reading() as connection:
+            for rank in _ranks(connection):
+                found += WORKERS.records(connection.execute(query, (rank,)))
+        return found
+
+    def worker_history(self, rank: int, points: int = POINTS) -> list[WorkerSample]:
+        with self._file.reading() as connection:
+            places = spread(_count(connection, "worker_samples WHERE rank = ?", rank), points)
+            return WORKERS.records(connection.execute(WORKERS.at, (rank, json.dumps(places))))
+
+    def hosts(self, points: int = POINTS) -> list[HostSample]:
+        with self._file.reading() as connection:
+            places = spread(_count(connection, "host_samples"), points)
+            return HOSTS.records(connection.execute(HOSTS.at, (json.dumps(places),)))
+
+    def events(
+        self, since: int = 0, kinds: Collection[str] | None = None, limit: int = 1000
+    ) -> list[tuple[int, Event]]:
+        wanted = None if kinds is None else json.dumps(list(kinds))
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT number, seconds, kind, round, text, rank, data FROM events WHERE number > ? AND "
+                "(? IS NULL OR kind IN (SELECT value FROM json_each(?))) ORDER BY number DESC LIMIT ?",
+                (since, wanted, wanted, max(limit, 0)),
+            ).fetchall()
+        return [(number, _event(row)) for number, *row in reversed(rows)]
+
+    def forget_after(self, round: int) -> None:
+        with self._file.transaction() as connection:
+            self._forget_from(connection, round + 1)
+
+    def post(self, name: str, arguments: dict[str, Any]) -> int:
+        row = (name, as_json(arguments, f"command '{name}'"), time.time())
+        with self._file.transaction() as connection:
+            cursor = connection.execute("INSERT INTO commands (name, arguments, posted_at) VALUES (?, ?, ?)", row)
+            return int(cursor.lastrowid or 0)
+
+    def take(self) -> list[Command]:
+        if not self._commands("WHERE NOT taken LIMIT 1"):
+            return []  # runs ask twice a second: only a command is worth the write lock
+        with self._file.transaction() as connection:
+            found = _commands(connection, "WHERE NOT taken ORDER BY id")
+            connection.execute("UPDATE commands SET taken = 1 WHERE NOT taken")
+        return found
+
+    def settle(self, id: int, round: int, outcome: str) -> None:
+        with self._file.transaction() as connection:
+            query = "UPDATE commands SET round = ?, outcome = ? WHERE id = ?"
+            if not connection.execute(query, (round, outcome, id)).rowcount:
+                raise unknown_command(id)
+
+    def commands(self) -> list[Command]:
+        return self._commands("ORDER BY id")
+
+    def _commands(self, which: str) -> list[Command]:
+        with self._file.reading() as connection:
+            return _commands(connection, which)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _count(connection: Connection, series: str, *which: int) -> int:
+    """The length of a series: places have no gaps, so its last one tells without counting."""
+    return int(connection.execute(f"SELECT ifnull(max(place) + 1, 0) FROM {series}", which).fetchone()[0])
+
+
+def _place_of(connection: Connection, round: int, otherwise: int) -> int:
+    """Where the first round not before this one is."""
+    query = "SELECT place FROM rounds WHERE round >= ? ORDER BY round LIMIT 1"
+    row = connection.execute(query, (round,)).fetchone()
+    return int(row[0]) if row else otherwise
+
+
+def _ranks(connection: Connection) -> list[int]:
+    """All ranks by jumping along the key from one to the next: DISTINCT would read every sample."""
+    query = """WITH RECURSIVE ranks(rank) AS (
+        SELECT min(rank) FROM worker_samples
+        UNION ALL
+        SELECT (SELECT min(rank) FROM worker_samples w WHERE w.rank > ranks.rank) FROM ranks WHERE rank IS NOT NULL
+    ) SELECT rank FROM ranks WHERE rank IS NOT NULL"""
+    return [rank for (rank,) in connection.execute(query)]
+
+
+def _event_row(event: Event) -> tuple[Any, ...]:
+    kept = writable(event)
+    return kept.seconds, kept.kind, kept.round, kept.text, kept.rank, json.dumps(kept.data)
+
+
+def _event(row: Sequence[Any]) -> Event:
+    seconds, kind, round, text, rank, data = row
+    return Event(math.nan if seconds is None else seconds, kind, round, text, rank, json.loads(data))
+
+
+def _commands(connection: Connection, which: str) -> list[Command]:
+    rows = connection.execute(f"SELECT id, name, arguments, posted_at, round, outcome FROM commands {which}")
+    return [Command(id, name, json.loads(arguments), *rest) for id, name, arguments, *rest in rows]

@@ -1,0 +1,117 @@
+"""An SQLite file that several processes share: opening, transactions, errors in plain words; no table is named here."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from errors import ResourceError, StateError
+from storage.migrations import MIGRATIONS, migrate, version_of
+
+PAUSE = 0.01  # seconds between two tries to open
+
+
+class SqliteFile:
+    """One connection. Used by one thread at a time; another one may close it."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path, self.timeout = path, timeout
+        with self._plain_errors():
+            # No isolation level: transactions begin and end where we say so.
+            self.connection = sqlite3.connect(path, timeout, isolation_level=None, check_same_thread=False)
+            try:
+                self._patiently(self._prepare)
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        version = version_of(self.connection, self.path)  # before anything is written: the file may be somebody else's
+        # Readers do not hold up the writer in WAL mode; NORMAL survives the death of a process without a sync a commit.
+        self.connection.execute("PRAGMA synchronous = NORMAL")
+        if self.connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            self.connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if version < len(MIGRATIONS):
+            with self.transaction():
+                migrate(self.connection, self.path)
+
+    def _patiently(self, action: Callable[[], None]) -> None:
+        """Try again while others hold a lock: changing to WAL fails at once then, whatever SQLite's own timeout."""
+        end = time.monotonic() + self.timeout
+        while True:
+            try:
+                return action()
+            except sqlite3.OperationalError as error:
+                if not is_locked(error) or time.monotonic() >= end:
+                    raise
+            time.sleep(PAUSE)
+
+    @contextmanager
+    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """All or nothing. IMMEDIATE takes the write lock first: one that began by reading could not wait for it."""
+        with self._plain_errors():
+            try:
+                self.connection.execute(f"BEGIN {kind}")
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    with suppress(sqlite3.Error):  # the error that brought us here is the one to tell
+                        self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Several queries that see one state of the file."""
+        with self.transaction("DEFERRED") as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.IntegrityError):
+            raise  # a mistake in our code, not in the file
+        except sqlite3.DatabaseError as error:
+            raise self._in_words(error) from error
+
+    def _in_words(self, error: sqlite3.DatabaseError) -> StateError | ResourceError:
+        code = primary(error)
+        if is_locked(error):
+            return StateError(
+                f"Another program kept the run's records '{self.path}' locked for more than {self.timeout:g} seconds. "
+                "Close what has this file open, such as a database browser or a backup, and try again."
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return ResourceError(
+                f"The disk is full: no room for the run's records '{self.path}'. Free some space and try again."
+            )
+        if code == sqlite3.SQLITE_IOERR:
+            return ResourceError(
+                f"The disk failed while the run's records '{self.path}' were read or written ({error}). "
+                "Check that it is there and has free space, and try again."
+            )
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            return StateError(
+                f"Expected to read and write the run's records '{self.path}', but: {error}. "
+                "Check that its folder exists and may be written to."
+            )
+        return StateError(
+            f"Expected the records of a run in '{self.path}', but the file is damaged or is something else ({error}). "
+            "Move it away; a run that is resumed begins a new one."
+        )
+
+
+def primary(error: sqlite3.Error) -> int:
+    """SQLite's result code without its details, which are in the higher bits; 0 when it gave none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    return primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
