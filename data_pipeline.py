@@ -1,7 +1,8 @@
 """From a file to a table of blocks (where rows begin, what columns hold) and from blocks to batches of rows.
 
 What does not belong here: guessing the dialect (dialects), reading one block (block_reader), keeping blocks on disk
-(datasets), turning columns into a design matrix (design), and giving ranges to workers (coordinator).
+(datasets), turning columns into a design matrix (design), finding plug-ins (plugins), and giving ranges to workers
+(coordinator).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import itertools
 import math
 import queue
 import re
+import shutil
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
@@ -23,6 +25,7 @@ from typing import IO, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+import plugins
 from csv_kernel import (
     PADDING,
     DateOrder,
@@ -31,7 +34,7 @@ from csv_kernel import (
     library,
 )
 from dialects import Dialect, as_kernel_bytes, body, column_names, detect, offset_of_line, split, usual_width
-from errors import ConfigError, DataError
+from errors import ConfigError, DataError, TrainingError
 from models import Array
 from utils import disk_errors, listed
 
@@ -78,8 +81,74 @@ MAGIC = {
 }
 
 
+# Names that are never a plug-in's: their files are known by their first bytes, and nothing has to be searched for.
+OWN_SUFFIXES = frozenset(("", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"))
+READER_DIALECT = {"encoding": "utf-8", "delimiter": ",", "quote": '"', "escape": "", "decimal": ".", "thousands": "",
+                  "comment": "", "newline": "\n", "skip_lines": 0, "header": True}  # fmt: skip
+
+
+def plugin_reader(path: Path) -> plugins.Plugin | None:
+    """The plug-in that reads files with such a name, if one is installed."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return None if inner.suffix.lower() in OWN_SUFFIXES else plugins.reader_for(path)
+
+
+def reader_question(path: Path) -> dict[str, str]:
+    """What a file's answer depends on besides its content: the plug-in that reads it, and its version."""
+    plugin = plugin_reader(path)
+    return {"reader": f"{plugin.origin}: {plugin.name}"} if plugin else {}
+
+
+class PluginText(io.RawIOBase):
+    """The text that a plug-in's reader makes of a file, as a file; what goes wrong in it is said to be its doing."""
+
+    def __init__(self, plugin: plugins.Plugin, path: Path) -> None:
+        self.plugin, self.path = plugin, path
+        self.pieces: Iterator[bytes] | None = None
+        self.rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any, /) -> int:
+        while not self.rest:
+            piece = self._next()
+            if piece is None:
+                return 0
+            self.rest = memoryview(piece)
+        count = min(len(target), len(self.rest))
+        target[:count], self.rest = self.rest[:count], self.rest[count:]
+        return count
+
+    def _next(self) -> bytes | None:
+        try:
+            if self.pieces is None:
+                self.pieces = iter(self.plugin.value.text(self.path))
+            piece = next(self.pieces, None)
+        except TrainingError:
+            raise
+        except Exception as error:
+            raise DataError(
+                f"'{self.path.name}' could not be read by the plug-in {self.plugin.origin} "
+                f"({type(error).__name__}: {error}). Check the file, or tell the authors of the plug-in."
+            ) from error
+        if piece is not None and not isinstance(piece, bytes):
+            raise ConfigError(
+                f"Expected bytes from the reader '{self.plugin.name}' of the plug-in {self.plugin.origin}, "
+                f"got {type(piece).__name__}. Install a version that fits, or uninstall it."
+            )
+        return piece
+
+    def close(self) -> None:
+        if isinstance(self.pieces, Generator):
+            self.pieces.close()  # one that was left early lets go of its file
+        super().close()
+
+
 def file_format(path: Path) -> str:
-    """csv, gzip or parquet, by the first bytes; other well-known formats are refused by name."""
+    """plugin by the name; csv, gzip or parquet by the first bytes; other well-known formats are refused by name."""
+    if plugin_reader(path) is not None:
+        return "plugin"
     try:
         with path.open("rb") as file:
             head = file.read(8)
@@ -102,14 +171,20 @@ def read_sample(path: Path) -> tuple[bytes, bool]:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """The file, unpacked if need be."""
+    """The text in the file, unpacked or made by a plug-in if need be."""
+    if (plugin := plugin_reader(path)) is not None:
+        return io.BufferedReader(PluginText(plugin, path))
     if file_format(path) == "gzip":
         return gzip.open(path, "rb")  # type: ignore[return-value]
     return path.open("rb")
 
 
 def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float], None]) -> None:
-    """Write the text of a packed or many-byte file as plain bytes that can be read at any place."""
+    """Write the text of a packed or many-byte file, or a plug-in's, as plain bytes that can be read at any place."""
+    if file_format(path) == "plugin":
+        with disk_errors(), open_plain(path) as made, target.open("wb") as out:
+            shutil.copyfileobj(made, out, 1 << 20)
+        return
     size = max(1, path.stat().st_size)
     encoding = dialect.encoding if dialect.rewrites else None
     try:
@@ -187,6 +262,8 @@ def inspect_text(
     path: Path, overrides: Mapping[str, Any], categorical: Sequence[str], numeric: Sequence[str]
 ) -> Source:
     """Find out from the first bytes how the file is written and what its columns seem to hold."""
+    if file_format(path) == "plugin":  # how its text is written is agreed on; only what is missing is the file's own
+        overrides = {"missing": overrides.get("missing"), **READER_DIALECT}
     raw, at_end = read_sample(path)
     dialect = detect(raw, at_end, overrides)
     text = as_kernel_bytes(raw, dialect.encoding, at_end)

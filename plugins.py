@@ -1,0 +1,226 @@
+"""Plug-ins: penalties, step rules, callbacks and readers that other distributions bring along as entry points.
+
+What does not belong here: anything built in, and what is done with a plug-in once it is found.
+
+A distribution names its plug-ins in its pyproject.toml, and installing it is all that a person has to do:
+
+    [project.entry-points."shoal.penalties"]
+    nonnegative_lasso = "my_module:NonNegativeLasso"
+
+What a plug-in must be, by group:
+
+    shoal.penalties    a factory (alpha: float, l1_ratio: float, n: float) -> Penalty: a class or a function; n is the
+                       number of training rows, and what comes back meets the protocol `Penalty` below
+    shoal.step_rules   a subclass of optimizers.StepRule whose constructor takes (width: int, momentum: float)
+    shoal.callbacks    a subclass of callbacks.Callback whose constructor takes nothing
+    shoal.readers      an object (no class) that meets the protocol `Reader` below
+
+A built-in name always means what is built in. Callers look there first, so that a run without plug-ins never pays for
+the search through what is installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from errors import ConfigError, TrainingError
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+PENALTIES, STEP_RULES, CALLBACKS, READERS = "shoal.penalties", "shoal.step_rules", "shoal.callbacks", "shoal.readers"
+WORDS = {PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader"}
+
+
+class Penalty(Protocol):
+    """A penalty of w (p,) beside the loss 1/(2n) ||y - Xw||^2; columns are standardised."""
+
+    def value(self, w: NDArray[np.floating[Any]], /) -> float:
+        """The penalty itself; infinite where w is not allowed."""
+        ...
+
+    def prox(
+        self, w: NDArray[np.floating[Any]], step: float | NDArray[np.floating[Any]], /
+    ) -> NDArray[np.floating[Any]]:
+        """argmin_v ||v - w||^2 / 2 + step * penalty(v), a new array; `step` may be one number or one a coordinate."""
+        ...
+
+    def optimality_gap(self, w: NDArray[np.floating[Any]], gradient: NDArray[np.floating[Any]], /) -> float:
+        """The largest distance of -gradient_j to the subdifferential of the penalty at w_j; 0 is optimal."""
+        ...
+
+
+class Reader(Protocol):
+    """A reader of files whose name ends in one of `suffixes`, such as ".jsonl" (lower case, with the dot)."""
+
+    suffixes: tuple[str, ...]
+
+    def text(self, path: Path, /) -> Iterator[bytes]:
+        """The table as CSV text in UTF-8, in pieces of any size: header row first, commas, quotes (") where needed.
+
+        It is called more than once: for the first rows and for all of them, and must give the same text each time.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What an entry point led to, its name, and the distribution it came with ("name version")."""
+
+    name: str
+    origin: str
+    value: Any
+
+
+def names(group: str, built_in: Collection[str] = ()) -> list[str]:
+    """The names of the installed plug-ins of a group; none of them is loaded."""
+    return sorted({entry.name for _, entry in _entries(group, built_in)})
+
+
+def find(group: str, name: str, built_in: Collection[str] = ()) -> Any:
+    """The plug-in of that name. `built_in` are the names that no plug-in may have and that a message offers as well."""
+    return _found(group, name, built_in).value
+
+
+def find_class(group: str, name: str, base: type[Any], built_in: Collection[str] = ()) -> type[Any]:
+    """The plug-in of that name, which has to be a subclass of `base` (`Any`, because a base may be abstract)."""
+    plugin = _found(group, name, built_in)
+    if not (isinstance(plugin.value, type) and issubclass(plugin.value, base)):
+        raise ConfigError(_wrong(group, plugin, f"a subclass of {base.__module__}.{base.__qualname__}"))
+    return plugin.value
+
+
+def load_all(group: str) -> list[Plugin]:
+    """All plug-ins of a group, loaded; for those that are not chosen by name."""
+    return [_loaded(group, origin, entry) for origin, entry in _entries(group)]
+
+
+def make_penalty(name: str, alpha: float, l1_ratio: float, n: float, built_in: Collection[str] = ()) -> Penalty:
+    """The penalty that a plug-in makes of these knobs, checked to have what a penalty must have."""
+    plugin = _found(PENALTIES, name, built_in)
+    try:
+        made: Penalty = plugin.value(alpha, l1_ratio, n)
+    except TrainingError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"The penalty '{name}' of the plug-in {plugin.origin} could not be made with alpha={alpha:g} and "
+            f"l1_ratio={l1_ratio:g} ({_said(error)}). Change these values, or tell the authors of the plug-in."
+        ) from error
+    absent = [method for method in ("value", "prox", "optimality_gap") if not callable(getattr(made, method, None))]
+    if absent:
+        raise ConfigError(_wrong(PENALTIES, plugin, f"an object with {', '.join(absent)}"))
+    return made
+
+
+def reader_for(path: Path) -> Plugin | None:
+    """The reader whose suffix a file's name ends in, the longest one first; None if there is none."""
+    best: list[Plugin] = []
+    length = 0
+    for plugin in load_all(READERS):
+        for suffix in _suffixes(plugin):
+            if not path.name.lower().endswith(suffix) or len(suffix) < length:
+                continue
+            best = [*best, plugin] if len(suffix) == length else [plugin]
+            length = len(suffix)
+    if len(best) > 1:
+        raise ConfigError(
+            f"Two plug-ins read files such as '{path.name}': {best[0].origin} and {best[1].origin}. "
+            "Uninstall one of them."
+        )
+    return best[0] if best else None
+
+
+def _suffixes(plugin: Plugin) -> tuple[str, ...]:
+    reader, suffixes = plugin.value, getattr(plugin.value, "suffixes", ())
+    is_reader = not isinstance(reader, type) and callable(getattr(reader, "text", None))
+    if not (is_reader and isinstance(suffixes, tuple) and suffixes):
+        raise ConfigError(_wrong(READERS, plugin, "an object with suffixes, a tuple of texts, and text(path)"))
+    for suffix in suffixes:
+        if not re.fullmatch(r"\.[^/A-Z]+", str(suffix)):
+            raise ConfigError(_wrong(READERS, plugin, f"suffixes such as '.jsonl', not {suffix!r}"))
+    return suffixes
+
+
+# ------------------------------------------------------------------ entry points
+
+
+def _found(group: str, name: str, built_in: Collection[str]) -> Plugin:
+    entries = list(_entries(group, built_in))
+    chosen = [(origin, entry) for origin, entry in entries if entry.name == name]
+    if not chosen:
+        raise ConfigError(_unknown(group, name, built_in, sorted({entry.name for _, entry in entries})))
+    if len(chosen) > 1:
+        raise ConfigError(
+            f"Two plug-ins have a {WORDS[group]} '{name}': {chosen[0][0]} and {chosen[1][0]}. Uninstall one of them."
+        )
+    return _loaded(group, *chosen[0])
+
+
+def _entries(group: str, built_in: Collection[str] = ()) -> Iterator[tuple[str, EntryPoint]]:
+    """The entry points of a group, each with its distribution; one that takes a built-in's name is refused."""
+    for distribution in _distributions(group):
+        origin = f"{distribution.name} {distribution.version}"
+        try:
+            entries = distribution.entry_points.select(group=group)
+        except Exception as error:
+            raise ConfigError(
+                f"The list of plug-ins that {origin} brings could not be read ({_said(error)}). "
+                "Install the plug-in again or uninstall it."
+            ) from error
+        for entry in entries:
+            if entry.name in built_in:
+                raise ConfigError(
+                    f"The plug-in {origin} has a {WORDS[group]} '{entry.name}', which is the name of a built-in one. "
+                    "Uninstall the plug-in, or ask its authors for another name."
+                )
+            yield origin, entry
+
+
+def _distributions(group: str) -> Iterator[Distribution]:
+    """Installed distributions that mention the group; of two copies of one, that which Python would import."""
+    from importlib.metadata import distributions  # here, because only a search needs it
+
+    seen = set()
+    for distribution in distributions():
+        # The text is looked at first: reading the names of all that is installed takes ten times as long.
+        if f"[{group}]" not in (distribution.read_text("entry_points.txt") or ""):
+            continue
+        name = re.sub(r"[-_.]+", "-", distribution.name).lower()
+        if name not in seen:
+            seen.add(name)
+            yield distribution
+
+
+def _loaded(group: str, origin: str, entry: EntryPoint) -> Plugin:
+    try:
+        return Plugin(entry.name, origin, entry.load())
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"The {WORDS[group]} '{entry.name}' of the plug-in {origin} could not be loaded ({_said(error)}). "
+            "Install a version that fits, or uninstall it."
+        ) from error
+
+
+def _unknown(group: str, name: str, built_in: Collection[str], installed: list[str]) -> str:
+    known = ", ".join([*built_in, *installed])
+    expected = f"one of {known}" if known else "the name of an installed plug-in, of which there is none"
+    return f"Expected as {WORDS[group]} {expected}, got '{name}'. Correct the name, or install the plug-in that has it."
+
+
+def _wrong(group: str, plugin: Plugin, expected: str) -> str:
+    return (
+        f"The {WORDS[group]} '{plugin.name}' of the plug-in {plugin.origin} is not what it has to be: "
+        f"expected {expected}. Install a version that fits, or uninstall it."
+    )
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
