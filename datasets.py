@@ -286,6 +286,14 @@ class Cache:
 
     def commit(self, directory: Path, key: str) -> Dataset:
         """Give a whole data set its name; where another process was first, its equal is used."""
+        self.place(directory, key)
+        dataset = self.open(key)
+        if dataset is None:
+            raise StateError(f"The data set '{key}' was removed while it was made. Try again.")
+        return dataset
+
+    def place(self, directory: Path, key: str) -> Path:
+        """Give any whole folder with a manifest its name, or leave it where one of that name is there already."""
         whole = self.directory / key
         try:
             directory.rename(whole)
@@ -293,10 +301,7 @@ class Cache:
             if not (whole / MANIFEST).exists():  # what is left of one that lost its manifest
                 shutil.rmtree(whole, ignore_errors=True)
                 directory.rename(whole)
-        dataset = self.open(key)
-        if dataset is None:
-            raise StateError(f"The data set '{key}' was removed while it was made. Try again.")
-        return dataset
+        return whole
 
     def sweep(self) -> None:
         """Remove what dead processes left unfinished."""
