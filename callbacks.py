@@ -27,7 +27,7 @@ class RunView(Protocol):
 
     @property
     def config(self) -> RunConfig:
-        """All knobs, with what was `auto` resolved."""
+        """All knobs, as the run was given them."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class Callback:
         """Once, when the data are ready and workers have started, before the first round; after a resume as well."""
 
     def round_ended(self, run: RunView, round: Round) -> None:
-        """After a round that is put on record (at most ten a second are), with that record; not after every step."""
+        """After a round that is put on record, with that record; where rounds are quick, not after every one."""
 
     def worker_lost(self, run: RunView, event: Event) -> None:
         """When a worker process is gone that was not told to go, before it is replaced; event.rank says which."""

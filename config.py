@@ -17,6 +17,14 @@ IMPUTATIONS = ("median", "mean", "constant", "drop")
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
 DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing")
 ENGINES = ("auto", "inline", "processes")
+SOLVERS = ("exact", "gradient")
+MODES = ("sync", "ssp", "async", "local")
+SCHEDULES = ("constant", "step", "exponential", "cosine", "inverse")
+COMPRESSIONS = ("none", "topk", "half")
+PARTITIONS = ("hash", "contiguous")
+PRECISIONS = ("auto", "float32", "float64")
+LOSS_CHOICES = ("retry", "fewer", "stop")
+AUTO = "auto"  # what a person writes for a knob whose `auto` value the config holds
 
 
 def knob(default: Any, help: str, **more: Any) -> Any:
@@ -24,6 +32,20 @@ def knob(default: Any, help: str, **more: Any) -> Any:
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+RANGES: dict[str, tuple[float, float]] = {
+    "epochs": (0, 1_000_000), "tolerance": (0, 1), "finish_passes": (0, 100_000_000), "max_seconds": (0, math.inf),
+    "patience": (0, 1_000_000), "batch_size": (0, 2**31), "local_steps": (0, 1_000_000), "staleness": (0, 1_000_000),
+    "learning_rate": (0, math.inf), "warmup": (0, 1_000_000), "decay": (1e-6, 1), "decay_every": (1e-6, 1_000_000),
+    "momentum": (0, 0.9999), "clip": (0, math.inf), "top_k": (1e-6, 1), "prefetch": (-1, 1000), "max_memory": (0.05, 1),
+    "shards": (0, 100_000), "checkpoint_seconds": (0, 1_000_000), "keep_checkpoints": (1, 1000), "restarts": (0, 1000),
+}  # fmt: skip
+
+
+def training(default: Any, help: str, **more: Any) -> Any:
+    """A knob that only gradient runs look at."""
+    return knob(default, help, training=True, **more)
 
 
 @dataclass(frozen=True)
@@ -51,7 +73,7 @@ class RunConfig:
     standardize: bool = knob(True, "give all columns mean 0 and spread 1 before the penalty is applied")
     confidence: float = knob(0.95, "of the intervals of a linear model")
     engine: str = knob("auto", "who does the work: this process, or worker processes", choices=ENGINES)
-    workers: int = knob(0, "worker processes; 0 or 'auto' for one a core", metavar="N|auto")
+    workers: int = knob(0, "worker processes; 0 or 'auto' for one a core", metavar="N|auto", auto=0)
     delimiter: str | None = knob(None, "between fields; found out if not given")
     decimal: str | None = knob(None, "the decimal mark; found out if not given")
     thousands: str | None = knob(None, "the mark between groups of three digits; found out if not given")
@@ -67,6 +89,53 @@ class RunConfig:
         choices=BAD_ROW_CHOICES,
     )
     out: str | None = knob(None, "where to write the model", metavar="model.json")
+    solver: str = knob("exact", "how the optimum is found: exactly, or by gradient steps of workers", choices=SOLVERS)
+    # The rest is for gradient runs only.
+    mode: str = training("sync", "when a gradient may be applied: sync, ssp, async or local", choices=MODES)
+    epochs: int = training(10, "passes over the rows by gradient steps, before the finish")
+    tolerance: float = training(
+        1e-6,
+        "go on with full passes until the objective is this close to the optimum, as a share of the way; 0: do not",
+    )
+    finish_passes: int = training(5_000, "full passes that the finish may take")
+    max_seconds: float = training(0.0, "stop after so many seconds; 0 for no limit")
+    patience: int = training(0, "stop after so many epochs without a better score on the test rows; 0: do not")
+    batch_size: int = training(0, "rows of a shard in one step; 0 or 'auto': as few as coordination allows", auto=0)
+    local_steps: int = training(0, "mode local: steps of a shard between two averages; 0 or 'auto'", auto=0)
+    staleness: int = training(
+        4, "mode ssp: most updates that weights may be behind when a gradient made from them comes"
+    )
+    step_rule: str = training("sgd", "sgd, momentum, adagrad, adam, or one of a plug-in", metavar="NAME")
+    learning_rate: float = training(0.0, "the step size; 0 or 'auto': from the curvature of the data", auto=0.0)
+    schedule: str = training("constant", "how the learning rate changes over the epochs", choices=SCHEDULES)
+    warmup: float = training(0.0, "epochs over which the learning rate rises, from a tenth")
+    decay: float = training(
+        0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs"
+    )
+    decay_every: float = training(1.0, "the epochs after which that share is left")
+    momentum: float = training(0.9, "of the step rule momentum, and the first moment of adam")
+    clip: float = training(0.0, "longest gradient that is used as it is; 0 for no limit")
+    compression: str = training(
+        "none", "how gradients travel: in full, the largest only, or in 16 bits", choices=COMPRESSIONS
+    )
+    top_k: float = training(0.1, "compression topk: share of the values that travel")
+    prefetch: int = training(
+        -1, "batches that are read ahead; -1 or 'auto': as memory allows", auto=-1, metavar="N|auto"
+    )
+    max_memory: float = training(0.8, "share of the memory that may be in use before less is kept ready")
+    shards: int = training(0, "logical shards of the rows; 0 or 'auto': from the size of the data", auto=0)
+    partition: str = training(
+        "hash", "how rows are given to shards: at random, or in the order of the file", choices=PARTITIONS
+    )
+    precision: str = training("auto", "numbers in which gradients are computed", choices=PRECISIONS)
+    penalty: str = training("", "a plug-in's penalty in place of the model's own", metavar="NAME")
+    callbacks: tuple[str, ...] = training((), "plug-ins that are called as the run goes on", metavar="a,b")
+    checkpoint_seconds: float = training(5.0, "seconds between two checkpoints")
+    keep_checkpoints: int = training(5, "checkpoints that are kept as they are; older ones are thinned and archived")
+    on_worker_loss: str = training(
+        "retry", "a lost worker: replace it, go on with fewer, or stop", choices=LOSS_CHOICES
+    )
+    restarts: int = training(3, "times in a row that a worker is replaced before the run goes on without it")
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -78,6 +147,8 @@ class RunConfig:
         self._check_range("workers", self.workers, 0, 512)
         self._check_range("skip_lines", self.skip_lines or 0, 0, 1_000_000)
         self._check_range("fill", self.fill, -math.inf, math.inf)
+        for name, (low, high) in RANGES.items():
+            self._check_range(name, getattr(self, name), low, high)
         if self.test_every < 0 or self.test_every == 1:
             raise ConfigError(
                 f"Expected test_every to be 0 (no test rows) or at least 2, got {self.test_every}. "
@@ -85,6 +156,8 @@ class RunConfig:
             )
         if self.test_every and self.test_fraction:
             raise ConfigError("Both test_every and test_fraction are given; expected one of them. Drop one.")
+        if self.patience and not (self.test_every or self.test_fraction):
+            raise ConfigError("Expected test rows to be patient about, got none. Set test_every or test_fraction too.")
         if self.target and self.target in self.features:
             raise ConfigError(f"The target '{self.target}' is also among the features. Take it out of one of them.")
 
@@ -115,8 +188,39 @@ class RunConfig:
         }
 
 
+# The names that a nested YAML file may use; `training.optimization.*` are the knobs under their own names.
+GROUPS: dict[str, dict[str, str]] = {
+    "training.pipeline": {"batch_size": "batch_size", "prefetch": "prefetch", "max_memory": "max_memory"},
+    "training.resources": {"cpu_workers": "workers", "io_queue_size": "prefetch"},
+    "training.optimization": {},
+}
+
+
+def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The knobs of a mapping in which those of training may stand in groups (`training: pipeline: batch_size: 64`)."""
+    flat = {name: value for name, value in values.items() if name != "training"}
+    groups = values.get("training") or {}
+    if not isinstance(groups, Mapping):
+        raise ConfigError(
+            f"Expected groups of knobs under 'training', got {groups!r}. For example: pipeline, resources."
+        )
+    for group, knobs in groups.items():
+        names = GROUPS.get(f"training.{group}")
+        if names is None or not isinstance(knobs, Mapping):
+            known = ", ".join(name.removeprefix("training.") for name in GROUPS)
+            raise ConfigError(f"Expected one of the groups {known} with knobs under 'training', got '{group}'.")
+        for name, value in knobs.items():
+            if names and name not in names:
+                raise ConfigError(f"Expected one of {', '.join(names)} under 'training.{group}', got '{name}'.")
+            place = str(names.get(name) or name)
+            if flat.setdefault(place, value) != value:
+                raise ConfigError(f"'{place}' is given twice, as {flat[place]!r} and as {value!r}. Keep one of them.")
+    return flat
+
+
 def config_from(values: Mapping[str, Any]) -> RunConfig:
     """A config from plain values, with the types that flags and YAML give them put right."""
+    values = flattened(values)
     knobs = {f.name: f for f in dataclasses.fields(RunConfig)}
     unknown = [name for name in values if name not in knobs]
     if unknown:
@@ -133,8 +237,8 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
     if kind.startswith("tuple"):
         items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
         return tuple(str(item).strip() for item in items if str(item).strip() or knob_.name == "missing")
-    if knob_.name == "workers" and value == "auto":
-        return 0
+    if value == AUTO and "auto" in knob_.metadata:
+        return knob_.metadata["auto"]
     if kind.removesuffix(" | None") in ("int", "float") and not isinstance(value, bool):
         try:
             if kind == "float" or float(value) == int(value):
@@ -161,4 +265,4 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"'{path}' is not valid YAML: {str(error).splitlines()[0]}. Correct the file.") from None
     if not isinstance(values, dict):
         raise ConfigError(f"Expected lines such as 'target: price' in '{path}', got something else.")
-    return values
+    return flattened(values)

@@ -1,6 +1,7 @@
-"""The coordinator: gives blocks to workers and combines what they report, in block order, into one answer.
+"""The coordinator: gives blocks to workers and combines what they report, in block order, into one answer; and the
+parameter server, which turns the gradients that workers push into steps.
 
-It knows the engine's protocol only, never a concrete engine; models and solvers do not belong here.
+Both know the engine's protocol only, never a concrete engine; exact solvers and the course of a run do not belong here.
 """
 
 from __future__ import annotations
@@ -8,36 +9,33 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from block_reader import BlockReport
-from block_requests import (
-    CountKeys,
-    Factor,
-    Predict,
-    Probe,
-    ReadRange,
-    ReadRowGroup,
-    Score,
-    SumMoments,
-    Sums,
-    value_of_key,
-)
+from block_requests import CountKeys, Factor, Predict, Probe, ReadRange, Score, SumMoments, Sums, value_of_key
+from compression import Compression, make_compression
 from config import RunConfig
-from csv_kernel import Kind
-from data_pipeline import Identity, Source, file_format, inspect_text, spool
-from datasets import FORMAT, MANIFEST, Block, Cache, Column, Dataset, LevelTable, Manifest, block_path, digest
+from data_pipeline import Identity, Source, file_format, inspect_text, reader_question, spool
+from datasets import FORMAT, Cache, Dataset
 from design import Encoding, Split
-from engines.base import Engine
-from errors import BadRowsError, DataError, SourceChanged
+from engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
+from errors import BadRowsError, DataError, EngineError, SourceChanged, WorkerFailed
+from gradient_loop import COPIES, Assignment, Board, Part, Update
+from ingest import Ingest, ragged_message
 from least_squares import Standardisation, stack
 from models import Array
-from moments import Merger, Moments, merge_all, rotate
-from parquet_reader import inspect_parquet, row_groups
+from moments import Merger, Moments, merge_all
+from optimizers import StepRule, clipped, stale_rate, unbounded
+from parquet_reader import inspect_parquet
+from plugins import Penalty
+from policy import Barrier, FailurePolicy, Loss, Member, Policy, Task
+from shard_requests import Shards
 from utils import disk_errors
 from worker import Worker
 
@@ -45,7 +43,6 @@ Progress = Callable[[str, float], None]
 CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
 CELL_BYTES = 4 << 20  # of all cells that come with one block: more would cost more than they save
 MOMENT_BYTES = 64 << 20  # of one cell; wider tables are summed when a fit asks for it
-SHOWN = 1000  # bad rows that are located one by one
 
 
 def silent(stage: str, fraction: float) -> None:
@@ -64,8 +61,7 @@ class Coordinator:
         """The data set of a file: the cached one if the file is what it was, else read now."""
         path = Path(config.file).expanduser().absolute()
         identity = dataclasses.asdict(Identity.of(path))
-        question = {"path": str(path), "dialect": _plain(config.dialect), "format": FORMAT,
-                    "categorical": sorted(config.categorical), "numeric": sorted(config.numeric)}  # fmt: skip
+        question = _question(path, config)
         found = self.cache.find(question, identity)
         if found is not None:
             return found
@@ -79,6 +75,15 @@ class Coordinator:
             self.cache.remember(question, identity, key)
         return dataset
 
+    def is_cached(self, config: RunConfig) -> bool:
+        """Whether the file is there and still what it was when it was read."""
+        path = Path(config.file).expanduser().absolute()
+        try:
+            identity = dataclasses.asdict(Identity.of(path))
+        except DataError:
+            return False
+        return self.cache.find(_question(path, config), identity) is not None
+
     def _ingest(self, path: Path, config: RunConfig, directory: Path) -> tuple[Path, str]:
         """Read the file into `directory`; if a column turns out to be of another kind, once more with that known.
 
@@ -88,7 +93,7 @@ class Coordinator:
         for number in itertools.count():
             attempt = directory / f"attempt{number}"
             attempt.mkdir()
-            reading = _Ingest(source, self._residues(source, config))
+            reading = Ingest(source, self._residues(source, config))
             strangers = self._read_all(reading, attempt)
             if not strangers:
                 break
@@ -105,7 +110,7 @@ class Coordinator:
         if kind == "parquet":
             return inspect_parquet(path, config.categorical, config.numeric)
         source = inspect_text(path, config.dialect, config.categorical, config.numeric)
-        if kind != "gzip" and not source.dialect.rewrites:
+        if kind == "csv" and not source.dialect.rewrites:
             return source
         plain = directory / "plain"
         spool(path, source.dialect, plain, lambda part: self.progress("unpacking", part))
@@ -119,7 +124,7 @@ class Coordinator:
             return 0
         return wanted if 8 * width * (width + 1) * wanted <= CELL_BYTES else 1
 
-    def _read_all(self, reading: _Ingest, directory: Path) -> list[int]:
+    def _read_all(self, reading: Ingest, directory: Path) -> list[int]:
         """Fold all blocks in; returns the columns that are of another kind than was thought, if any."""
         requests = list(reading.requests(directory))
         reports: Iterator[BlockReport] = self.engine.sweep(requests)
@@ -131,7 +136,7 @@ class Coordinator:
             if report.not_of_kind:
                 return report.not_of_kind
             if report.too_ragged:
-                raise BadRowsError(_ragged_message(reading, report))
+                raise BadRowsError(ragged_message(reading, report))
             reading.add(report)
             self.progress("reading", (index + 1) / len(requests))
         return []
@@ -210,6 +215,13 @@ class Coordinator:
             self.progress(stage, (i + 1) / len(requests))
 
 
+def _question(path: Path, config: RunConfig) -> dict[str, Any]:
+    """What a data set is the answer to: a file, and how it is to be read."""
+    return {"path": str(path), "dialect": _plain(config.dialect), "format": FORMAT,
+            "categorical": sorted(config.categorical), "numeric": sorted(config.numeric),
+            **reader_question(path)}  # fmt: skip
+
+
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
@@ -241,145 +253,305 @@ def _stored_moments(dataset: Dataset, base: Encoding, split: Split) -> tuple[Mom
     )
 
 
-def _ragged_message(reading: _Ingest, report: BlockReport) -> str:
-    first = report.bad_rows[0]
-    line = reading.source.first_line + reading.lines + first.line
-    return (
-        f"Most rows do not have the {len(reading.source.layout.names)} fields of the table: line {line}: {first.what}. "
-        "Check the delimiter and the quotes, and give them if they were not found right."
-    )
+# ------------------------------------------------------------------ the parameter server
 
 
-class _Ingest:
-    """What the blocks of one file add up to; blocks are added in order."""
+@dataclasses.dataclass
+class Steering:
+    """What a person, or the run itself, may change while training goes on."""
 
-    def __init__(self, source: Source, residues: int) -> None:
-        self.source, self.residues = source, residues
-        self.position, self.lines, self.rows = source.data_start, 0, 0
-        self.blocks: list[Block] = []
-        self.bad: list[tuple[int, str]] = []
-        self.bad_count = 0
-        layout = source.layout
-        self.missing = np.zeros(len(layout.numbers), np.int64)
-        self.least = np.full(len(layout.numbers), math.inf)
-        self.greatest = -self.least
-        self.largest_square = 0.0
-        self.leading_zeros = np.zeros(len(layout.names), np.int64)
-        self.tables = [LevelTable() for _ in layout.levels]
-        self.block_levels: list[list[list[str]]] = []
-        self.contents: list[int] = []
-        self.cells: list[Merger] = []
+    rate_at: Callable[[float], float]  # the learning rate at an epoch, with fractions
+    seed: int
+    batch_size: int
+    local_steps: int = 1
+    clip: float = 0.0
+    compression: str = "none"
+    share: float = 0.1
+    tamed: bool = False  # take shorter steps with staler gradients
+    prefetch: int = 2
+    tight: bool = False
+    slow: dict[int, float] = dataclasses.field(default_factory=dict)
 
-    def requests(self, directory: Path) -> Iterator[ReadRange | ReadRowGroup]:
-        if file_format(Path(self.source.path)) == "parquet":
-            for group in range(row_groups(Path(self.source.path))):
-                yield ReadRowGroup(self.source, group, str(block_path(directory, group)), self.residues)
-            return
-        for index, (begin, end) in enumerate(self.source.ranges()):
-            exact = begin if index == 0 else None
-            yield ReadRange(self.source, begin, end, exact, str(block_path(directory, index)), self.residues)
 
-    def add(self, report: BlockReport) -> None:
-        index = len(self.blocks)
-        self.blocks.append(Block(index, self.rows, report.rows, tuple(report.bad_places)))
-        for bad in report.bad_rows[: SHOWN - len(self.bad)]:
-            self.bad.append((self.source.first_line + self.lines + bad.line, bad.what))
-        self.bad_count += report.bad_count
-        if report.cells:
-            self.cells = self.cells or [Merger() for _ in report.cells]
-            for cell, part in zip(self.cells, rotate(report.cells, self.rows), strict=True):
-                cell.add(part)
-        self.missing += report.missing
-        self.least = np.fmin(self.least, report.least)
-        self.greatest = np.fmax(self.greatest, report.greatest)
-        self.largest_square = max(self.largest_square, report.largest_square)
-        self.leading_zeros += np.array(report.leading_zeros or [0] * len(self.leading_zeros))
-        found = report.levels or [[] for _ in self.tables]
-        for table, levels, missing, refused in zip(
-            self.tables,
-            found,
-            report.level_missing or [0] * len(found),
-            report.refused or [0] * len(found),
-            strict=True,
-        ):
-            table.add(levels, missing, refused)
-        self.block_levels.append(found)
-        self.contents.append(report.content)
-        self.position, self.lines, self.rows = report.end, self.lines + report.lines, self.rows + report.rows
+@dataclasses.dataclass
+class Tally:
+    """Sums since they were last looked at; seconds are those of all workers together, but `apply`, the server's own."""
 
-    def finish(self, directory: Path, path: str) -> str:
-        """Write what completes the data set; returns its key."""
-        columns = self._columns()
-        self._write_levels(directory)
-        if self.cells:
-            cells = [cell.total() for cell in self.cells]
-            np.savez(
-                directory / "moments.npz",
-                n=[c.n for c in cells],
-                mean=np.stack([c.mean for c in cells]),
-                scatter=np.stack([c.scatter for c in cells]),
+    rows: int = 0
+    squares: float = 0.0
+    steps: int = 0
+    bytes_raw: int = 0
+    bytes_sent: int = 0
+    read: float = 0.0
+    compute: float = 0.0
+    apply: float = 0.0
+    staleness: int = 0
+
+
+@dataclasses.dataclass
+class Colleague:
+    """What the server knows of a worker's doings."""
+
+    pid: int
+    rows: int = 0
+    busy: float = 0.0  # seconds
+    staleness: int = 0
+    since: float = 0.0
+
+
+class Observer(Protocol):
+    """Who is told what the server does; it records, stops, steers and says what comes after a phase."""
+
+    def stepped(self, now: float) -> None: ...
+
+    def ticked(self, now: float) -> None: ...
+
+    def phase_ended(self, now: float) -> None:
+        """Nothing is left to do: `begin` another phase, or set `finished`."""
+
+    def happened(self, kind: str, text: str, rank: int | None = None, **data: Any) -> None: ...
+
+
+class ParameterServer:
+    """Weights in shared memory with a version; gradients from slots; step rule and prox of the penalty.
+
+    An engine wraps it (`engines.base.Server`). Who may go on is the policy's to say.
+    """
+
+    POLL = 0.05  # seconds between two looks at clock and commands when nothing else happens
+    STALL = 1.0  # seconds between two ticks from which on this process itself was held up
+    START = 20.0  # seconds that a hired worker may take to join
+
+    def __init__(
+        self, engine: Engine, shards: Shards, penalty: Penalty, steering: Steering, failure: FailurePolicy, w: Array
+    ) -> None:
+        self.shards, self.penalty, self.steering, self.failure, self.w = shards, penalty, steering, failure, w
+        self.observer: Observer
+        self.policy: Policy
+        self.rule: StepRule
+        self.kind: Literal["gradient", "local", "full"] = "gradient"
+        self.version = 0
+        self.gradient = np.zeros_like(w)  # that of the last step, the point it was asked for, and ||y - Xs w||^2 there
+        self.asked, self.squares, self.rows = w, 0.0, 0
+        self.rows_done = 0  # since the run was started or resumed
+        self.rate = 0.0
+        self.tally = Tally()
+        self.workers: dict[int, Colleague] = {}
+        self.hired: dict[int, float] = dict.fromkeys(range(engine.workers), math.inf)
+        self.elastic, self.finished, self.patience = engine.elastic, False, self.POLL
+        self._engine = engine
+        self._ticked = math.inf
+        self._losses: dict[int, int] = {}
+        self._orders: list[Instruction] = []
+        self._evicted: dict[int, str] = {}
+        self._parts: dict[Task, tuple[Part, int]] = {}
+        self._encodings: dict[Task, Compression] = {}  # a command may change it between a task and its update
+        self._sides = np.zeros(len(shards.rows), np.int8)
+        self._allocate(engine, len(shards.rows), len(w))
+
+    def _allocate(self, engine: Engine, count: int, width: int) -> None:
+        weights, self._weights = engine.allocate((COPIES, width), np.float64)
+        version, self._published = engine.allocate((1,), np.int64)
+        slots, self._slots = engine.allocate((count, 8 * width + 8), np.uint8)
+        residuals, self._residuals = engine.allocate((2, count, width), np.float64)
+        self.board = Board(weights, version, slots, residuals)
+
+    def release(self) -> None:
+        for field in dataclasses.fields(self.board):
+            self._engine.release(getattr(self.board, field.name))
+
+    def begin(self, policy: Policy, rule: StepRule, kind: Literal["gradient", "local", "full"]) -> None:
+        """Another phase, with whoever is there."""
+        if hasattr(self, "policy") and policy is not self.policy:
+            policy.succeed(self.policy)
+        self.policy, self.rule, self.kind = policy, rule, kind
+        self._publish()
+
+    @property
+    def squares_of_all(self) -> float:
+        """The squared residuals of all rows, guessed from those of the last step."""
+        return self.squares / max(self.rows, 1) * self.shards.total
+
+    # ---------------------------------------------------------------- what an engine tells
+
+    def joined(self, rank: int, pid: int, now: float) -> list[Instruction]:
+        again = rank in self._losses
+        self.hired.pop(rank, None)
+        self._evicted.pop(rank, None)
+        self.steering.slow.pop(rank, None)  # that was another process
+        self.workers[rank] = Colleague(pid, since=now)
+        self.policy.join(rank)
+        self.observer.happened("restarted" if again else "joined", f"Worker {rank} is here (process {pid}).", rank)
+        return self._instructions(now)
+
+    def pushed(self, rank: int, update: Update, now: float) -> list[Instruction]:
+        tasks = self.policy.pushed(rank, now)
+        if tasks:
+            self._losses[rank] = 0
+            self._take_in(self.workers[rank], tasks, update)
+        self._advance(now)
+        return self._instructions(now)
+
+    def lost(self, rank: int, failure: WorkerFailed, now: float) -> list[Instruction]:
+        redone = self.policy.gone(rank)
+        self.workers.pop(rank, None)
+        self.hired.pop(rank, None)
+        self._losses[rank] = self._losses.get(rank, 0) + 1
+        cause = self._evicted.pop(rank, failure.cause)
+        self.observer.happened(
+            "lost", f"Worker {rank} is gone: {cause}.", rank,
+            signal=failure.signal, cause=cause, tasks_redone=len(redone),
+        )  # fmt: skip
+        others = len(self.hired) + sum(not member.leaving for member in self.policy.members.values())
+        decision = self.failure.decide(Loss(rank, self._losses[rank], others))
+        if decision == "stop":
+            raise EngineError(
+                f"Worker {rank} was lost ({cause}) and is not replaced: {self.failure.why(self._losses[rank])}. "
+                "Resume the run when the cause is mended."
             )
-        content = digest([self.source.size, self.contents])
-        layout = self.source.layout
-        kinds = [int(kind) for kind in layout.kinds]
-        head = [layout.names, layout.orders, self.source.data_start]  # the header is not among the hashed ranges
-        key = digest([FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
-        manifest = Manifest(
-            source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=columns,
-            blocks=tuple(self.blocks), bad_rows=tuple(self.bad), bad_count=self.bad_count,
-            largest_norm=math.sqrt(self.largest_square), content=content, notes=self.source.notes,
+        if decision == "replace":
+            self.hire(rank)
+        self._advance(now)
+        return self._instructions(now)
+
+    def left(self, rank: int, now: float) -> list[Instruction]:
+        self.policy.gone(rank)
+        self.workers.pop(rank, None)
+        self.observer.happened("left", f"Worker {rank} has left.", rank)
+        return self._instructions(now)
+
+    def tick(self, now: float) -> list[Instruction]:
+        if now - self._ticked > self.STALL:  # this process was stopped or starved: that is no worker's fault
+            self.policy.extend_leases(now - self._ticked)
+        self._ticked = now
+        self.observer.ticked(now)
+        for rank in self.policy.overdue(now):
+            self.evict(rank, f"it hung: no answer within {self.policy.lease:.1f} s")
+        for rank, since in self.hired.items():
+            self.hired[rank] = min(since, now)
+            if now - since > self.START:
+                self.evict(rank, f"it did not start within {self.START:.0f} s")
+        self._advance(now)
+        return self._instructions(now)
+
+    # ---------------------------------------------------------------- what a run may ask for
+
+    def hire(self, rank: int) -> None:
+        self.hired[rank] = math.inf  # its time runs from the next tick on
+        self._orders.append(Hire(rank))
+
+    def free_rank(self) -> int:
+        return next(rank for rank in itertools.count() if rank not in self.workers and rank not in self.hired)
+
+    def dismiss(self, rank: int) -> bool:
+        """Let a worker go as soon as it has done what it is doing; not the last that stays."""
+        return self.policy.leave(rank)
+
+    def evict(self, rank: int, why: str) -> None:
+        """Kill a worker; its shards are handed on when it is gone."""
+        if rank not in self._evicted:
+            self._evicted[rank] = why
+            self._orders.append(Kill(rank))
+
+    # ---------------------------------------------------------------- updates become steps
+
+    def _take_in(self, worker: Colleague, tasks: Sequence[Task], update: Update) -> None:
+        for task, part in zip(tasks, update.parts, strict=True):
+            self._parts[task] = part, update.version
+            worker.rows += part.rows
+        worker.busy += update.read + update.compute
+        worker.staleness = self.version - update.version
+        self.tally.read += update.read
+        self.tally.compute += update.compute
+
+    def _advance(self, now: float) -> None:
+        """Make every step that can be made, and go on to the next phase when this one is done."""
+        while not self.finished and (tasks := self.policy.due()):
+            started = time.perf_counter()
+            self._apply(tasks)
+            self.policy.applied(tasks)
+            self._publish()
+            self.tally.apply += time.perf_counter() - started
+            self.observer.stepped(now)
+        if not self.finished and (self.policy.finished or self.policy.closed) and self.policy.idle:
+            self.observer.phase_ended(now)
+
+    @unbounded
+    def _apply(self, tasks: Sequence[Task]) -> None:
+        total, rows, staleness, squares = np.zeros_like(self.w), 0, 0, 0.0
+        for task in tasks:  # in the order of the shards: whoever computed them, the sum has the same bits
+            part, version = self._parts.pop(task)
+            encoding = self._encodings.pop(task)
+            update = encoding.decode(self._slots[task.shard])
+            total += update * part.rows if self.kind == "local" else update
+            rows, squares = rows + part.rows, squares + part.squares
+            staleness = max(staleness, self.version - version)
+            self._sides[task.shard] ^= encoding.name != "none"
+            self.rows_done += part.rows
+            self._count(part, version)
+        self.asked, self.squares, self.rows = self._weights[self.version % COPIES].copy(), squares, rows
+        self.rate = self.steering.rate_at(self.policy.progress)
+        if self.steering.tamed:
+            self.rate = stale_rate(self.rate, staleness)
+        if self.kind == "local":
+            self.gradient = -total / (rows * self.rate * self.steering.local_steps) if rows else total
+            self.w = self.w + total / max(rows, 1)
+        else:
+            self.gradient = total / max(rows, 1)
+            rate = self.rate * self._share_of_a_step(rows)
+            self.w = self.rule.step(self.w, clipped(self.gradient, self.steering.clip), rate, self.penalty.prox)
+        self.version += 1
+
+    def _share_of_a_step(self, rows: int) -> float:
+        """Less than 1 for the last batches of an epoch, where they have fewer rows: each row is to count as much as
+        any other, and the rate is only safe for batches of full size."""
+        if self.kind == "full":
+            return 1.0
+        full = [min(n, self.steering.batch_size) for n in self.shards.rows]
+        return min(1.0, rows / max(1, sum(full) if isinstance(self.policy, Barrier) else max(full)))
+
+    def _count(self, part: Part, version: int) -> None:
+        tally = self.tally
+        tally.rows += part.rows
+        tally.squares += part.squares
+        tally.steps += 1
+        tally.bytes_raw += 8 * len(self.w)
+        tally.bytes_sent += part.nbytes
+        tally.staleness += self.version - version
+
+    def _publish(self) -> None:
+        self._weights[self.version % COPIES] = self.rule.query(self.w)
+        self._published[0] = self.version
+
+    def _instructions(self, now: float) -> list[Instruction]:
+        orders, self._orders = self._orders, []
+        if self.finished:
+            return orders
+        orders += [Dismiss(m.rank) for m in self.policy.departing()]
+        return orders + [Send(m.rank, self._assignment(m)) for m in self.policy.grants(self.version, now)]
+
+    def _assignment(self, member: Member) -> Assignment:
+        knobs = self.steering
+        sides = tuple(int(self._sides[task.shard]) for task in member.tasks)
+        encoding = make_compression(knobs.compression, len(self.w), knobs.share)
+        self._encodings.update(dict.fromkeys(member.tasks, encoding))
+        return Assignment(
+            member.tasks, sides, self.kind, knobs.seed, knobs.batch_size, knobs.local_steps,
+            knobs.rate_at(self.policy.progress), self.penalty, knobs.compression, knobs.share,
+            knobs.prefetch, knobs.tight, knobs.slow.get(member.rank, 1.0),
         )  # fmt: skip
-        (directory / MANIFEST).write_text(manifest.to_json())
-        return key
 
-    def _write_levels(self, directory: Path) -> None:
-        maps = {}
-        for slot, table in enumerate(self.tables):
-            places = {level: i for i, level in enumerate(table.sorted())}
-            for block, levels in enumerate(self.block_levels):
-                maps[f"{block}.{slot}"] = LevelTable.codes_of(levels[slot], places)
-        np.savez(directory / "levels.npz", **maps)  # type: ignore[arg-type]
+    # ---------------------------------------------------------------- checkpoints
 
-    def _columns(self) -> tuple[Column, ...]:
-        layout, slots = self.source.layout, self.source.layout.slots()
-        made = []
-        for i, (name, kind) in enumerate(zip(layout.names, layout.kinds, strict=True)):
-            slot = int(slots[i])
-            if kind == Kind.LEVEL:
-                made.append(_text_column(name, slot, self.tables[slot], self.rows, self.bad_count))
-            elif kind != Kind.SKIP:
-                made.append(self._number_column(name, kind, slot, int(self.leading_zeros[i])))
-        return tuple(made)
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain values and arrays from which `restore` goes on with the same bits."""
+        held_back = self._residuals[self._sides, np.arange(len(self._sides))]
+        arrays = {f"rule.{name}": array for name, array in self.rule.state().items()}
+        arrays |= {"weights": self.w.copy()} | ({"residuals": held_back} if held_back.any() else {})
+        return {"version": self.version, "policy": self.policy.state(), "kind": self.kind}, arrays
 
-    def _number_column(self, name: str, kind: Kind, slot: int, leading_zeros: int) -> Column:
-        missing = int(self.missing[slot]) - self.bad_count  # unread rows are counted as such
-        low, high = float(self.least[slot]), float(self.greatest[slot])
-        rows = self.rows - self.bad_count
-        flags = _shared_flags(missing, rows, low == high)
-        if leading_zeros:
-            flags.append("leading_zeros")
-        return Column(
-            name, "numeric" if kind == Kind.NUMBER else "datetime", slot, missing,
-            low if missing < rows else None, high if missing < rows else None, flags=tuple(flags),
-        )  # fmt: skip
-
-
-def _shared_flags(missing: int, rows: int, constant: bool) -> list[str]:
-    flags = ["constant"] if constant and rows else []
-    if rows and missing > rows / 2:
-        flags.append("mostly_missing")
-    return flags
-
-
-def _text_column(name: str, slot: int, table: LevelTable, rows: int, bad: int) -> Column:
-    levels, missing, rows = table.sorted(), table.missing - bad, rows - bad
-    many = table.refused or len(levels) > 100
-    flags = _shared_flags(missing, rows, len(levels) == 1 and not missing)
-    if many:
-        flags.append("high_cardinality")
-    if rows - missing > 20 and (table.refused or len(levels) > 0.95 * (rows - missing)):
-        flags.append("id_like")
-    return Column(
-        name, "text" if many else "categorical", slot, missing,
-        levels=levels, distinct=len(levels), more_levels=table.refused, flags=tuple(flags),
-    )  # fmt: skip
+    def restore(self, version: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.version = version
+        self.w = np.array(arrays["weights"], np.float64)
+        if "residuals" in arrays:
+            self._residuals[self._sides, np.arange(len(self._sides))] = arrays["residuals"]

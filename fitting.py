@@ -28,7 +28,7 @@ from design import (
 from errors import BadRowsError, DataError
 from inference import Inference, inference
 from least_squares import LeastSquares, Standardisation, needs_data
-from models import Penalty, penalty_for
+from models import Array, Penalty, penalty_for
 from moments import Moments, plan_cells
 from paths import Solution, polish, refine, solve, with_certificate
 from profiling import leak_columns
@@ -57,13 +57,21 @@ class Timings:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything about a data set and a choice of columns that does not depend on the penalty."""
+    """What rows and columns a model is fitted to; nothing of it depends on the penalty."""
 
     dataset: Dataset
     split: Split
     encoding: Encoding
-    problem: LeastSquares
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reduced(Prepared):
+    """The same with the small problem that is equal to all training rows, and the moments of both kinds of rows."""
+
+    problem: LeastSquares
+    train: Moments
+    test: Moments
 
 
 @dataclass(frozen=True)
@@ -98,13 +106,13 @@ def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
         solution,
         sums,
         worth,
-        _dropped(dataset, config, sums),
+        rows_dropped(dataset, config, sums),
         (*prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution)),
         problem.condition(penalty.l2),
     )
 
 
-def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Prepared:
+def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Reduced:
     """Choose the columns, sum moments over the training rows, and reduce them to a problem of p rows."""
     check_bad_rows(dataset, config)
     split = Split(config.test_every, config.test_fraction, config.seed)
@@ -112,10 +120,10 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
     base = base_encoding(choice, config)
     plan_cells(len(base.terms) + 1, 2, available_memory() // 4)
     with timings.stage("moments"):
-        train, _ = coordinator.moments(dataset, base, split)
-        _check_rows(train, config)
-        encoding, notes = _design(coordinator, dataset, config, choice, base, train, split)
-        moments = _mapped(train, base, encoding)
+        train, test = coordinator.moments(dataset, base, split)
+        check_rows(train.n, config)
+        encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, split)
+        moments, held = (_mapped(part, base, encoding) for part in (train, test))
     with timings.stage("solve"):
         l2 = penalty_for(config.model, config.alpha, config.l1_ratio, moments.n).l2
         problem = LeastSquares.from_moments(moments, config.intercept, config.standardize)
@@ -126,8 +134,8 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
     leaks = _leak_notes(leak_columns(train, base))
-    said = (*dataset.manifest.notes, *_bad_row_notes(dataset), *choice.notes, *notes, *leaks)
-    return Prepared(dataset, split, encoding, problem, said)
+    said = (*dataset.manifest.notes, *bad_row_notes(dataset), *choice.notes, *notes, *leaks)
+    return Reduced(dataset, split, encoding, said, problem, moments, held)
 
 
 def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
@@ -144,7 +152,7 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
     )
 
 
-def _bad_row_notes(dataset: Dataset) -> list[str]:
+def bad_row_notes(dataset: Dataset) -> list[str]:
     manifest = dataset.manifest
     if not manifest.bad_count:
         return []
@@ -153,8 +161,8 @@ def _bad_row_notes(dataset: Dataset) -> list[str]:
     return [f"{rows} could not be read and left out ({shown})."]
 
 
-def _check_rows(train: Moments, config: RunConfig) -> None:
-    if train.n < 1:
+def check_rows(count: float, config: RunConfig) -> None:
+    if count < 1:
         why = " after rows with missing values were dropped" if config.impute == "drop" else ""
         raise DataError(
             f"Expected training rows with a value of '{config.target}', got none{why}. "
@@ -162,21 +170,22 @@ def _check_rows(train: Moments, config: RunConfig) -> None:
         )
 
 
-def _design(
-    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: Choice, base: Encoding, train: Moments,
+def design_for(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: Choice, base: Encoding, mean: Array,
     split: Split,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
+    """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training rows."""
     with_missing = [t.column for t in base.terms if isinstance(t, Indicator)]
     if config.impute == "median" and with_missing:
         fills = coordinator.medians(dataset, with_missing, config.target, split)
     elif config.impute == "mean":
-        fills = _means(base, train)
+        fills = _means(base, mean)
     else:
         fills = dict.fromkeys(with_missing, config.fill)
     complete = [t.column for t in base.terms if isinstance(t, Number) and t.column not in with_missing]
     if config.impute == "median" and complete and dataset.rows * len(complete) <= POLISHED_CELLS:
         fills |= small_medians(dataset, complete, config.target, split)
-    encoding, notes = design_encoding(base, config, fills, train.mean[:-1])
+    encoding, notes = design_encoding(base, config, fills, mean[:-1])
     if not encoding.terms:
         raise DataError(
             "No column is left to predict from: "
@@ -186,9 +195,9 @@ def _design(
     return encoding, notes
 
 
-def _means(base: Encoding, train: Moments) -> dict[str, float]:
+def _means(base: Encoding, train_mean: Array) -> dict[str, float]:
     """The means of the values that are there: a filled column's mean less what the fill contributes."""
-    mean = dict(zip(base.names, train.mean, strict=False))
+    mean = dict(zip(base.names, train_mean, strict=False))
     found = {}
     for term in base.terms:
         share = mean.get(Indicator(term.column).name)
@@ -209,7 +218,7 @@ def _mapped(train: Moments, base: Encoding, encoding: Encoding) -> Moments:
     return train.map(with_target, shift)
 
 
-def _polished(prepared: Prepared, penalty: Penalty, solution: Solution) -> tuple[Solution, bool]:
+def _polished(prepared: Reduced, penalty: Penalty, solution: Solution) -> tuple[Solution, bool]:
     """Nearly all digits, where the model is linear and all rows are at hand; whether that was so."""
     blocks = prepared.dataset.blocks
     if penalty != Penalty() or len(blocks) != 1 or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS:
@@ -223,7 +232,7 @@ def _polished(prepared: Prepared, penalty: Penalty, solution: Solution) -> tuple
 
 
 def _checked_on_data(
-    coordinator: Coordinator, prepared: Prepared, penalty: Penalty, solution: Solution, refining: bool
+    coordinator: Coordinator, prepared: Reduced, penalty: Penalty, solution: Solution, refining: bool
 ) -> tuple[Solution, Sums]:
     """Scores and a certificate from the rows; the weights are refined by their gradient while that helps."""
     problem = prepared.problem
@@ -252,7 +261,7 @@ def precision_notes(problem: LeastSquares, penalty: Penalty, solution: Solution)
     ]
 
 
-def _dropped(dataset: Dataset, config: RunConfig, sums: Sums) -> dict[str, int]:
+def rows_dropped(dataset: Dataset, config: RunConfig, sums: Sums) -> dict[str, int]:
     """Why rows were left out, and how many."""
     bad = dataset.manifest.bad_count
     no_target = dataset.columns[config.target].missing

@@ -123,7 +123,7 @@ class HostSample:
 class Event:
     """Something that happened; `data` holds what JSON can hold.
 
-    Kinds: started lost restarted joined left checkpoint command warning state error.
+    Kinds: started lost restarted joined left phase checkpoint command warning state error.
     """
 
     seconds: float

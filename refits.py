@@ -13,7 +13,7 @@ from config import RunConfig, config_from
 from coordinator import Coordinator
 from engine_pool import kept_coordinator
 from errors import StateError
-from fitting import Fit, Prepared, Timings, precision_notes, prepare
+from fitting import Fit, Reduced, Timings, precision_notes, prepare
 from inference import inference
 from least_squares import needs_data
 from metrics import Residuals
@@ -27,8 +27,14 @@ class Basis:
     """What answers for any penalty without the rows: the prepared problem, and the moments of (columns..., target)
     over training and test rows, which are summed when they are first asked for."""
 
-    prepared: Prepared
+    prepared: Reduced
     moments: tuple[Moments, Moments] | None = None
+
+    @classmethod
+    def of_fit(cls, fit: Fit) -> Basis:
+        if not isinstance(fit.prepared, Reduced):
+            raise StateError("This fit was made without moments, so nothing can be answered from them.")
+        return cls(fit.prepared)
 
     @classmethod
     def of_model(cls, contents: dict[str, Any]) -> Basis:

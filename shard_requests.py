@@ -106,7 +106,7 @@ def _mapped(path: str, rows: int, width: int, dtype: str) -> tuple[Values, Value
 
 
 def _damaged(path: str, why: str) -> str:
-    return f"The cached training rows in '{path}' cannot be used: {why}. Start the run again; they are made anew."
+    return f"The cached training rows in '{path}' cannot be used: {why}. Resume the run; they are made anew."
 
 
 @functools.lru_cache(MAPPED)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -71,6 +73,21 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def die_with_parent() -> None:
+    """Let the system kill this process when the thread that started it ends: even a stopped process cannot miss that.
+
+    Linux only; elsewhere a process that is stopped when its parent dies stays until it is woken.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:  # it died a moment ago
+        os._exit(0)
 
 
 def home() -> Path:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from errors import EngineError, TrainingError
-from utils import read_at, write_at
+from utils import die_with_parent, read_at, write_at
 
 
 class Request(Protocol):
@@ -36,25 +36,42 @@ class Request(Protocol):
 
 @dataclass(frozen=True)
 class SharedArray:
-    """The name of a read-only array that every worker can see; small enough to be a field of a request."""
+    """The name of an array that every worker can see; small enough to be a field of a request."""
 
     key: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     fortran: bool = False  # the layout is kept, since another layout gives BLAS sums with other last bits
+    writable: bool = False  # by all who see it; who writes what and when is agreed between them
 
     @property
     def nbytes(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
-class Worker:
-    """Answers requests; lends them buffers that outlive a request, and the shared arrays."""
+class ParameterStore(Protocol):
+    """What a training worker sees of the parameter server."""
 
-    def __init__(self, rank: int = 0) -> None:
+    def join(self) -> Any:
+        """The first work, or None where there is none any more."""
+
+    def push_pull(self, update: Any) -> Any:
+        """Hand in what was done and wait, as long as the mode demands, for the next work; None: leave."""
+
+
+class Worker:
+    """Answers requests; lends them buffers that outlive a request, the shared arrays, and the parameter store."""
+
+    def __init__(self, rank: int = 0, store: ParameterStore | None = None) -> None:
         self.rank = rank
+        self._store = store
         self._scratch: dict[str, npt.NDArray[np.uint8]] = {}
         self._arrays: dict[int, npt.NDArray[Any]] = {}
+
+    def serving(self, store: ParameterStore) -> Worker:
+        """The same worker, with a parameter store."""
+        self._store = store
+        return self
 
     def handle(self, request: Request) -> Any:
         return request.answer(self)
@@ -74,11 +91,25 @@ class Worker:
             raise EngineError(f"Shared array {shared.key} is not there any more: it was released.")
         return self._arrays[shared.key]
 
+    @property
+    def store(self) -> ParameterStore:
+        if self._store is None:
+            raise EngineError("There is no parameter server here: this request belongs into `Engine.run_workers`.")
+        return self._store
+
     def hold(self, shared: SharedArray, array: npt.NDArray[Any]) -> None:
         self._arrays[shared.key] = array
 
     def drop(self, key: int) -> None:
         self._arrays.pop(key, None)
+
+
+@dataclass(frozen=True)
+class Ping:
+    """A request that takes no time: what it takes all the same is the way there and back."""
+
+    def answer(self, worker: Worker) -> None:
+        return None
 
 
 def plain_error(request: object, error: Exception) -> TrainingError:
@@ -121,6 +152,20 @@ class Reply:
 
     report: Any = None
     error: TrainingError | None = None
+
+
+@dataclass(frozen=True)
+class Push:
+    """From a training worker: what it has done, or None when it joins. It waits for `Work`."""
+
+    update: Any
+
+
+@dataclass(frozen=True)
+class Work:
+    """To a training worker: what to do next, or None to leave."""
+
+    work: Any
 
 
 Parts = list[bytes | memoryview]
@@ -215,12 +260,30 @@ class Channel:
         return target
 
 
+class ChannelStore:
+    """The parameter server at the other end of a worker's channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def join(self) -> Any:
+        die_with_parent()  # a worker that was stopped to see what happens could not hear of the coordinator's end
+        return self.push_pull(None)
+
+    def push_pull(self, update: Any) -> Any:
+        self._channel.send(pack(Push(update)))
+        parts, _ = self._channel.receive()
+        return unpack(parts).work
+
+
 # --- the worker process --------------------------------------------------------------------------------
 
 
 def serve(arguments: Sequence[str]) -> None:
-    """The life of a worker process: `python -m worker RANK PARENT SOCKET INBOX OUTBOX LIFELINE STDERR [MODULE...]`."""
-    rank, parent, connection, inbox, outbox, lifeline, stderr = map(int, arguments[:7])
+    """The life of a worker: `python -m worker RANK PARENT TIED SOCKET INBOX OUTBOX LIFELINE STDERR [MODULE...]`."""
+    rank, parent, tied, connection, inbox, outbox, lifeline, stderr = map(int, arguments[:8])
+    if tied:
+        die_with_parent()
     for descriptor in (connection, inbox, outbox, lifeline, stderr):
         os.set_inheritable(descriptor, False)  # a compiler that a request starts must not keep us alive
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the coordinator's to act on
@@ -230,9 +293,9 @@ def serve(arguments: Sequence[str]) -> None:
     channel = Channel(socket.socket(fileno=connection), inbox, outbox)
     try:
         channel.send(pack(Ready()))
-        for module in arguments[7:]:
+        for module in arguments[8:]:
             importlib.import_module(module)
-        _answer_all(Worker(rank), channel)
+        _answer_all(Worker(rank, ChannelStore(channel)), channel)
     except (EOFError, ConnectionError):
         pass  # the coordinator closed its end: a normal day's end
     finally:
@@ -276,7 +339,8 @@ def _portable(error: TrainingError) -> TrainingError:
 
 def _hold(worker: Worker, shared: SharedArray, descriptor: int) -> None:
     try:
-        memory = mmap.mmap(descriptor, shared.nbytes, access=mmap.ACCESS_READ) if shared.nbytes else b""
+        access = mmap.ACCESS_WRITE if shared.writable else mmap.ACCESS_READ
+        memory = mmap.mmap(descriptor, shared.nbytes, access=access) if shared.nbytes else b""
     finally:
         os.close(descriptor)
     flat = np.frombuffer(memory, shared.dtype) if memory else np.empty(0, shared.dtype)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,59 @@ class WorkerEvent:
     pid: int
     cause: str = ""
     signal: int | None = None
+
+
+@dataclass(frozen=True)
+class Send:
+    """To the engine: give a worker that waits its next work."""
+
+    rank: int
+    work: Any
+
+
+@dataclass(frozen=True)
+class Kill:
+    """To the engine: end a worker, whatever it is doing; the server hears of it by `lost`."""
+
+    rank: int
+
+
+@dataclass(frozen=True)
+class Hire:
+    """To the engine: start a worker; the server hears of it by `joined`."""
+
+    rank: int
+
+
+@dataclass(frozen=True)
+class Dismiss:
+    """To the engine: let a worker that waits go; the server hears of it by `left`."""
+
+    rank: int
+
+
+Instruction = Send | Kill | Hire | Dismiss
+
+
+class Server(Protocol):
+    """What an engine wraps in `run_workers`: events in, instructions out; it never blocks and knows no process."""
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which it wants to be asked by `tick`, even if nothing happened."""
+
+    def joined(self, rank: int, pid: int, now: float) -> Sequence[Instruction]: ...
+
+    def pushed(self, rank: int, update: Any, now: float) -> Sequence[Instruction]: ...
+
+    def lost(self, rank: int, failure: WorkerFailed, now: float) -> Sequence[Instruction]: ...
+
+    def left(self, rank: int, now: float) -> Sequence[Instruction]: ...
+
+    def tick(self, now: float) -> Sequence[Instruction]: ...
 
 
 class Engine(ABC):
@@ -46,6 +99,22 @@ class Engine(ABC):
     @abstractmethod
     def share(self, array: npt.NDArray[Any]) -> SharedArray:
         """Make an array visible to all workers, read-only; the caller does not change it until `release`."""
+
+    @abstractmethod
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> tuple[SharedArray, npt.NDArray[Any]]:
+        """Zeros that this process and all workers see and may write; given back by `release`."""
+
+    @abstractmethod
+    def run_workers(self, loop: Request, server: Server) -> None:
+        """Let every worker answer `loop`, a request that talks to `server` through `worker.store`, until that is done.
+
+        Lost workers are the server's to judge. An error that a worker reports is raised here.
+        """
+
+    @property
+    @abstractmethod
+    def elastic(self) -> bool:
+        """Whether workers can be hired and killed."""
 
     @abstractmethod
     def release(self, shared: SharedArray) -> None:

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from engines.base import Engine, WorkerEvent, laid_out
+from engines.base import Engine, Instruction, Send, Server, WorkerEvent, laid_out
 from errors import EngineError
 from worker import Request, SharedArray, Worker, plain_error
+
+
+class _InlineStore:
+    """The parameter server in the same thread: a push is a call, and the next work is among what it returns."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def join(self) -> Any:
+        return self._work(self._server.joined(0, os.getpid(), time.monotonic()))
+
+    def push_pull(self, update: Any) -> Any:
+        return self._work(self._server.pushed(0, update, time.monotonic()))
+
+    def _work(self, instructions: Sequence[Instruction]) -> Any:
+        """The work; while there is none (the run is paused), the server is asked again and again."""
+        while True:
+            instructions = [*instructions, *self._server.tick(time.monotonic())]
+            for instruction in instructions:
+                if isinstance(instruction, Send):
+                    return instruction.work
+            if self._server.finished:
+                return None
+            time.sleep(self._server.patience)
+            instructions = []
 
 
 class InlineEngine(Engine):
@@ -40,6 +67,26 @@ class InlineEngine(Engine):
         view.flags.writeable = False
         self._alive().hold(shared, view)
         return shared
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> tuple[SharedArray, npt.NDArray[Any]]:
+        array = np.zeros(shape, dtype)
+        shared = SharedArray(next(self._keys), shape, array.dtype, writable=True)
+        self._alive().hold(shared, array)
+        return shared, array
+
+    @property
+    def elastic(self) -> bool:
+        return False
+
+    def run_workers(self, loop: Request, server: Server) -> None:
+        worker = self._alive().serving(_InlineStore(server))
+        try:
+            worker.handle(loop)
+        except Exception as error:
+            plain = plain_error(loop, error)
+            if plain is error:
+                raise
+            raise plain from error
 
     def release(self, shared: SharedArray) -> None:
         if self._worker is not None:

@@ -91,6 +91,10 @@ class Storage(ABC):
         """All, oldest first."""
 
     @abstractmethod
+    def wait_at_most(self, seconds: float) -> None:
+        """From now on give up sooner, or later, when others hold a lock."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of files; closing twice is harmless."""
 

@@ -68,6 +68,9 @@ class SqliteStorage(Storage):
     def __init__(self, path: str | Path, timeout: float = TIMEOUT) -> None:
         self._file = SqliteFile(Path(path), timeout)
 
+    def wait_at_most(self, seconds: float) -> None:
+        self._file.wait_at_most(seconds)
+
     def add(self, records: Sequence[Record]) -> None:
         rounds = forward(record for record in records if isinstance(record, Round))
         events = [_event_row(record) for record in records if isinstance(record, Event)]
@@ -175,7 +178,7 @@ class SqliteStorage(Storage):
 
     def take(self) -> list[Command]:
         if not self._commands("WHERE NOT taken LIMIT 1"):
-            return []  # runs ask twice a second: only a command is worth the write lock
+            return []  # runs ask ten times a second: only a command is worth the write lock
         with self._file.transaction() as connection:
             found = _commands(connection, "WHERE NOT taken ORDER BY id")
             connection.execute("UPDATE commands SET taken = 1 WHERE NOT taken")

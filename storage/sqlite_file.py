@@ -69,6 +69,10 @@ class SqliteFile:
         with self.transaction("DEFERRED") as connection:
             yield connection
 
+    def wait_at_most(self, seconds: float) -> None:
+        self.timeout = seconds
+        self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+
     def close(self) -> None:
         self.connection.close()
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+
+from utils import THREAD_LIMITS
+
+os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS depend on threads, and workers have one
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: processes of tests would be deaf too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED_MEMORY = Path("/dev/shm")
 DESCRIPTORS = Path("/proc/self/fd")
@@ -60,6 +68,16 @@ def _imported_once() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Fails where something imported NumPy before this file could limit its threads."""
+    import numpy as np  # noqa: F401 - what it loads is looked at
+    from threadpoolctl import threadpool_info
+
+    many = [library["filepath"] for library in threadpool_info() if library["num_threads"] != 1]
+    assert not many, f"NumPy was imported before tests/conftest.py and uses several threads: {many}"
 
 
 @pytest.fixture(autouse=True)

@@ -299,7 +299,8 @@ def test_every_knob_of_the_page_has_a_label_and_a_help_text() -> None:
     for knob in wording.LABELS:
         assert wording.help_for(knob).endswith(".")
     on_page = set(wording.LABELS) | {"file", "out"}
-    assert on_page == set(RunConfig.__dataclass_fields__)
+    fields = RunConfig.__dataclass_fields__
+    assert on_page == {name for name, knob in fields.items() if not knob.metadata.get("training")} - {"solver"}
 
 
 @pytest.mark.parametrize(

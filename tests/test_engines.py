@@ -289,7 +289,12 @@ def test_workers_are_processes_of_their_own_and_are_kept(crew: ProcessEngine) ->
     second = set(crew.sweep(WhoAmI(0.02) for _ in range(20)))
     assert os.getpid() not in first
     assert first | second <= set(crew.pids.values())
-    assert list(crew.sweep([Environment("OPENBLAS_NUM_THREADS")])) == ["1"]
+
+
+def test_workers_have_one_thread_whatever_this_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
+    with ProcessEngine(1) as engine:
+        assert list(engine.sweep([Environment("OPENBLAS_NUM_THREADS")])) == ["1"]
 
 
 @pytest.mark.parametrize("seed", range(4))
