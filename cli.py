@@ -6,23 +6,20 @@ import argparse
 import contextlib
 import gc
 import io
-import json
-import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import cli_runs
 from config import DIALECT
 from errors import ConfigError, TrainingError
+from printing import clear_line, print_json, short, show_fit, table
 from utils import THREAD_LIMITS
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are the parallel part
 gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: looking for it is a tenth of the start
-
-
-SHOWN = 40  # coefficients in a table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,13 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show stop nothing
     try:
         chosen = parser.parse_args(arguments)
-        chosen.command(chosen)
+        return int(chosen.command(chosen) or 0)
     except TrainingError as error:
-        _clear_line()
+        clear_line()
         print(f"shoal: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        _clear_line()
+        clear_line()
         print("shoal: stopped by Ctrl-C; nothing was left behind.", file=sys.stderr)
         return 130
     except BrokenPipeError:
@@ -59,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:  # noqa: BLE001 - a person gets a sentence, whatever happened
         return _unforeseen(error)
-    return 0
 
 
 def _unforeseen(error: Exception) -> int:
@@ -89,7 +85,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="shoal", description="Exact linear models on CSV files of any size.")
+    parser = _Parser(
+        prog="shoal",
+        description="Linear models on CSV files of any size: exact, or trained by gradient steps of many workers.",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 
     inspect = commands.add_parser("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
@@ -98,10 +97,12 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--json", action="store_true", help="print one JSON object")
     inspect.set_defaults(command=_inspect)
 
-    train = commands.add_parser("train", help="fit a model to a file")
+    train = commands.add_parser("train", help="fit a model to a file", usage="shoal train FILE --target COLUMN [flags]")
     train.add_argument("file", metavar="FILE", nargs="?")
     _add_knobs(train, None)
     train.add_argument("--config", metavar="run.yaml", help="a YAML file with the same knobs; flags win over it")
+    cli_runs.add_set(train)
+    cli_runs.add_detach(train)
     train.add_argument("--json", action="store_true", help="print one JSON object")
     train.set_defaults(command=_train)
 
@@ -112,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_knobs(predict, {"workers", "engine", *DIALECT})
     predict.add_argument("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)
+    cli_runs.add_commands(commands)
     return parser
 
 
@@ -121,16 +123,22 @@ def _add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None) -> None
 
     from config import RunConfig
 
+    gradient = None
     for knob in dataclasses.fields(RunConfig):
         if knob.name == "file" or (wanted is not None and knob.name not in wanted):
             continue
+        if knob.metadata.get("training") and gradient is None:
+            gradient = parser.add_argument_group(
+                "gradient runs", "only with --solver gradient; each run is a process of its own, see 'shoal runs'"
+            )
+        place = gradient if gradient is not None and knob.metadata.get("training") else parser
         flag = "--" + knob.name.replace("_", "-")
         help_ = knob.metadata["help"].replace("%", "%%")
         common: dict[str, Any] = {"dest": knob.name, "default": argparse.SUPPRESS, "help": help_}
         if str(knob.type).startswith("bool"):
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+            place.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
         else:
-            parser.add_argument(
+            place.add_argument(
                 flag, choices=knob.metadata.get("choices"), metavar=knob.metadata.get("metavar"), **common
             )
 
@@ -139,6 +147,7 @@ def _config(chosen: argparse.Namespace) -> Any:
     from config import RunConfig, config_from, read_yaml
 
     values = read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
+    values |= cli_runs.settings(getattr(chosen, "settings", None) or ())
     names = RunConfig.__dataclass_fields__
     values |= {k: v for k, v in vars(chosen).items() if k in names and v is not None}
     return config_from(values)
@@ -164,21 +173,6 @@ def _progress(quiet: bool) -> Any:
     return show
 
 
-def _print_json(found: dict[str, Any]) -> None:
-    """As UTF-8 where the output takes it, else with escapes: valid JSON either way."""
-    text = json.dumps(found, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        text = json.dumps(found)
-    print(text)
-
-
-def _clear_line() -> None:
-    if sys.stderr.isatty():
-        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
-
-
 # ------------------------------------------------------------------ inspect
 
 
@@ -186,9 +180,9 @@ def _inspect(chosen: argparse.Namespace) -> None:
     from runs import look
 
     found = look(_config(chosen), _progress(chosen.json))
-    _clear_line()
+    clear_line()
     if chosen.json:
-        _print_json(found)
+        print_json(found)
         return
     dialect = found["dialect"]
     print(f"{found['file']}: {found['rows']:,} rows, {len(found['columns'])} columns")
@@ -198,10 +192,10 @@ def _inspect(chosen: argparse.Namespace) -> None:
     )
     rows = [
         (c["name"], c["type"], f"{c['missing']:,}", ("" if c["distinct_exact"] else "~") + f"{c['distinct']:,}",
-         _short(c["min"]), _short(c["max"]), ", ".join(c["flags"]))
+         short(c["min"]), short(c["max"]), ", ".join(c["flags"]))
         for c in found["columns"]
     ]  # fmt: skip
-    _table(("column", "type", "missing", "distinct", "min", "max", "flags"), rows, right={2, 3, 4, 5})
+    table(("column", "type", "missing", "distinct", "min", "max", "flags"), rows, right={2, 3, 4, 5})
     bad = found["bad_rows"]
     if bad["count"]:
         print(f"\n{bad['count']:,} rows could not be read:")
@@ -214,59 +208,19 @@ def _inspect(chosen: argparse.Namespace) -> None:
 # ------------------------------------------------------------------ train
 
 
-def _train(chosen: argparse.Namespace) -> None:
+def _train(chosen: argparse.Namespace) -> int:
+    config = _config(chosen)
+    if config.solver == "gradient" or chosen.detach:
+        return cli_runs.train_detached(config, detach=chosen.detach, as_json=chosen.json)
     from runs import train
 
-    found = train(_config(chosen), _progress(chosen.json)).report
-    _clear_line()
+    found = train(config, _progress(chosen.json)).report
+    clear_line()
     if chosen.json:
-        _print_json(found)
+        print_json(found)
     else:
-        _show_fit(found)
-
-
-def _show_fit(found: dict[str, Any]) -> None:
-    alpha = "" if found["alpha"] is None else f", alpha = {found['alpha']:g}"
-    print(f"{found['model']} model of {found['target']}{alpha}")
-    inference = found["inference"]
-    head: tuple[str, ...] = ("column", "coefficient", "standardized")
-    rows: list[tuple[str, ...]] = [("(intercept)", _short(found["intercept"]), "")]
-    if inference:
-        head += ("std. error", "t", "p", "low", "high")
-        rows[0] += _worth(inference["intercept"])
-    standardized = found["coefficients_standardized"]
-    shown = set(sorted(standardized, key=lambda name: -abs(standardized[name]))[:SHOWN])
-    for name in filter(shown.__contains__, standardized):
-        row: tuple[str, ...] = (name, _short(found["coefficients"][name]), _short(standardized[name]))
-        rows.append(row + (_worth(inference["coefficients"][name]) if inference else ()))
-    _table(head, rows, right=set(range(1, len(head))))
-    if len(shown) < len(standardized):
-        print(f"(the {SHOWN} largest of {len(standardized)}, standardized; --json or --out gives all)")
-    print()
-    scores = [
-        (
-            part,
-            f"{found[part]['rows']:,}",
-            *(_short(found[part][k]) for k in ("r2", "adjusted_r2", "rmse", "mae")),
-        )
-        for part in ("train", "test")
-        if found[part]["rows"]
-    ]
-    _table(("", "rows", "R2", "adjusted R2", "RMSE", "MAE"), scores, right={1, 2, 3, 4, 5})
-    certificate = found["certificate"]
-    print(
-        f"\n{certificate['kind'].replace('_', ' ')} {certificate['relative']:.1e} (relative), from the "
-        f"{certificate['rests_on']}; {found['rows_read']:,} rows read in {found['timings']['total']:.2f} s"
-    )
-    for reason, count in found["rows_dropped"].items():
-        print(f"left out: {count:,} rows ({reason.replace('_', ' ')})")
-    for warning in found["warnings"]:
-        print(f"note: {warning}")
-
-
-def _worth(estimate: dict[str, Any] | None) -> tuple[str, ...]:
-    keys = ("std_error", "t", "p_value", "low", "high")
-    return tuple(_short(estimate[k]) for k in keys) if estimate else ("",) * len(keys)
+        show_fit(found)
+    return 0
 
 
 # ------------------------------------------------------------------ predict
@@ -277,37 +231,13 @@ def _predict(chosen: argparse.Namespace) -> None:
 
     config = _config(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
     found = predict_file(Path(chosen.model), config, Path(chosen.out), _progress(chosen.json))
-    _clear_line()
+    clear_line()
     if chosen.json:
-        _print_json(found)
+        print_json(found)
         return
     print(f"{found['rows']:,} predictions of {found['target']} written to {found['out']}")
     for warning in found["warnings"]:
         print(f"note: {warning}")
-
-
-# ------------------------------------------------------------------ tables
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return (
-            str(int(value))
-            if value.is_integer() and abs(value) < 1e15
-            else f"{value:.6g}"
-            if math.isfinite(value)
-            else "-"
-        )
-    return str(value)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -> None:
-    widths = [max(len(str(row[i])) for row in (head, *rows)) for i in range(len(head))]
-    for row in (head, *rows):
-        cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        print("  ".join(cells).rstrip())
 
 
 def entry() -> NoReturn:

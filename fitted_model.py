@@ -20,7 +20,7 @@ from frames import encoded, is_frame
 from model_file import model_from, save_model
 from prediction import open_for
 from refits import Basis
-from runs import described, train_with
+from runs import described, train_gradient_with, train_with
 
 Floats = npt.NDArray[np.float64]
 SHOWN = 12  # coefficients in a repr
@@ -109,7 +109,7 @@ class FittedModel:
         started = time.perf_counter()
         changed = {"alpha": alpha, "model": model, "l1_ratio": l1_ratio}
         given = {name: value for name, value in changed.items() if value is not None}
-        config = config_from(self._contents["config"] | given)
+        config = config_from(self._contents["config"] | given | {"solver": "exact"})
         self._basis = basis = (self._basis or Basis.of_model(self._contents)).suiting(config)
         said, contents = described(basis.fit(config, self._contents["rows_dropped"]))
         return FittedModel(contents, {**said, "timings": {"total": time.perf_counter() - started}}, basis)
@@ -158,8 +158,11 @@ def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = N
     """From a path and the knobs of a run by name."""
     config = config_from({**values, "file": _path(path)})
     with kept_coordinator(config, progress) as coordinator:
+        if config.solver == "gradient":
+            said, contents = train_gradient_with(coordinator, config)
+            return FittedModel(contents, said)
         fitted, said, contents = train_with(coordinator, config)
-    return FittedModel(contents, said, Basis(fitted.prepared))
+    return FittedModel(contents, said, Basis.of_fit(fitted))
 
 
 def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
@@ -178,7 +181,7 @@ def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None =
         config = config_from({**values, "file": str(path), "categorical": [*values.get("categorical", ()), *labels]})
         with kept_coordinator(config, progress, Path(folder)) as coordinator:
             fitted, said, contents = train_with(coordinator, config)
-            basis = Basis(fitted.prepared).summed(coordinator)
+            basis = Basis.of_fit(fitted).summed(coordinator)
     return FittedModel(contents, said, basis)
 
 

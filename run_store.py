@@ -1,139 +1,120 @@
-"""Detached runs as their folders show them, and how to start one; the work itself is in `runs`, never imported here.
+"""What can be done with detached runs: launch, find, resume, fork, and send commands; the work itself is in `runs`.
 
-A run's folder is where everyone meets: job.json (what to do), config.json, progress.json, result.json or error.json,
-log.txt, and a lock that the kernel holds for as long as the run is alive. Imports are light: a dashboard lives on this.
+A run's folder is where everyone meets (see `run_folder`). Imports are light: a dashboard lives on this; what needs
+NumPy (checkpoints, the store of metrics) is imported by the functions that need it.
 """
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
+import dataclasses
+import errno
 import hashlib
 import json
 import os
-import secrets
 import shutil
-import subprocess
-import sys
-import threading
+import signal
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import run_queue
 from config import RunConfig
-from utils import THREAD_LIMITS, home, write_atomically
+from errors import ResourceError, StateError
+from run_folder import (
+    Run,
+    find_run,
+    inspections_directory,
+    list_runs,
+    new_run_id,
+    own_lock,
+    read_config,
+    runs_directory,
+    spawn,
+    write_json,
+    write_state,
+)
+from utils import listed
 
-PATIENCE = 30.0  # seconds that a new process may take to say that it has started
+if TYPE_CHECKING:
+    from checkpoints import Checkpoints, Snapshot
+    from storage import Storage
 
+__all__ = [
+    "Run", "Settled", "find_run", "fork", "inspections_directory", "launch", "launch_inspect", "list_runs",
+    "metrics_of", "new_run_id", "post", "resolve", "resume", "runs_directory", "wait_settled",
+]  # fmt: skip
 
-@dataclass(frozen=True)
-class Run:
-    """A run by its folder; everything about it is read from there."""
-
-    directory: Path
-
-    @property
-    def id(self) -> str:
-        return self.directory.name
-
-    def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            value: dict[str, Any] = json.loads((self.directory / name).read_text())
-        except (OSError, ValueError):
-            return None
-        return value
-
-    @property
-    def task(self) -> str:
-        """train, or inspect: only look at the file."""
-        return str((self._read("job.json") or {}).get("task", "train"))
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return self._read("config.json") or {}
-
-    @property
-    def result(self) -> dict[str, Any] | None:
-        return self._read("result.json")
-
-    @property
-    def model_path(self) -> Path:
-        return self.directory / "model.json"
-
-    @property
-    def progress(self) -> tuple[str, float]:
-        found = self._read("progress.json") or {"stage": "starting", "fraction": 0.0}
-        return found["stage"], found["fraction"]
-
-    @property
-    def error(self) -> str | None:
-        if self.state == "interrupted":
-            return "The run ended before it was finished: its process was stopped. Start it again."
-        found = self._read("error.json")
-        return found["message"] if found else None
-
-    @property
-    def is_active(self) -> bool:
-        return self.state in ("preparing", "running")
-
-    @property
-    def state(self) -> str:
-        """preparing, running, finished, failed, or interrupted: the process is gone and left no result."""
-        said = self._last_word()
-        if said:
-            return said
-        if not (self.directory / "started").exists():
-            return "preparing" if self._age() < PATIENCE else "interrupted"
-        # The process may end between two looks: once the lock is free, its last word counts.
-        return "running" if self._is_locked() else self._last_word() or "interrupted"
-
-    def _last_word(self) -> str | None:
-        for name, state in (("result.json", "finished"), ("error.json", "failed")):
-            if (self.directory / name).exists():
-                return state
-        return None
-
-    def _age(self) -> float:
-        try:
-            return time.time() - self.directory.stat().st_mtime
-        except OSError:
-            return PATIENCE
-
-    def _is_locked(self) -> bool:
-        with (self.directory / "lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return True
-            return False
+LATEST = "last"  # the name of the newest run, wherever a run is asked for
+BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
+LOOK = 0.05  # seconds between two looks for the outcome of a command
+BUSY = 2.0  # seconds to wait for a store that another process has locked: a person waits as well
 
 
-def new_run_id() -> str:
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+# ------------------------------------------------------------------ find
 
 
-def runs_directory() -> Path:
-    return home() / "runs"
+def resolve(name: str) -> Run:
+    """The run of a name, of a beginning that only one name has, or the newest for `last`."""
+    runs = list_runs()
+    if name == LATEST and runs:
+        return runs[0]
+    found = [run for run in runs if run.id == name] or [run for run in runs if name and run.id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise StateError(
+            f"Expected the beginning of one run's name, but {len(found)} begin with '{name}': "
+            f"{listed([run.id for run in found], 5)}. Add more of it."
+        )
+    nothing = "there are no runs yet. Start one with: shoal train" if not runs else "see them with: shoal runs"
+    raise StateError(f"Expected the name of a run, a beginning of it, or '{LATEST}', got '{name}'; {nothing}.")
 
 
-def inspections_directory() -> Path:
-    return home() / "inspections"
+@contextlib.contextmanager
+def metrics_of(run: Run) -> Iterator[Storage | None]:
+    """The store of a run's metrics; None if it has none yet."""
+    if not run.metrics_path.exists():
+        yield None
+        return
+    from storage import open_storage
+
+    with open_storage(run.metrics_url, BUSY) as storage:
+        yield storage
 
 
-def find_run(run_id: str) -> Run | None:
-    directory = runs_directory() / Path(run_id).name
-    return Run(directory) if (directory / "config.json").exists() else None
-
-
-def list_runs() -> list[Run]:
-    """All runs, the newest first: their names begin with the time."""
-    found = runs_directory().glob("*/config.json")
-    return [Run(path.parent) for path in sorted(found, reverse=True)]
+# ------------------------------------------------------------------ start
 
 
 def launch(config: RunConfig) -> Run:
-    """Start a fit in a process of its own session; it goes on when its starter is gone."""
-    return _start(runs_directory() / new_run_id(), "train", config)
+    """Start a fit in a process of its own session; it goes on when its starter is gone. Gradient runs queue."""
+    return _new_run(config, {"task": "train"})
+
+
+def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None = None) -> Run:
+    config = _from_anywhere(config)
+    with _disk_errors():
+        while True:
+            directory = runs_directory() / new_run_id()
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(parents=True)
+                break
+        try:
+            if snapshot is not None:
+                _checkpoints(Run(directory), config).save(snapshot)
+            return _start(directory, job, config)
+        except (OSError, ResourceError):
+            run_queue.leave(Run(directory))
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+
+
+def _from_anywhere(config: RunConfig) -> RunConfig:
+    """The same with whole paths: the run process lives in another folder."""
+    file = str(Path(config.file).expanduser().absolute()) if config.file else ""
+    out = str(Path(config.out).expanduser().absolute()) if config.out else None
+    return dataclasses.replace(config, file=file, out=out)
 
 
 def launch_inspect(config: RunConfig, anew: bool = False) -> Run:
@@ -144,10 +125,12 @@ def launch_inspect(config: RunConfig, anew: bool = False) -> Run:
     directory = inspections_directory() / _fingerprint(config)
     if anew and not Run(directory).is_active:
         shutil.rmtree(directory, ignore_errors=True)
-    try:
-        return _start(directory, "inspect", config)
-    except FileExistsError:
-        return Run(directory)
+    with _disk_errors():
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            return Run(directory)
+        return _start(directory, {"task": "inspect"}, config)
 
 
 def _fingerprint(config: RunConfig) -> str:
@@ -161,16 +144,198 @@ def _fingerprint(config: RunConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _start(directory: Path, task: str, config: RunConfig) -> Run:
-    directory.mkdir(parents=True)
-    write_atomically(directory / "job.json", json.dumps({"task": task}).encode())
-    write_atomically(directory / "config.json", json.dumps(config.as_dict()).encode())
-    with (directory / "log.txt").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "runs", str(directory)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True,
-            cwd=Path(__file__).parent, env={**os.environ, **THREAD_LIMITS},
-        )  # fmt: skip
-    # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
-    threading.Thread(target=process.wait, name=f"reaper-{directory.name}", daemon=True).start()
-    return Run(directory)
+def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
+    run = Run(directory)
+    write_json(directory / "job.json", job)
+    write_json(directory / "config.json", config.as_dict())
+    if run.is_gradient:
+        run_queue.revive()  # those that came earlier are ahead of it
+        _enqueue(run)
+    spawn(directory)
+    return run
+
+
+def _enqueue(run: Run) -> None:
+    write_state(run.directory, "queued", "It waits for its turn.")
+    run_queue.enqueue(run)
+
+
+@contextlib.contextmanager
+def _disk_errors() -> Iterator[None]:
+    """A full disk in plain words."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise ResourceError(
+                "The disk is full: there is no room for the folder of a run. "
+                "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
+            ) from error
+        raise
+
+
+# ------------------------------------------------------------------ resume and fork
+
+
+def resume(run: Run) -> Run:
+    """Go on with a run: a paused one by a command, one whose process is gone from its newest checkpoint.
+
+    It keeps its folder and its metrics. An exact fit, which has no checkpoints, is done again.
+    """
+    if run.state == "paused":
+        post(run, "resume", {})
+        return run
+    _check_resumable(run)
+    read_config(run)
+    with _disk_errors(), own_lock(run.directory) as mine:
+        if not mine:
+            raise StateError(f"The run {run.id} was resumed by somebody else a moment ago. See: shoal show {run.id}.")
+        _close_open_commands(run)
+        for name in ("result.json", "error.json", "started", "progress.json"):
+            (run.directory / name).unlink(missing_ok=True)
+        if run.is_gradient:
+            run_queue.revive()
+            _enqueue(run)
+        else:
+            write_state(run.directory, "preparing", "")
+    with _disk_errors():
+        spawn(run.directory)
+    return run
+
+
+def _check_resumable(run: Run) -> None:
+    state = run.state
+    if state in ("interrupted", "stopped", "failed"):
+        return
+    if state == "finished":
+        more = f"To go on from one of its checkpoints with other settings, fork it: shoal fork {run.id}."
+    elif state == "queued":
+        more = f"It waits in the queue and will start by itself. See: shoal show {run.id}."
+    else:
+        more = f"See: shoal show {run.id}."
+    raise StateError(
+        f"Expected a run that is paused, stopped, failed or interrupted to resume, but {run.id} is {state}. {more}"
+    )
+
+
+def _close_open_commands(run: Run) -> None:
+    """A command that the earlier process did not see is not for the next one: nobody expects it any more."""
+    with metrics_of(run) as storage:
+        if storage is None:
+            return
+        storage.take()
+        last = storage.last_round()
+        for command in storage.commands():
+            if command.outcome is None:
+                storage.settle(command.id, last.round if last else 0, "The run ended before it saw this command.")
+
+
+def fork(run: Run, step: int | None = None, changes: Mapping[str, Any] | None = None) -> Run:
+    """A new run from a checkpoint of another (the newest, if no step is named), with some knobs changed."""
+    if not run.is_gradient:
+        raise StateError(
+            f"Expected a gradient run, which has checkpoints, but {run.id} is an exact fit. "
+            "Start another fit with: shoal train."
+        )
+    from forks import forked
+
+    config, snapshot = forked(_snapshot(run, step), changes or {})
+    return _new_run(config, {"task": "train", "forked_from": {"run": run.id, "step": snapshot.step}}, snapshot)
+
+
+def _snapshot(run: Run, step: int | None) -> Snapshot:
+    checkpoints = _checkpoints(run, None)
+    snapshot = checkpoints.newest() if step is None else checkpoints.load(step)
+    if snapshot is None:
+        raise StateError(
+            f"Expected a checkpoint to go on from, but the run {run.id} has none yet. "
+            f"Wait until it has saved one (shoal send {run.id} checkpoint), or start another run."
+        )
+    return snapshot
+
+
+def _checkpoints(run: Run, config: RunConfig | None) -> Checkpoints:
+    from checkpoints import Checkpoints
+
+    return Checkpoints(run.checkpoints_path, config.keep_checkpoints if config else 5)
+
+
+# ------------------------------------------------------------------ commands
+
+
+class Settled(NamedTuple):
+    """What became of a command: "done" or why not, and the round in which it took effect; None until then."""
+
+    outcome: str | None
+    round: int | None = None
+
+
+def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int:
+    """Leave a command for a live run; its number, for `wait_settled`.
+
+    A stop before training listens (in the queue, while the file is read, in an exact fit) goes to the process as a
+    signal; so does one to a queued run without a process, which then loses its place.
+    """
+    state = run.state
+    if state not in ("queued", "preparing", "running", "paused", "stopping"):
+        raise StateError(
+            f"Expected a run that is alive, but {run.id} is {state}, so it takes no commands. {_advice(run)}"
+        )
+    if name == "stop" and (state in ("queued", "preparing") or not run.is_gradient):
+        return _stop_by_signal(run)
+    if not run.is_gradient:
+        raise StateError(f"The run {run.id} is an exact fit: it takes seconds and no command but stop.")
+    if state == "queued":
+        raise StateError(f"The run {run.id} waits in the queue; it takes commands other than stop once it has begun.")
+    from storage import open_storage
+
+    try:
+        with open_storage(run.metrics_url, BUSY) as storage:
+            return storage.post(name, dict(arguments or {}))
+    except ResourceError:
+        if name != "stop":
+            raise
+        return _stop_by_signal(run)  # no room for a command on a full disk
+
+
+def _advice(run: Run) -> str:
+    if run.state == "finished":
+        return f"Fork it to go on with other settings: shoal fork {run.id}."
+    return f"Resume it first: shoal resume {run.id}."
+
+
+def _stop_by_signal(run: Run) -> int:
+    pid = run.pid
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        return BY_SIGNAL
+    with own_lock(run.directory) as mine:
+        if not mine:
+            raise StateError(f"The process of {run.id} is starting right now. Try again in a second.")
+        run_queue.leave(run)
+        write_state(run.directory, "stopped", "It was stopped while it waited in the queue.")
+    return BY_SIGNAL
+
+
+def wait_settled(run: Run, command: int, timeout: float = 2.0) -> Settled:
+    """Wait until a command is settled, the run has ended, or the time is up."""
+    deadline = time.monotonic() + timeout
+    while True:
+        active = run.is_active
+        found = _settled(run, command, active)
+        if found.outcome is not None or time.monotonic() >= deadline:
+            return found
+        if not active:
+            return Settled("The run ended before it saw this command.")
+        time.sleep(LOOK)
+
+
+def _settled(run: Run, command: int, active: bool) -> Settled:
+    if command == BY_SIGNAL:
+        return Settled(None if active else "done")
+    with metrics_of(run) as storage:
+        for known in storage.commands() if storage else ():
+            if known.id == command:
+                return Settled(known.outcome, known.round)
+    return Settled(None)

@@ -1,41 +1,36 @@
-"""Runs: one fit from config to report, in this process or in a detached one that outlives whoever started it.
+"""Runs: one fit from config to report, in this process; a gradient run with what its folder lends it.
 
-`python -m runs DIRECTORY` is the detached process; how one is started and what its folder holds is in `run_store`.
+The life of a detached process is in `run_process`, which imports this module when its turn has come.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-import sys
+import tempfile
 import time
-import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from config import RunConfig, config_from
+from config import RunConfig
 from coordinator import Coordinator, Progress, silent
 from data_pipeline import Identity
 from engines.base import Engine
 from engines.inline import InlineEngine
 from engines.processes import ProcessEngine
-from errors import ConfigError, TrainingError
+from errors import ConfigError, StateError
 from fitting import Fit, Timings, fit_exact
 from model_file import contents_of, save_model
-from previews import preview
 from profiling import inspect
 from reports import report
-from run_store import Run, new_run_id
-from utils import home, write_atomically
+from run_folder import Run, new_run_id
+from run_queue import cores
+from utils import home
+
+__all__ = ["cores"]
 
 SMALL_FILE = 48 << 20  # below this, one process is done before others have started
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def workers_for(config: RunConfig) -> int:
@@ -43,19 +38,22 @@ def workers_for(config: RunConfig) -> int:
     if not config.file:
         raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
     size = Identity.of(Path(config.file).expanduser()).size
-    if config.engine == "inline" or (config.engine == "auto" and size < SMALL_FILE):
+    small = size < SMALL_FILE and config.solver == "exact"  # the workers are what a gradient run is about
+    if config.engine == "inline" or (config.engine == "auto" and small):
         return 0
     return config.workers or cores()
 
 
-def make_engine(workers: int) -> Engine:
-    return ProcessEngine(workers, preload=["block_requests"]) if workers else InlineEngine()
+def make_engine(workers: int, solver: str = "exact") -> Engine:
+    if not workers:
+        return InlineEngine()
+    return ProcessEngine(workers, preload=["block_requests" if solver == "exact" else "gradient_loop"])
 
 
 @contextmanager
 def coordinated(config: RunConfig, progress: Progress = silent) -> Iterator[Coordinator]:
     """A coordinator with an engine of its own, which is gone afterwards."""
-    with make_engine(workers_for(config)) as engine:
+    with make_engine(workers_for(config), config.solver) as engine:
         yield Coordinator(engine, home(), progress)
 
 
@@ -71,6 +69,8 @@ def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None =
     """Fit and report; writes the model where the config says."""
     if not config.target:
         raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
+    if config.solver != "exact":
+        raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
     started, timings = time.perf_counter(), Timings()
     with timings.stage("ingest"):
         dataset = coordinator.open(config)
@@ -100,54 +100,52 @@ def look(config: RunConfig, progress: Progress = silent) -> dict[str, Any]:
         return inspect(coordinator, coordinator.open(config), config)
 
 
-# ------------------------------------------------------------------ detached runs
+def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A gradient run in this process that leaves no folder behind: the report and the model file's contents."""
+    from callbacks import callbacks_named
+    from checkpoints import Checkpoints
+    from conductor import Session
+    from storage import open_storage
+    from training import train_gradient
+
+    def log(level: str, text: str) -> None:
+        if level != "info":
+            warnings.warn(text, stacklevel=2)
+
+    with tempfile.TemporaryDirectory(prefix="shoal-") as folder, open_storage("memory://") as storage:
+        callbacks = callbacks_named(config.callbacks, lambda text: log("warning", text))
+        session = Session(storage, Checkpoints(Path(folder)), callbacks, log, lambda state, cause: None)
+        outcome = train_gradient(coordinator, config, session, None, new_run_id())
+    if config.out:
+        save_model(Path(config.out), outcome.contents)
+    return outcome.report, outcome.contents
 
 
-def _throttled(write: Callable[[str, float], None]) -> Progress:
-    last = 0.0
+def train_in_folder(
+    run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[str, str], None]
+) -> dict[str, Any]:
+    """A gradient run from its newest checkpoint, if it has one, to its model file; what its result.json says."""
+    # Imported here: an exact fit, which may take less time than this, needs none of it.
+    from callbacks import callbacks_named
+    from checkpoints import Checkpoints
+    from conductor import Session
+    from storage import open_storage
+    from training import train_gradient
 
-    def progress(stage: str, fraction: float) -> None:
-        nonlocal last
-        if time.monotonic() - last > 0.1 or fraction >= 1:
-            last = time.monotonic()
-            write(stage, fraction)
+    def warn(text: str) -> None:
+        log("warning", text)
 
-    return progress
-
-
-def _work(directory: Path, config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """What the folder's job asks for."""
-    if Run(directory).task == "inspect":
-        found = look(config, progress)
-        names = [column["name"] for column in found["columns"]]
-        return {**found, "preview": preview(Path(config.file).expanduser(), found["dialect"], names)}
-    trained = train(config, progress, directory.name)
-    save_model(directory / "model.json", trained.contents)
-    return trained.report
-
-
-def run_detached(directory: Path) -> None:
-    """The life of a run process: its last act is to write a result or an error, then the lock goes with it."""
-    with (directory / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        (directory / "started").touch()
-
-        def write(stage: str, fraction: float) -> None:
-            write_atomically(directory / "progress.json", json.dumps({"stage": stage, "fraction": fraction}).encode())
-
-        try:
-            config = config_from(json.loads((directory / "config.json").read_text()))
-            result = _work(directory, config, _throttled(write))
-            write_atomically(directory / "result.json", json.dumps(result).encode())
-        except Exception as error:  # noqa: BLE001 - whatever it was, the folder must say so
-            traceback.print_exc()
-            message = (
-                str(error)
-                if isinstance(error, TrainingError)
-                else (f"The run failed for an unforeseen reason ({type(error).__name__}). Its log has the details.")
+    callbacks = callbacks_named(config.callbacks, warn)
+    checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn)
+    with open_storage(run.metrics_url) as storage, coordinated(config, progress) as coordinator:
+        session = Session(storage, checkpoints, callbacks, log, state)
+        newest = checkpoints.newest()
+        if newest is None and "forked_from" in run.job:
+            raise StateError(
+                "The checkpoint that this fork begins from is damaged or gone. Fork it again with: shoal fork."
             )
-            write_atomically(directory / "error.json", json.dumps({"message": message}).encode())
-
-
-if __name__ == "__main__":
-    run_detached(Path(sys.argv[1]))
+        outcome = train_gradient(coordinator, config, session, newest, run.id)
+    save_model(run.model_path, outcome.contents)
+    if config.out:
+        save_model(Path(config.out), outcome.contents)
+    return {**outcome.report, "run_id": run.id, "state": outcome.state, "cause": outcome.cause}

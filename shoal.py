@@ -64,7 +64,8 @@ def fit(
     progress: Callable[[str, float], None] | None = None,
     **knobs: Any,
 ) -> FittedModel:
-    """Fit a model exactly to a CSV, CSV.gz or Parquet file, or to a pandas data frame.
+    """Fit a model to a CSV, CSV.gz or Parquet file, or to a pandas data frame: exactly, or (files)
+    with solver="gradient".
 
     The knobs are those of the command line: alpha, l1_ratio, features, exclude, categorical, test_every, intercept,
     standardize, workers, delimiter, ... (`config.RunConfig` lists them all). A file is read once; a second fit finds

@@ -162,6 +162,9 @@ def _run_view(run_id: str) -> None:
         _nothing_there("The address names a run that is not on this machine; it may have been removed.")
         return
     config = run.config
+    if "file" not in config:
+        _nothing_there("The settings of this run are damaged and cannot be read. Start it again with new data.")
+        return
     table = table_of(config["file"])
     _head(results.title(config), lambda: _change_button(run, table))
     line(results.subtitle(config, table.title if table else Path(config["file"]).name))
