@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import cases, report
+from benchmarks import cases, gradient, report
 from benchmarks.cases import Finding
 from benchmarks.contestants import Shoal
 from benchmarks.processes import OtherWork
@@ -101,6 +101,9 @@ class Bench:
     def start_up(self) -> list[Finding]:
         return cases.start_up(self.shoal, TINY, self.path(TINY), 3 * self.repeats)
 
+    def training(self) -> list[Finding]:
+        return gradient.training(self.path(BIG), self.directory, self.repeats)
+
 
 SECTIONS = {
     "speed": Bench.speed,
@@ -108,6 +111,7 @@ SECTIONS = {
     "scaling": Bench.scaling,
     "memory": Bench.memory,
     "start_up": Bench.start_up,
+    "training": Bench.training,
 }
 
 
