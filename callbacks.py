@@ -40,7 +40,7 @@ class RunView(Protocol):
         ...
 
     def stop(self, reason: str) -> None:
-        """End the run after this round, as a person's `stop` does; the reason is put on record."""
+        """End the run when the round that workers are at is done, as a person's `stop` does; the reason is recorded."""
         ...
 
     def send(self, name: str, **arguments: Any) -> None:

@@ -123,7 +123,7 @@ class Conductor:
             rule = {name.removeprefix("rule."): a for name, a in state.arrays.items() if name.startswith("rule.")}
             self.server.rule.restore(rule)
             self.server.begin(self.server.policy, self.server.rule, self.server.kind)
-        self._seen_epochs = self.server.policy.counts.epochs
+        self._seen_epochs, self._checked = self.server.policy.counts.epochs, self.server.version // CHECK
         ended = meta.get("ended")
         if ended is not None and ended["run"] == self.run_id:  # a fork of it goes on
             self.ending, self.away = Ending("finished", ended["cause"]), Away(*ended["away"])
@@ -221,7 +221,8 @@ class Conductor:
         self._seen_epochs = epochs
         if not math.isfinite(float(self.server.w.sum())):
             self._diverged()
-        elif self.server.version % CHECK == 0 or epoch_ended:
+        elif self.server.version // CHECK != self._checked or epoch_ended:
+            self._checked = self.server.version // CHECK
             self._look()
             if epoch_ended:
                 self._score()
@@ -285,7 +286,7 @@ class Conductor:
     def ticked(self, now: float) -> None:
         if self.clock() - self._looked >= COMMANDS:
             self._looked = self.clock()
-            self._take_commands()
+            self.take_commands()
         if self._pausing and self.server.policy.idle and self.server.policy.paused:
             cause, self._pausing = self._pausing, ""
             self.checkpoint()
@@ -388,7 +389,8 @@ class Conductor:
 
     # ---------------------------------------------------------------- commands
 
-    def _take_commands(self) -> None:
+    def take_commands(self) -> None:
+        """Follow what people have left in the store."""
         self.settle()
         try:
             commands = self.session.storage.take()
@@ -400,6 +402,13 @@ class Conductor:
         if commands:
             self.settle()
             self.recorder.flush()
+
+    def refuse_the_rest(self) -> None:
+        """The run is over: who gave a command a moment too late is told so."""
+        with contextlib.suppress(StateError, ResourceError):
+            late = [(c.id, self.server.version, "The run had ended before.") for c in self.session.storage.take()]
+            self._unsettled += late
+        self.settle()
 
     def settle(self) -> None:
         """Say what became of commands; where the store cannot be written to, the next look tries again."""

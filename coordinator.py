@@ -345,6 +345,8 @@ class ParameterServer:
         self._orders: list[Instruction] = []
         self._evicted: dict[int, str] = {}
         self._parts: dict[Task, tuple[Part, int]] = {}
+        self._news = False
+        self._known_encodings: dict[tuple[str, float], Compression] = {}
         self._encodings: dict[Task, Compression] = {}  # a command may change it between a task and its update
         self._sides = np.zeros(len(shards.rows), np.int8)
         self._allocate(engine, len(shards.rows), len(w))
@@ -353,6 +355,7 @@ class ParameterServer:
         weights, self._weights = engine.allocate((COPIES, width), np.float64)
         version, self._published = engine.allocate((1,), np.int64)
         slots, self._slots = engine.allocate((count, 8 * width + 8), np.uint8)
+        self._plain_slots = self._slots.view(np.float64)[:, :width]
         residuals, self._residuals = engine.allocate((2, count, width), np.float64)
         self.board = Board(weights, version, slots, residuals)
 
@@ -365,6 +368,8 @@ class ParameterServer:
         if hasattr(self, "policy") and policy is not self.policy:
             policy.succeed(self.policy)
         self.policy, self.rule, self.kind = policy, rule, kind
+        full = [min(n, self.steering.batch_size) for n in self.shards.rows]
+        self._full_step = max(1, sum(full) if isinstance(policy, Barrier) else max(full))  # rows
         self._publish()
 
     @property
@@ -389,7 +394,16 @@ class ParameterServer:
         if tasks:
             self._losses[rank] = 0
             self._take_in(self.workers[rank], tasks, update)
-        self._advance(now)
+        self._make_steps()
+        return self._instructions(now)
+
+    def digest(self, now: float) -> list[Instruction]:
+        """What there is to do about steps that were made: record, judge, end. Workers are at the next one meanwhile."""
+        if self._news:
+            self._news = False
+            self.observer.stepped(now)
+        if not self.finished and (self.policy.finished or self.policy.closed) and self.policy.idle:
+            self.observer.phase_ended(now)
         return self._instructions(now)
 
     def lost(self, rank: int, failure: WorkerFailed, now: float) -> list[Instruction]:
@@ -411,7 +425,7 @@ class ParameterServer:
             )
         if decision == "replace":
             self.hire(rank)
-        self._advance(now)
+        self._make_steps()
         return self._instructions(now)
 
     def left(self, rank: int, now: float) -> list[Instruction]:
@@ -431,8 +445,8 @@ class ParameterServer:
             self.hired[rank] = min(since, now)
             if now - since > self.START:
                 self.evict(rank, f"it did not start within {self.START:.0f} s")
-        self._advance(now)
-        return self._instructions(now)
+        self._make_steps()
+        return self.digest(now)
 
     # ---------------------------------------------------------------- what a run may ask for
 
@@ -456,7 +470,8 @@ class ParameterServer:
     # ---------------------------------------------------------------- updates become steps
 
     def _take_in(self, worker: Colleague, tasks: Sequence[Task], update: Update) -> None:
-        for task, part in zip(tasks, update.parts, strict=True):
+        for task, plain in zip(tasks, update.parts, strict=True):
+            part = Part(*plain)
             self._parts[task] = part, update.version
             worker.rows += part.rows
         worker.busy += update.read + update.compute
@@ -464,31 +479,23 @@ class ParameterServer:
         self.tally.read += update.read
         self.tally.compute += update.compute
 
-    def _advance(self, now: float) -> None:
-        """Make every step that can be made, and go on to the next phase when this one is done."""
+    def _make_steps(self) -> None:
+        """Every step that can be made."""
         while not self.finished and (tasks := self.policy.due()):
             started = time.perf_counter()
             self._apply(tasks)
             self.policy.applied(tasks)
             self._publish()
             self.tally.apply += time.perf_counter() - started
-            self.observer.stepped(now)
-        if not self.finished and (self.policy.finished or self.policy.closed) and self.policy.idle:
-            self.observer.phase_ended(now)
+            self._news = True
 
     @unbounded
     def _apply(self, tasks: Sequence[Task]) -> None:
-        total, rows, staleness, squares = np.zeros_like(self.w), 0, 0, 0.0
-        for task in tasks:  # in the order of the shards: whoever computed them, the sum has the same bits
-            part, version = self._parts.pop(task)
-            encoding = self._encodings.pop(task)
-            update = encoding.decode(self._slots[task.shard])
-            total += update * part.rows if self.kind == "local" else update
-            rows, squares = rows + part.rows, squares + part.squares
-            staleness = max(staleness, self.version - version)
-            self._sides[task.shard] ^= encoding.name != "none"
-            self.rows_done += part.rows
-            self._count(part, version)
+        parts, versions = zip(*(self._parts.pop(task) for task in tasks), strict=True)
+        rows, squares = sum(part.rows for part in parts), sum(part.squares for part in parts)
+        staleness = self.version - min(versions)
+        total = self._total(tasks, parts)
+        self._count(parts, rows, squares, len(tasks) * self.version - sum(versions))
         self.asked, self.squares, self.rows = self._weights[self.version % COPIES].copy(), squares, rows
         self.rate = self.steering.rate_at(self.policy.progress)
         if self.steering.tamed:
@@ -507,17 +514,31 @@ class ParameterServer:
         any other, and the rate is only safe for batches of full size."""
         if self.kind == "full":
             return 1.0
-        full = [min(n, self.steering.batch_size) for n in self.shards.rows]
-        return min(1.0, rows / max(1, sum(full) if isinstance(self.policy, Barrier) else max(full)))
+        return min(1.0, rows / self._full_step)
 
-    def _count(self, part: Part, version: int) -> None:
-        tally = self.tally
-        tally.rows += part.rows
-        tally.squares += part.squares
-        tally.steps += 1
-        tally.bytes_raw += 8 * len(self.w)
-        tally.bytes_sent += part.nbytes
-        tally.staleness += self.version - version
+    def _total(self, tasks: Sequence[Task], parts: Sequence[Part]) -> Array:
+        """The sum of the updates in the order of the shards: whoever computed them, it has the same bits."""
+        encodings = [self._encodings.pop(task) for task in tasks]
+        if all(encoding.name == "none" for encoding in encodings):
+            updates = self._plain_slots[[task.shard for task in tasks]]
+        else:
+            pairs = zip(tasks, encodings, strict=True)
+            updates = np.stack([encoding.decode(self._slots[task.shard]) for task, encoding in pairs])
+            for task, encoding in zip(tasks, encodings, strict=True):
+                self._sides[task.shard] ^= encoding.name != "none"
+        if self.kind == "local":
+            updates = updates * np.array([[part.rows] for part in parts])
+        total: Array = np.add.reduce(updates, axis=0)
+        return total
+
+    def _count(self, parts: Sequence[Part], rows: int, squares: float, staleness: int) -> None:
+        self.rows_done += rows
+        self.tally.rows += rows
+        self.tally.squares += squares
+        self.tally.steps += len(parts)
+        self.tally.bytes_raw += 8 * len(self.w) * len(parts)
+        self.tally.bytes_sent += sum(part.nbytes for part in parts)
+        self.tally.staleness += staleness
 
     def _publish(self) -> None:
         self._weights[self.version % COPIES] = self.rule.query(self.w)
@@ -533,13 +554,19 @@ class ParameterServer:
     def _assignment(self, member: Member) -> Assignment:
         knobs = self.steering
         sides = tuple(int(self._sides[task.shard]) for task in member.tasks)
-        encoding = make_compression(knobs.compression, len(self.w), knobs.share)
-        self._encodings.update(dict.fromkeys(member.tasks, encoding))
+        self._encodings.update(dict.fromkeys(member.tasks, self._encoding(knobs.compression, knobs.share)))
+        local = self.kind == "local"
         return Assignment(
-            member.tasks, sides, self.kind, knobs.seed, knobs.batch_size, knobs.local_steps,
-            knobs.rate_at(self.policy.progress), self.penalty, knobs.compression, knobs.share,
+            tuple(map(tuple, member.tasks)), sides, self.kind, knobs.seed, knobs.batch_size, knobs.local_steps,
+            knobs.rate_at(self.policy.progress) if local else 0.0, self.penalty if local else None,
+            knobs.compression, knobs.share,
             knobs.prefetch, knobs.tight, knobs.slow.get(member.rank, 1.0),
         )  # fmt: skip
+
+    def _encoding(self, name: str, share: float) -> Compression:
+        if (name, share) not in self._known_encodings:
+            self._known_encodings[name, share] = make_compression(name, len(self.w), share)
+        return self._known_encodings[name, share]
 
     # ---------------------------------------------------------------- checkpoints
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from compression import Compression, encode_with_feedback, make_compression
 from models import Array
+from models import Penalty as NoPenalty
 from optimizers import unbounded
 from plugins import Penalty
 from policy import Task
@@ -46,14 +47,14 @@ class Board:
 class Assignment:
     """Work for one worker: all that it needs to know besides the shards and the board."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[tuple[int, ...], ...]  # plain numbers: they are packed in a tenth of the time
     sides: tuple[int, ...]  # of the residuals of each task's shard that are to be read
     kind: Literal["gradient", "local", "full"]
     seed: int
     batch_size: int
     local_steps: int
     rate: float  # of local steps
-    penalty: Penalty  # of local steps
+    penalty: Penalty | None  # of local steps
     compression: str
     share: float
     prefetch: int  # batches to read ahead
@@ -69,11 +70,12 @@ class Part(NamedTuple):
     nbytes: int
 
 
-class Update(NamedTuple):
-    """What a worker says when it has done its tasks."""
+@dataclass(frozen=True)
+class Update:
+    """What a worker says when it has done its tasks; `parts` are those of `Part` in plain tuples."""
 
     version: int
-    parts: tuple[Part, ...]
+    parts: tuple[tuple[Any, ...], ...]
     read: float  # seconds
     compute: float
 
@@ -123,7 +125,8 @@ class _Trainee:
         started = time.perf_counter()
         self.read = 0.0
         version, w = self._weights()
-        parts = tuple(self._part(work, task, side, w) for task, side in zip(work.tasks, work.sides, strict=True))
+        tasks = (Task(*numbers) for numbers in work.tasks)
+        parts = tuple(tuple(self._part(work, task, side, w)) for task, side in zip(tasks, work.sides, strict=True))
         took = time.perf_counter() - started
         if work.slow > 1:
             time.sleep((work.slow - 1) * took)
@@ -155,6 +158,7 @@ class _Trainee:
     def _local(self, work: Assignment, task: Task, w: Array) -> tuple[Array, int, float]:
         """Some steps of the shard's own; the update is how far they went."""
         own, total, squares = w, 0, 0.0
+        prox = (work.penalty or NoPenalty()).prox
         full = min(work.batch_size, self.shards.rows[task.shard])
         for step in range(task.step * work.local_steps, (task.step + 1) * work.local_steps):
             X, y = self._batch(work, task, step)
@@ -162,7 +166,7 @@ class _Trainee:
                 break
             gradient, loss = gradient_of(X, y, own)
             # A short last batch makes a short step: each row counts as much as any other.
-            own = work.penalty.prox(own - work.rate / full * gradient, work.rate * len(y) / full)
+            own = prox(own - work.rate / full * gradient, work.rate * len(y) / full)
             total, squares = total + len(y), squares + loss
         return own - w, total, squares
 

@@ -260,6 +260,13 @@ def _millions(values: list[float]) -> str:
     return f"{median(values) / 1e6:.3g} M/s ({min(values) / 1e6:.3g} to {max(values) / 1e6:.3g})"
 
 
-if __name__ == "__main__":
+def main() -> None:
     found = measured(BIG, Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
     print(json.dumps([dataclasses.asdict(finding) for finding in found]))
+
+
+if __name__ == "__main__":
+    # Workers know the requests as `benchmarks.gradient.Name`, not as those of its twin `__main__`.
+    from benchmarks import gradient
+
+    gradient.main()

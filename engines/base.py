@@ -74,6 +74,9 @@ class Server(Protocol):
 
     def pushed(self, rank: int, update: Any, now: float) -> Sequence[Instruction]: ...
 
+    def digest(self, now: float) -> Sequence[Instruction]:
+        """Called when the instructions of `pushed` were carried out: what may wait until workers are busy again."""
+
     def lost(self, rank: int, failure: WorkerFailed, now: float) -> Sequence[Instruction]: ...
 
     def left(self, rank: int, now: float) -> Sequence[Instruction]: ...

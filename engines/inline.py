@@ -26,7 +26,8 @@ class _InlineStore:
         return self._work(self._server.joined(0, os.getpid(), time.monotonic()))
 
     def push_pull(self, update: Any) -> Any:
-        return self._work(self._server.pushed(0, update, time.monotonic()))
+        now = time.monotonic()
+        return self._work([*self._server.pushed(0, update, now), *self._server.digest(now)])
 
     def _work(self, instructions: Sequence[Instruction]) -> Any:
         """The work; while there is none (the run is paused), the server is asked again and again."""

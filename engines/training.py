@@ -25,6 +25,7 @@ class Training:
         self._dismissed: set[int] = set()
         self._orders: deque[Instruction] = deque()
         self._obeying = False
+        self._ticked = 0.0
 
     def run(self) -> None:
         try:
@@ -32,12 +33,18 @@ class Training:
                 if member.ready:
                     self._begin(member)
             while not self._server.finished:
-                self._obey(self._server.tick(time.monotonic()))
+                self._tick()
                 self._listen(self._server.patience)
             self._send_home()
         finally:
             for member in self._training():  # after an error: nobody knows what they are doing
                 self._crew.dismiss(member)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now - self._ticked >= self._server.patience / 2:
+            self._ticked = now
+            self._obey(self._server.tick(now))
 
     def _training(self) -> list[WorkerProcess]:
         return [member for member in self._crew.members.values() if member.trains]
@@ -83,6 +90,7 @@ class Training:
             self._obey(self._server.joined(member.rank, member.process.pid, now))
         else:
             self._obey(self._server.pushed(member.rank, update, now))
+            self._obey(self._server.digest(now))
 
     def _obey(self, instructions: Sequence[Instruction]) -> None:
         """Follow them in order; what the server says to their consequences comes after them, not in between."""
