@@ -15,9 +15,11 @@ from benchmarks.cases import Finding
 
 COLUMNS = ("what", "measured", "aim", "met", "median (lowest to highest)")
 INTRODUCTION = (
-    "Written by `make bench`. Ratios count, not seconds: below 1 is faster than the other. Each contestant",
-    "is a fresh process, all take turns within one run, and the files are in the page cache. Shoal starts",
+    "Written by `make bench`. Ratios count, not seconds; the aim says which way is better. In the first part each",
+    "contestant is a fresh process, all take turns within one run, and the files are in the page cache. Shoal starts",
     "without a cache of its own and writes float64 blocks. Memory: Pss_Anon + Pss_Shmem over all processes.",
+    "Gradient training, the last part, is compared with its copy of the rows warm and its workers started;",
+    "SGDRegressor has the same standardised float32 rows in memory, and the bare loop is NumPy over the same shards.",
 )
 PACKAGES = ("numpy", "scipy", "polars", "pandas", "scikit-learn")
 
