@@ -32,6 +32,7 @@ class SqliteFile:
         version = version_of(self.connection, self.path)  # before anything is written: the file may be somebody else's
         # Readers do not hold up the writer in WAL mode; NORMAL survives the death of a process without a sync a commit.
         self.connection.execute("PRAGMA synchronous = NORMAL")
+        self.connection.execute("PRAGMA cache_size = -32000")  # KB: a chart's points lie all over the file
         if self.connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if version < len(MIGRATIONS):
