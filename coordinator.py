@@ -394,14 +394,12 @@ class ParameterServer:
         if tasks:
             self._losses[rank] = 0
             self._take_in(self.workers[rank], tasks, update)
-        self._make_steps()
+        self._make_steps(now)
         return self._instructions(now)
 
     def digest(self, now: float) -> list[Instruction]:
         """What there is to do about steps that were made: record, judge, end. Workers are at the next one meanwhile."""
-        if self._news:
-            self._news = False
-            self.observer.stepped(now)
+        self._tell_news(now)
         if not self.finished and (self.policy.finished or self.policy.closed) and self.policy.idle:
             self.observer.phase_ended(now)
         return self._instructions(now)
@@ -425,7 +423,7 @@ class ParameterServer:
             )
         if decision == "replace":
             self.hire(rank)
-        self._make_steps()
+        self._make_steps(now)
         return self._instructions(now)
 
     def left(self, rank: int, now: float) -> list[Instruction]:
@@ -445,7 +443,7 @@ class ParameterServer:
             self.hired[rank] = min(since, now)
             if now - since > self.START:
                 self.evict(rank, f"it did not start within {self.START:.0f} s")
-        self._make_steps()
+        self._make_steps(now)
         return self.digest(now)
 
     # ---------------------------------------------------------------- what a run may ask for
@@ -479,9 +477,15 @@ class ParameterServer:
         self.tally.read += update.read
         self.tally.compute += update.compute
 
-    def _make_steps(self) -> None:
-        """Every step that can be made."""
+    def _tell_news(self, now: float) -> None:
+        if self._news:
+            self._news = False
+            self.observer.stepped(now)
+
+    def _make_steps(self, now: float) -> None:
+        """Every step that can be made. The last one is left for `digest`, so that workers need not wait for that."""
         while not self.finished and (tasks := self.policy.due()):
+            self._tell_news(now)
             started = time.perf_counter()
             self._apply(tasks)
             self.policy.applied(tasks)
