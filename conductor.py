@@ -18,7 +18,7 @@ from callbacks import Callbacks
 from checkpoints import Checkpoints, Snapshot
 from commands import Commands, Refused
 from config import RunConfig
-from coordinator import ParameterServer
+from coordinator import ParameterServer, Progress, silent
 from datasets import Dataset, digest
 from errors import ResourceError, StateError
 from metrics import Event
@@ -75,7 +75,7 @@ class Conductor:
 
     def __init__(
         self, config: RunConfig, resolved: Resolved, objective: Objective, server: ParameterServer, session: Session,
-        recorder: Recorder, clock: Callable[[], float],
+        recorder: Recorder, clock: Callable[[], float], progress: Progress = silent,
     ) -> None:  # fmt: skip
         self.config, self.resolved, self.objective = config, resolved, objective
         self.server, self.session, self.recorder, self.clock = server, session, recorder, clock
@@ -89,6 +89,7 @@ class Conductor:
         self._bad_epochs = self._seen_epochs = self.steps_done = 0
         self._steps_ledger: dict[str, int] | None = None
         self._saved = self._looked = clock()
+        self._progress = progress
         self.saving = 0.0  # seconds that checkpoints took
         self._pausing = ""  # the cause, until all work in hand is done
         self._unsettled: list[tuple[int, int, str]] = []  # commands that were followed: number, round, outcome
@@ -292,8 +293,19 @@ class Conductor:
             self.checkpoint()
             self.session.state("paused", cause)
         if self.recorder.tick(self.server, now):
+            self._progress(*self._so_far())
             self._follow_memory()
             self._scale(now)
+
+    def _so_far(self) -> tuple[str, float]:
+        """What a page or bar says of the run: the stage, and how much of it is done."""
+        done, policy = self.server.policy.progress, self.server.policy
+        share = min(1.0, done / max(policy.epochs, 1))
+        if policy.paused:
+            return "paused", share
+        if self.phase == "finish":
+            return f"full pass {done:,.0f} of at most {policy.epochs:,}", share
+        return f"epoch {done:,.1f} of {policy.epochs:,}", share
 
     def happened(self, kind: str, text: str, rank: int | None = None, **data: Any) -> None:
         event = Event(self.clock(), kind, self.server.version, text, rank, data)

@@ -278,7 +278,6 @@ class Tally:
     """Sums since they were last looked at; seconds are those of all workers together, but `apply`, the server's own."""
 
     rows: int = 0
-    squares: float = 0.0
     steps: int = 0
     bytes_raw: int = 0
     bytes_sent: int = 0
@@ -499,7 +498,7 @@ class ParameterServer:
         rows, squares = sum(part.rows for part in parts), sum(part.squares for part in parts)
         staleness = self.version - min(versions)
         total = self._total(tasks, parts)
-        self._count(parts, rows, squares, len(tasks) * self.version - sum(versions))
+        self._count(parts, rows, len(tasks) * self.version - sum(versions))
         self.asked, self.squares, self.rows = self._weights[self.version % COPIES].copy(), squares, rows
         self.rate = self.steering.rate_at(self.policy.progress)
         if self.steering.tamed:
@@ -535,10 +534,9 @@ class ParameterServer:
         total: Array = np.add.reduce(updates, axis=0)
         return total
 
-    def _count(self, parts: Sequence[Part], rows: int, squares: float, staleness: int) -> None:
+    def _count(self, parts: Sequence[Part], rows: int, staleness: int) -> None:
         self.rows_done += rows
         self.tally.rows += rows
-        self.tally.squares += squares
         self.tally.steps += len(parts)
         self.tally.bytes_raw += 8 * len(self.w) * len(parts)
         self.tally.bytes_sent += sum(part.nbytes for part in parts)

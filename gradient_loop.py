@@ -94,18 +94,6 @@ class GradientLoop:
             work = worker.store.push_pull(trainee.done(work))
 
 
-@dataclass(frozen=True)
-class ShardGradient:
-    """The gradient of one shard's squared residuals at w, summed over its rows."""
-
-    shards: Shards
-    shard: int
-    w: Array
-
-    def answer(self, worker: Worker) -> Array:
-        return gradient_of(*self.shards.open(self.shard), self.w)[0]
-
-
 class _Trainee:
     """One worker in one training."""
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-LEVELS = ("info", "warning", "error")
-
 
 class RunLog:
     """Appends to a run's two logs; a log that cannot be written harms nobody."""

@@ -179,6 +179,18 @@ class ShardProduct:
         return product_of(self.shards.open(self.shard)[0], self.V)
 
 
+@dataclass(frozen=True)
+class ShardGradient:
+    """The gradient of one shard's squared residuals at w, summed over its rows."""
+
+    shards: Shards
+    shard: int
+    w: Array
+
+    def answer(self, worker: Worker) -> Array:
+        return gradient_of(*self.shards.open(self.shard), self.w)[0]
+
+
 # ------------------------------------------------------------------ making shards
 
 

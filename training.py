@@ -21,7 +21,7 @@ from coordinator import Coordinator, ParameterServer, Steering
 from datasets import Dataset
 from errors import SourceChanged, StateError, TrainingError
 from fitting import Timings
-from gradient_loop import GradientLoop, ShardGradient
+from gradient_loop import GradientLoop
 from metrics import Event
 from model_file import contents_of
 from models import Array
@@ -30,7 +30,7 @@ from optimizers import SGD, batch_curvature
 from policy import FailurePolicy
 from recorder import Recorder
 from reports import finite, report
-from shard_requests import Shards, gradient_of
+from shard_requests import ShardGradient, Shards, gradient_of
 from shards import derive, shard_count, top_eigenvalue
 from storage.base import TIMEOUT
 from utils import available_memory
@@ -186,7 +186,9 @@ class _Training:
         failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
         server = ParameterServer(engine, shards, objective.penalty, steering, failure, np.zeros(shards.width))
         recorder = Recorder(session.storage, objective, self.clock, lambda text: session.log("warning", text))
-        conductor = Conductor(config, resolved, objective, server, session, recorder, self.clock)
+        conductor = Conductor(
+            config, resolved, objective, server, session, recorder, self.clock, self.coordinator.progress
+        )
         conductor.run_id = self.run_id
         try:
             session.storage.wait_at_most(TIMEOUT)

@@ -50,18 +50,13 @@ def _scores(result: dict[str, Any]) -> None:
         *([("R², training rows", number(result["train"]["r2"]), "On the rows it was fitted to.")] if tested else []),
         (f"RMSE, {which}", number(part["rmse"]), "Typical error in the target's own unit; large errors count more."),
         (f"MAE, {which}", number(part["mae"]), "Mean size of the errors, in the target's own unit."),
-        ("Rows", _row_counts(result), "Training rows, and rows kept apart for testing."),
+        ("Rows used", f"{result['train']['rows'] + result['test']['rows']:,}", "For training and testing together."),
     ]
     with st.container(horizontal=True, gap="small", key="scores"):
         for label, value, help_ in cards:
             st.metric(label, value, help=help_, border=True)
     if not tested:
         st.caption("No rows were kept for testing, so these scores are on the rows the model was fitted to.")
-
-
-def _row_counts(result: dict[str, Any]) -> str:
-    train, test = result["train"]["rows"], result["test"]["rows"]
-    return f"{train:,} + {test:,}" if test else f"{train:,}"
 
 
 # ------------------------------------------------------------------ coefficients

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import math
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,20 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch, block: int, overlap: int = 1) 
         patch.setattr(data_pipeline, "BLOCK_BYTES", block)
         patch.setattr(block_reader, "OVERLAP", overlap)
         yield
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of that size in `folder`, or a skipped test where none can be mounted."""
+    folder.mkdir()
+    size = ["-o", f"size={megabytes}m"]
+    done = subprocess.run(["mount", "-t", "tmpfs", *size, "tmpfs", str(folder)], capture_output=True)
+    if done.returncode:
+        pytest.skip("a tiny file system cannot be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 class Answer:

@@ -29,6 +29,7 @@ from hypothesis.extra import numpy as arrays_of
 import checkpoints
 from checkpoints import Checkpoints, Damaged, Snapshot, decode, encode, spread
 from errors import ConfigError, ResourceError, StateError
+from tests.helpers import mounted
 from utils import write_at
 
 ROOT = Path(__file__).parents[1]
@@ -621,13 +622,8 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("a tiny file system cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(tmp_path / "tiny", megabytes=1) as folder:
+        yield folder
 
 
 def test_file_system_that_runs_full(tiny_disk: Path) -> None:

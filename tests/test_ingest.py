@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from engines.base import Engine
 from engines.inline import InlineEngine
 from engines.processes import ProcessEngine
 from errors import DataError, ResourceError, SourceChanged
-from tests.helpers import column, files_of, numbers, opened, shoal, table, written
+from tests.helpers import column, files_of, mounted, numbers, opened, shoal, table, written
 
 ROOT = Path(__file__).parents[1]
 
@@ -286,14 +286,9 @@ def test_full_disk_is_said_and_nothing_is_left(content: str, limit: int, engine:
 
 
 @pytest.fixture
-def tiny_disk(tmp_path: Path) -> Any:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("a tiny file system cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "tiny", megabytes=1) as folder:
+        yield folder
 
 
 def test_file_system_that_runs_full(tiny_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ from run_store import (
     resume,
     wait_settled,
 )
+from tests.helpers import mounted
 from tests.run_helpers import (
     SLOW,
     all_gone,
@@ -206,8 +207,10 @@ def test_an_exact_fit_is_stopped_by_a_signal_and_done_again(tmp_path: Path) -> N
 
 def test_a_run_is_paused_steered_stopped_and_resumed(data: Path) -> None:
     run = training(launch(endless_run(data)))
+    until(lambda: run.progress[0].startswith("epoch "))
     assert wait_settled(run, post(run, "pause"), SLOW).outcome == "done"
     until(lambda: run.state == "paused")
+    until(lambda: run.progress[0] == "paused")
     resume(run)
     until(lambda: run.state == "running")
     settled = wait_settled(run, post(run, "set", {"learning_rate": 0.001}), SLOW)
@@ -334,13 +337,8 @@ def test_a_locked_store_is_said(data: Path) -> None:
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("a tiny file system cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(tmp_path / "tiny", megabytes=4) as folder:
+        yield folder
 
 
 def test_a_run_on_a_full_disk_can_be_stopped_and_resumed(
