@@ -10,7 +10,7 @@ PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench soak clean
+.PHONY: help run test lint bench soak shots clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,10 @@ run: .venv/.kernel ## start the dashboard on http://localhost:5000
 	@$(BIN)/streamlit run main.py $(ARGS)
 
 test: .venv/.dev .venv/.kernel ## run the whole test suite
-	@$(BIN)/python -m pytest $(ARGS)
+	@failed=0; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone" $(ARGS) || [ $$? = 5 ] || failed=1; \
+	$(BIN)/python -m pytest -m alone $(ARGS) || [ $$? = 5 ] || failed=1; \
+	exit $$failed # both parts are run; 5 says that there was no test of that name in one of them
 
 lint: .venv/.dev ## check style (ruff) and types (mypy, strict)
 	@$(BIN)/ruff check .
@@ -31,6 +34,9 @@ bench: .venv/.bench .venv/.kernel ## compare with polars and pandas + scikit-lea
 
 soak: .venv/.dev .venv/.kernel ## kill 200 workers and 50 runs, and compare the ends; writes docs/soak.md
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+shots: .venv/.dev .venv/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
+	@$(BIN)/python -m tools.shots $(ARGS)
 
 clean: ## remove .venv and everything else that was built
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

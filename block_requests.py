@@ -17,7 +17,7 @@ from design import Chunk, Encoding, Split, training_rows
 from least_squares import Standardisation, stack, triangle
 from metrics import Residuals
 from models import Array
-from moments import Moments, merge_all
+from moments import Merger, Moments
 from parquet_reader import read_row_group
 from worker import Worker
 
@@ -80,14 +80,15 @@ class SumMoments(BlockRequest):
 
     def answer(self, worker: Worker) -> tuple[Moments, Moments]:
         width = len(self.encoding.terms) + 1
-        parts: tuple[list[Moments], list[Moments]] = ([Moments.empty(width)], [Moments.empty(width)])
+        sums = Merger(), Merger()
         for chunk in self.encoding.chunks(self.dataset, self.block):
             rows = np.column_stack((chunk.X, chunk.y))
             test = self.split.is_test(chunk.row)
-            for part, chosen in zip(parts, (~test, test), strict=True):
+            for merger, chosen in zip(sums, (~test, test), strict=True):
                 if chosen.any():
-                    part.append(Moments.of(rows if chosen.all() else rows[chosen]))
-        return merge_all(parts[0]), merge_all(parts[1])
+                    merger.add(Moments.of(rows if chosen.all() else rows[chosen]))
+        train, held = (merger.total() if merger else Moments.empty(width) for merger in sums)
+        return train, held
 
 
 @dataclass(frozen=True)

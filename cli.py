@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import cli_disk
+import cli_models
+import cli_password
 import cli_runs
 from config import DIALECT
 from errors import ConfigError, TrainingError
@@ -107,13 +110,16 @@ def _parser() -> argparse.ArgumentParser:
     train.set_defaults(command=_train)
 
     predict = commands.add_parser("predict", help="apply a model to a file")
-    predict.add_argument("model", metavar="MODEL.json")
+    predict.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     predict.add_argument("file", metavar="FILE")
     predict.add_argument("--out", required=True, metavar="predictions.csv")
     _add_knobs(predict, {"workers", "engine", *DIALECT})
     predict.add_argument("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)
     cli_runs.add_commands(commands)
+    cli_models.add_commands(commands)
+    cli_disk.add_commands(commands)
+    cli_password.add_commands(commands)
     return parser
 
 
@@ -230,7 +236,7 @@ def _predict(chosen: argparse.Namespace) -> None:
     from prediction import predict_file
 
     config = _config(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
-    found = predict_file(Path(chosen.model), config, Path(chosen.out), _progress(chosen.json))
+    found = predict_file(cli_models.model_path(chosen.model), config, Path(chosen.out), _progress(chosen.json))
     clear_line()
     if chosen.json:
         print_json(found)

@@ -16,6 +16,7 @@ from errors import ConfigError, DataError, StateError
 from printing import print_json, short, show_fit, table
 
 if TYPE_CHECKING:
+    from run_index import Summary
     from run_store import Run
 
 ANSWER = 2.0  # seconds that a command is given to be answered
@@ -32,6 +33,7 @@ def add_commands(commands: Any) -> None:
     add = commands.add_parser
     runs = add("runs", help="all detached runs and what they are doing")
     runs.add_argument("--all", action="store_true", help=f"also those before the newest {NEWEST}")
+    runs.add_argument("--archived", action="store_true", help="also those in the archive")
     _finish(runs, _runs, as_json=True)
     _finish(_of_run(add("show", help="one run: state, progress, workers, events, result")), _show, as_json=True)
     logs = _of_run(add("logs", help="the log of a run"))
@@ -51,6 +53,11 @@ def add_commands(commands: Any) -> None:
     add_set(fork)
     add_detach(fork)
     _finish(fork, _fork, as_json=True)
+    _finish(_of_run(add("archive", help="pack a run that has ended into one compressed file")), _archive)
+    _finish(_of_run(add("restore", help="bring an archived run back")), _restore)
+    delete = _of_run(add("delete", help="remove a run that has ended, or an archived one, for good"))
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    _finish(delete, _delete)
 
 
 def _of_run(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -200,12 +207,12 @@ def show_solver(found: dict[str, Any]) -> None:
 
 
 def _runs(chosen: argparse.Namespace) -> None:
+    import run_index
     import run_queue
-    from run_store import list_runs
 
     run_queue.revive()
-    runs = list_runs()
-    rows = [overview(run) for i, run in enumerate(runs) if chosen.all or i < NEWEST or run.is_active]
+    runs = run_index.summaries(archived=chosen.archived)
+    rows = [_account(run) for i, run in enumerate(runs) if chosen.all or i < NEWEST or run.is_active]
     if chosen.json:
         print_json({"runs": rows})
     elif not rows:
@@ -219,32 +226,25 @@ def _runs(chosen: argparse.Namespace) -> None:
 
 def overview(run: Run) -> dict[str, Any]:
     """A run in one line: what it is and how far it came."""
-    config, result = run.config, run.result or {}
-    done = {"epochs": result.get("epochs"), "distance": result.get("distance_to_optimum")}
-    if run.is_gradient and not result and run.metrics_path.exists():
-        done = _done_so_far(run)
+    from run_index import summary_of
+
+    return _account(summary_of(run))
+
+
+def _account(run: Summary) -> dict[str, Any]:
     return {
-        "run": run.id, "state": run.state, "cause": run.cause, "solver": config.get("solver"),
-        "model": config.get("model"), "target": config.get("target"), "file": config.get("file"), **done,
-        "epochs_wanted": config.get("epochs") if run.is_gradient else None, "started": run.started_at,
+        "run": run.id, "state": run.state, "cause": run.cause, "solver": run.solver, "model": run.model,
+        "target": run.target, "file": run.file, "epochs": run.epochs, "distance": run.distance,
+        "epochs_wanted": run.epochs_wanted, "started": run.started, "tags": list(run.tags), "archived": run.archived,
     }  # fmt: skip
-
-
-def _done_so_far(run: Run) -> dict[str, Any]:
-    from run_store import metrics_of
-
-    with contextlib.suppress(StateError), metrics_of(run) as storage:
-        last = storage.last_round() if storage else None
-        if last:
-            return {"epochs": last.epoch, "distance": last.distance}
-    return {"epochs": None, "distance": None}
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     wanted, done, distance = row["epochs_wanted"], row["epochs"], row["distance"]
     epochs = "-" if wanted is None else f"{done or 0:.3g}" + (f"/{wanted}" if (done or 0) < wanted else "")
     name = Path(row["file"]).name if row["file"] else "-"
-    words = (row["run"], row["state"], row["model"] or "-", row["target"] or "-", name)
+    state = f"{row['state']}, archived" if row["archived"] else row["state"]
+    words = (row["run"], state, row["model"] or "-", row["target"] or "-", name)
     return (*words, epochs, "-" if distance is None else f"{distance:.1e}", _time(row["started"]))
 
 
@@ -384,3 +384,71 @@ def _fork(chosen: argparse.Namespace) -> int:
 
     made = fork(_found(chosen.run), chosen.step, settings(chosen.settings or ()))
     return _go(made, chosen.detach, chosen.json)
+
+
+# ------------------------------------------------------------------ archive and delete
+
+
+def _archive(chosen: argparse.Namespace) -> None:
+    from archives import archive
+
+    path = archive(_found(chosen.run))
+    print(f"archived in {path} ({_size(path.stat().st_size)}). Bring it back with: shoal restore {_id(path)}")
+
+
+def _restore(chosen: argparse.Namespace) -> None:
+    from archives import restore
+
+    print(f"run {restore(_archived(chosen.run)).id} is back")
+
+
+def _delete(chosen: argparse.Namespace) -> int:
+    from archives import archive_size, delete, delete_archived, size_of
+
+    try:
+        run = _found(chosen.run)
+    except StateError:
+        name = _archived(chosen.run)
+        if not _sure(chosen, f"the archived run {name} ({_size(archive_size(name))})"):
+            return 1
+        freed = delete_archived(name)
+    else:
+        name = run.id
+        if not _sure(chosen, f"the run {name}, which is {run.state} ({_size(size_of(run.directory))})"):
+            return 1
+        freed = delete(run)
+    print(f"run {name} is deleted, {_size(freed)} are free again")
+    return 0
+
+
+def _sure(chosen: argparse.Namespace, what: str) -> bool:
+    """Ask, where there is somebody to ask."""
+    if chosen.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigError(f"Expected --yes to delete {what} without asking. Add it if you are sure.")
+    return input(f"Delete {what} for good? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _archived(name: str) -> str:
+    """The archived run of a name, or of a beginning that only one has."""
+    from run_index import summaries
+
+    ids = [run.id for run in summaries(archived=True) if run.archived]
+    found = [run_id for run_id in ids if run_id == name] or [
+        run_id for run_id in ids if name and run_id.startswith(name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    raise StateError(
+        f"Expected the name of one archived run, or a beginning of it, got '{name}': {len(found) or 'none'} fit. "
+        "See them with: shoal runs --archived --all."
+    )
+
+
+def _id(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

@@ -27,14 +27,28 @@ LOSS_CHOICES = ("retry", "fewer", "stop")
 AUTO = "auto"  # what a person writes for a knob whose `auto` value the config holds
 
 
-def knob(default: Any, help: str, **more: Any) -> Any:
-    metadata = {"help": help, **more}
+Values = Mapping[str, Any]  # all knobs of a run by their names
+
+
+def knob(default: Any, help: str, group: str, **more: Any) -> Any:
+    """One knob. What else may be said of it, all of it for forms:
+
+    open:    it is among the first that one asks for, not folded away;
+    unit:    what its number counts;
+    step:    by how much one would change it at a time;
+    blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
+    when:    whether it means anything beside these other values;
+    plugins: the group of plug-ins whose names it takes, beside `known` ones.
+    """
+    metadata = {"help": help, "group": group, **more}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: default, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
 RANGES: dict[str, tuple[float, float]] = {
+    "alpha": (0, math.inf), "l1_ratio": (0, 1), "test_fraction": (0, 0.9), "confidence": (0.5, 0.9999),
+    "max_levels": (1, 20_000), "workers": (0, 512), "fill": (-math.inf, math.inf), "skip_lines": (0, 1_000_000),
     "epochs": (0, 1_000_000), "tolerance": (0, 1), "finish_passes": (0, 100_000_000), "max_seconds": (0, math.inf),
     "patience": (0, 1_000_000), "batch_size": (0, 2**31), "local_steps": (0, 1_000_000), "staleness": (0, 1_000_000),
     "learning_rate": (0, math.inf), "warmup": (0, 1_000_000), "decay": (1e-6, 1), "decay_every": (1e-6, 1_000_000),
@@ -43,112 +57,241 @@ RANGES: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def training(default: Any, help: str, **more: Any) -> Any:
+def training(default: Any, help: str, group: str, **more: Any) -> Any:
     """A knob that only gradient runs look at."""
-    return knob(default, help, training=True, **more)
+    return knob(default, help, group, training=True, **more)
+
+
+def _has_own_penalty(values: Values) -> bool:
+    return values["solver"] == "gradient" and bool(values["penalty"])
+
+
+def _is_penalised(values: Values) -> bool:
+    return values["model"] != "linear" or _has_own_penalty(values)
+
+
+def _mixes_penalties(values: Values) -> bool:
+    return values["model"] == "elasticnet" or _has_own_penalty(values)
+
+
+def _is_tested(values: Values) -> bool:
+    return bool(values["test_every"] or values["test_fraction"])
+
+
+def _draws(values: Values) -> bool:
+    return bool(values["test_fraction"]) or values["solver"] == "gradient"
+
+
+def _has_momentum(values: Values) -> bool:
+    return values["mode"] != "local" and values["step_rule"] not in ("sgd", "adagrad")  # a plug-in takes it as well
+
+
+def _decays(values: Values) -> bool:
+    return str(values["schedule"]) in ("step", "exponential", "inverse")
+
+
+def _has_processes(values: Values) -> bool:
+    return str(values["engine"]) != "inline"
 
 
 @dataclass(frozen=True)
 class RunConfig:
     """What to fit, to which file, and how."""
 
-    file: str = knob("", "the CSV, CSV.gz or Parquet file")
-    target: str = knob("", "the column to predict")
-    model: str = knob("linear", "linear, ridge, lasso or elasticnet", choices=MODELS)
-    alpha: float = knob(1.0, "strength of the penalty, as in scikit-learn's estimator of that name")
-    l1_ratio: float = knob(0.5, "elastic net only: share of the L1 part, 0 to 1")
-    features: tuple[str, ...] = knob((), "columns to use; all others are left out", metavar="a,b")
-    exclude: tuple[str, ...] = knob((), "columns to leave out", metavar="a,b")
-    categorical: tuple[str, ...] = knob((), "columns whose values are names, whatever they look like", metavar="a,b")
-    numeric: tuple[str, ...] = knob((), "columns whose values are numbers, whatever they look like", metavar="a,b")
-    coding: str = knob("drop_first", "one column a level: without the first level, or for all", choices=CODINGS)
-    max_levels: int = knob(100, "a text column with more levels is left out")
-    impute: str = knob("median", "what stands in for a missing number", choices=IMPUTATIONS)
-    fill: float = knob(0.0, "the number used by --impute constant")
-    indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers")
-    test_every: int = knob(0, "rows whose index (from 0) this number divides are kept for testing; 0 for none")
-    test_fraction: float = knob(0.0, "share of rows, chosen by a hash of the row index, kept for testing")
-    seed: int = knob(0, "the seed of that choice")
-    intercept: bool = knob(True, "fit an intercept (never penalised)")
-    standardize: bool = knob(True, "give all columns mean 0 and spread 1 before the penalty is applied")
-    confidence: float = knob(0.95, "of the intervals of a linear model")
-    engine: str = knob("auto", "who does the work: this process, or worker processes", choices=ENGINES)
-    workers: int = knob(0, "worker processes; 0 or 'auto' for one a core", metavar="N|auto", auto=0)
-    delimiter: str | None = knob(None, "between fields; found out if not given")
-    decimal: str | None = knob(None, "the decimal mark; found out if not given")
-    thousands: str | None = knob(None, "the mark between groups of three digits; found out if not given")
-    encoding: str | None = knob(None, "of the text; found out if not given")
-    quote: str | None = knob(None, "around fields that hold delimiters or newlines; found out if not given")
-    comment: str | None = knob(None, "lines that begin with this are passed over; found out if not given")
-    skip_lines: int | None = knob(None, "lines above the table; found out if not given", metavar="N")
-    header: bool | None = knob(None, "whether the first row names the columns; found out if not given")
-    missing: tuple[str, ...] | None = knob(None, "texts that stand for a missing value", metavar="TOKENS")
+    # fmt: off
+    file: str = knob("", "the CSV, CSV.gz or Parquet file", "place")
+    target: str = knob("", "the column to predict", "model", open=True)
+    model: str = knob("linear", "linear, ridge, lasso or elasticnet", "model", choices=MODELS, open=True)
+    alpha: float = knob(
+        1.0, "strength of the penalty, as in scikit-learn's estimator of that name", "model",
+        open=True, step=0.1, when=_is_penalised,
+    )
+    l1_ratio: float = knob(
+        0.5, "elastic net only: share of the L1 part, 0 to 1", "model", open=True, step=0.05, when=_mixes_penalties
+    )
+    features: tuple[str, ...] = knob((), "columns to use; all others are left out", "table", metavar="a,b", open=True)
+    exclude: tuple[str, ...] = knob((), "columns to leave out", "table", metavar="a,b", open=True)
+    categorical: tuple[str, ...] = knob(
+        (), "columns whose values are names, whatever they look like", "reading", metavar="a,b"
+    )
+    numeric: tuple[str, ...] = knob(
+        (), "columns whose values are numbers, whatever they look like", "reading", metavar="a,b"
+    )
+    coding: str = knob(
+        "drop_first", "one column a level: without the first level, or for all", "table", choices=CODINGS
+    )
+    max_levels: int = knob(100, "a text column with more levels is left out", "table", unit="levels", step=10)
+    impute: str = knob("median", "what stands in for a missing number", "table", choices=IMPUTATIONS)
+    fill: float = knob(
+        0.0, "the number used by --impute constant", "table", step=1.0, when=lambda v: v["impute"] == "constant"
+    )
+    indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
+    test_every: int = knob(
+        0, "rows whose index (from 0) this number divides are kept for testing; 0 for none", "split",
+        open=True, unit="rows",
+    )
+    test_fraction: float = knob(
+        0.0, "share of rows, chosen by a hash of the row index, kept for testing", "split", open=True, step=0.05
+    )
+    seed: int = knob(0, "the seed of that choice", "split", when=_draws)
+    intercept: bool = knob(True, "fit an intercept (never penalised)", "model")
+    standardize: bool = knob(True, "give all columns mean 0 and spread 1 before the penalty is applied", "model")
+    confidence: float = knob(
+        0.95, "of the intervals of a linear model", "model",
+        step=0.01, when=lambda v: v["model"] == "linear" and v["solver"] == "exact",
+    )
+    engine: str = knob(
+        "auto", "who does the work: this process, or worker processes", "workers", choices=ENGINES
+    )
+    workers: int = knob(
+        0, "worker processes; 0 or 'auto' for one a core", "workers",
+        metavar="N|auto", auto=0, blank="one a core", unit="processes", when=_has_processes,
+    )
+    delimiter: str | None = knob(None, "between fields; found out if not given", "reading")
+    decimal: str | None = knob(None, "the decimal mark; found out if not given", "reading")
+    thousands: str | None = knob(None, "the mark between groups of three digits; found out if not given", "reading")
+    encoding: str | None = knob(None, "of the text; found out if not given", "reading")
+    quote: str | None = knob(None, "around fields that hold delimiters or newlines; found out if not given", "reading")
+    comment: str | None = knob(
+        None, "lines that begin with this are passed over; found out if not given", "reading"
+    )
+    skip_lines: int | None = knob(
+        None, "lines above the table; found out if not given", "reading", metavar="N", unit="lines"
+    )
+    header: bool | None = knob(
+        None, "whether the first row names the columns; found out if not given", "reading"
+    )
+    missing: tuple[str, ...] | None = knob(
+        None, "texts that stand for a missing value", "reading", metavar="TOKENS"
+    )
     on_bad_rows: str = knob(
         "limit",
         "rows that cannot be read: stop at once, skip them all, or skip up to 1 % and at most 100",
+        "reading",
         choices=BAD_ROW_CHOICES,
     )
-    out: str | None = knob(None, "where to write the model", metavar="model.json")
-    solver: str = knob("exact", "how the optimum is found: exactly, or by gradient steps of workers", choices=SOLVERS)
+    out: str | None = knob(None, "where to write the model", "place", metavar="model.json")
+    solver: str = knob(
+        "exact", "how the optimum is found: exactly, or by gradient steps of workers", "solver",
+        choices=SOLVERS, open=True,
+    )
     # The rest is for gradient runs only.
-    mode: str = training("sync", "when a gradient may be applied: sync, ssp, async or local", choices=MODES)
-    epochs: int = training(10, "passes over the rows by gradient steps, before the finish")
+    mode: str = training(
+        "sync", "when a gradient may be applied: sync, ssp, async or local", "solver", choices=MODES, open=True
+    )
+    epochs: int = training(
+        10, "passes over the rows by gradient steps, before the finish", "steps", open=True, unit="passes"
+    )
     tolerance: float = training(
         1e-6,
         "go on with full passes until the objective is this close to the optimum, as a share of the way; 0: do not",
+        "stopping",
+        blank="no finish",
     )
-    finish_passes: int = training(5_000, "full passes that the finish may take")
-    max_seconds: float = training(0.0, "stop after so many seconds; 0 for no limit")
-    patience: int = training(0, "stop after so many epochs without a better score on the test rows; 0: do not")
-    batch_size: int = training(0, "rows of a shard in one step; 0 or 'auto': as few as coordination allows", auto=0)
-    local_steps: int = training(0, "mode local: steps of a shard between two averages; 0 or 'auto'", auto=0)
+    finish_passes: int = training(
+        5_000, "full passes that the finish may take", "stopping",
+        unit="passes", step=100, when=lambda v: v["tolerance"] > 0,
+    )
+    max_seconds: float = training(
+        0.0, "stop after so many seconds; 0 for no limit", "stopping", unit="s", step=10.0, blank="no limit"
+    )
+    patience: int = training(
+        0, "stop after so many epochs without a better score on the test rows; 0: do not", "stopping",
+        unit="epochs", blank="never", when=_is_tested,
+    )
+    batch_size: int = training(
+        0, "rows of a shard in one step; 0 or 'auto': as few as coordination allows", "steps",
+        auto=0, open=True, unit="rows", step=64, blank="auto",
+    )
+    local_steps: int = training(
+        0, "mode local: steps of a shard between two averages; 0 or 'auto'", "steps",
+        auto=0, open=True, unit="steps", blank="auto", when=lambda v: v["mode"] == "local",
+    )
     staleness: int = training(
-        4, "mode ssp: most updates that weights may be behind when a gradient made from them comes"
+        4, "mode ssp: most updates that weights may be behind when a gradient made from them comes", "steps",
+        open=True, unit="updates", when=lambda v: v["mode"] == "ssp",
     )
-    step_rule: str = training("sgd", "sgd, momentum, adagrad, adam, or one of a plug-in", metavar="NAME")
-    learning_rate: float = training(0.0, "the step size; 0 or 'auto': from the curvature of the data", auto=0.0)
-    schedule: str = training("constant", "how the learning rate changes over the epochs", choices=SCHEDULES)
-    warmup: float = training(0.0, "epochs over which the learning rate rises, from a tenth")
+    step_rule: str = training(
+        "sgd", "sgd, momentum, adagrad, adam, or one of a plug-in", "steps",
+        metavar="NAME", open=True, known=("sgd", "momentum", "adagrad", "adam"), plugins="shoal.step_rules",
+        when=lambda v: v["mode"] != "local",
+    )
+    learning_rate: float = training(
+        0.0, "the step size; 0 or 'auto': from the curvature of the data", "steps",
+        auto=0.0, open=True, step=0.01, blank="auto",
+    )
+    schedule: str = training(
+        "constant", "how the learning rate changes over the epochs", "steps", choices=SCHEDULES, open=True
+    )
+    warmup: float = training(
+        0.0, "epochs over which the learning rate rises, from a tenth", "schedule",
+        unit="epochs", step=0.5, blank="none",
+    )
     decay: float = training(
-        0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs"
+        0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs", "steps",
+        open=True, step=0.05, when=_decays,
     )
-    decay_every: float = training(1.0, "the epochs after which that share is left")
-    momentum: float = training(0.9, "of the step rule momentum, and the first moment of adam")
-    clip: float = training(0.0, "longest gradient that is used as it is; 0 for no limit")
+    decay_every: float = training(
+        1.0, "the epochs after which that share is left", "steps", open=True, unit="epochs", step=0.5, when=_decays
+    )
+    momentum: float = training(
+        0.9, "of the step rule momentum, and the first moment of adam", "steps",
+        open=True, step=0.01, when=_has_momentum,
+    )
+    clip: float = training(
+        0.0, "longest gradient that is used as it is; 0 for no limit", "schedule",
+        step=1.0, blank="no limit", when=lambda v: v["mode"] != "local",
+    )
     compression: str = training(
-        "none", "how gradients travel: in full, the largest only, or in 16 bits", choices=COMPRESSIONS
+        "none", "how gradients travel: in full, the largest only, or in 16 bits", "steps",
+        choices=COMPRESSIONS, open=True,
     )
-    top_k: float = training(0.1, "compression topk: share of the values that travel")
+    top_k: float = training(
+        0.1, "compression topk: share of the values that travel", "steps",
+        open=True, step=0.05, when=lambda v: v["compression"] == "topk",
+    )
     prefetch: int = training(
-        -1, "batches that are read ahead; -1 or 'auto': as memory allows", auto=-1, metavar="N|auto"
+        -1, "batches that are read ahead; -1 or 'auto': as memory allows", "feed",
+        auto=-1, metavar="N|auto", unit="batches", blank="auto",
     )
-    max_memory: float = training(0.8, "share of the memory that may be in use before less is kept ready")
-    shards: int = training(0, "logical shards of the rows; 0 or 'auto': from the size of the data", auto=0)
+    max_memory: float = training(
+        0.8, "share of the memory that may be in use before less is kept ready", "feed", step=0.05
+    )
+    shards: int = training(
+        0, "logical shards of the rows; 0 or 'auto': from the size of the data", "feed",
+        auto=0, unit="shards", blank="auto",
+    )
     partition: str = training(
-        "hash", "how rows are given to shards: at random, or in the order of the file", choices=PARTITIONS
+        "hash", "how rows are given to shards: at random, or in the order of the file", "feed", choices=PARTITIONS
     )
-    precision: str = training("auto", "numbers in which gradients are computed", choices=PRECISIONS)
-    penalty: str = training("", "a plug-in's penalty in place of the model's own", metavar="NAME")
-    callbacks: tuple[str, ...] = training((), "plug-ins that are called as the run goes on", metavar="a,b")
-    checkpoint_seconds: float = training(5.0, "seconds between two checkpoints")
-    keep_checkpoints: int = training(5, "checkpoints that are kept as they are; older ones are thinned and archived")
+    precision: str = training("auto", "numbers in which gradients are computed", "feed", choices=PRECISIONS)
+    penalty: str = training(
+        "", "a plug-in's penalty in place of the model's own", "model",
+        metavar="NAME", known=("",), plugins="shoal.penalties",
+        when=lambda v: v["model"] == "linear" or bool(v["penalty"]),
+    )
+    callbacks: tuple[str, ...] = training(
+        (), "plug-ins that are called as the run goes on", "safety", metavar="a,b", plugins="shoal.callbacks"
+    )
+    checkpoint_seconds: float = training(5.0, "seconds between two checkpoints", "safety", unit="s", step=1.0)
+    keep_checkpoints: int = training(
+        5, "checkpoints that are kept as they are; older ones are thinned and archived", "safety", unit="checkpoints"
+    )
     on_worker_loss: str = training(
-        "retry", "a lost worker: replace it, go on with fewer, or stop", choices=LOSS_CHOICES
+        "retry", "a lost worker: replace it, go on with fewer, or stop", "safety",
+        choices=LOSS_CHOICES, when=_has_processes,
     )
-    restarts: int = training(3, "times in a row that a worker is replaced before the run goes on without it")
+    restarts: int = training(
+        3, "times in a row that a worker is replaced before the run goes on without it", "safety",
+        unit="times", when=lambda v: v["on_worker_loss"] == "retry" and _has_processes(v),
+    )
+    # fmt: on
 
     def __post_init__(self) -> None:
         self._check_choices()
-        self._check_range("alpha", self.alpha, 0, math.inf)
-        self._check_range("l1_ratio", self.l1_ratio, 0, 1)
-        self._check_range("test_fraction", self.test_fraction, 0, 0.9)
-        self._check_range("confidence", self.confidence, 0.5, 0.9999)
-        self._check_range("max_levels", self.max_levels, 1, 20_000)
-        self._check_range("workers", self.workers, 0, 512)
-        self._check_range("skip_lines", self.skip_lines or 0, 0, 1_000_000)
-        self._check_range("fill", self.fill, -math.inf, math.inf)
         for name, (low, high) in RANGES.items():
-            self._check_range(name, getattr(self, name), low, high)
+            if (value := getattr(self, name)) is not None:
+                self._check_range(name, value, low, high)
         if self.test_every < 0 or self.test_every == 1:
             raise ConfigError(
                 f"Expected test_every to be 0 (no test rows) or at least 2, got {self.test_every}. "
@@ -180,6 +323,11 @@ class RunConfig:
     def dialect(self) -> dict[str, Any]:
         """What is known of the dialect; the rest is found out."""
         return {name: getattr(self, name) for name in DIALECT if getattr(self, name) is not None}
+
+    @classmethod
+    def knobs(cls) -> dict[str, dataclasses.Field[Any]]:
+        """All knobs by their names."""
+        return {knob_.name: knob_ for knob_ in dataclasses.fields(cls)}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and YAML."""

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -188,6 +189,15 @@ def build() -> Path:
         )
     unfinished.replace(path)
     return path
+
+
+def built_with() -> str:
+    """The mark that its compiler left in the library; empty where there is none, or it was not built yet."""
+    try:
+        marks = re.findall(rb"(?:GCC: |clang version )[ -~]{3,80}", _library_path().read_bytes())
+    except OSError:
+        return ""
+    return marks[0].decode() if marks else ""
 
 
 @functools.cache

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from errors import ResourceError, StateError
 from models import Array
 from moments import Moments
-from utils import write_atomically
+from utils import hold, write_atomically
 
 FORMAT = 1  # of manifests and blocks; another number means another cache key
 MANIFEST = "manifest.json"
@@ -100,7 +100,7 @@ class Manifest:
 
 
 class Dataset:
-    """A whole data set, opened for reading; blocks are mapped when they are asked for."""
+    """A whole data set, opened for reading; blocks are mapped when they are asked for. While it lives, it is in use."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -110,6 +110,10 @@ class Dataset:
             raise StateError(
                 f"The cached data set in '{directory}' cannot be opened: {error}. Delete that folder; it is made anew."
             ) from None
+        if not hold(directory / MANIFEST, self):
+            raise StateError(
+                f"The cached data set in '{directory}' was removed a moment ago. Try again; it is made anew."
+            )
         self.columns = {column.name: column for column in self.manifest.columns}
 
     @cached_property
@@ -288,6 +292,9 @@ class Cache:
         """Give a whole data set its name; where another process was first, its equal is used."""
         self.place(directory, key)
         dataset = self.open(key)
+        if dataset is None and directory.exists():  # that of the other process was cleaned up a moment ago
+            self.place(directory, key)
+            dataset = self.open(key)
         if dataset is None:
             raise StateError(f"The data set '{key}' was removed while it was made. Try again.")
         return dataset
@@ -295,6 +302,7 @@ class Cache:
     def place(self, directory: Path, key: str) -> Path:
         """Give any whole folder with a manifest its name, or leave it where one of that name is there already."""
         whole = self.directory / key
+        hold(directory / MANIFEST, self)  # in use from its first moment
         try:
             directory.rename(whole)
         except OSError:

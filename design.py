@@ -74,8 +74,12 @@ class Split:
         if self.every:
             return np.asarray(index % self.every == 0)
         if self.fraction:
-            return _uniform(index, self.seed) < self.fraction
+            return self.hashed(index) < self.fraction
         return np.zeros(len(index), bool)
+
+    def hashed(self, index: npt.NDArray[np.int64]) -> Array:
+        """A number in [0, 1) for each row, the same whenever it is asked for."""
+        return _uniform(index, self.seed)
 
     @property
     def tests(self) -> bool:

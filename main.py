@@ -1,31 +1,32 @@
-"""The dashboard: `streamlit run main.py`. Page set-up and navigation; what a page shows is in `dashboard/`."""
+"""The dashboard's server: `streamlit run main.py`. The pages, our own routes beside them, and who may come in.
+
+What a page shows is in `dashboard/`; `dashboard/app.py` is the script that draws it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import streamlit as st
 
-from dashboard import fit_page
-from dashboard.literal import page_style
+from dashboard import server
 from run_queue import revive
 
-PICTURES = Path(__file__).parent / "dashboard"  # our own: Streamlit's icons for a tab come from another server
 
-
-@st.cache_resource
-def _revived() -> None:
+@asynccontextmanager
+async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Once, when the dashboard starts: runs that waited when the machine went down take their place again."""
     revive()
+    yield
 
 
-def main() -> None:
-    _revived()
-    st.set_page_config(page_title="Shoal", page_icon=PICTURES / "logo.svg", layout="wide")
-    st.logo(PICTURES / "wordmark.svg", size="large")
-    page_style()
-    pages = [st.Page(fit_page.show, title="Fit", icon=":material/show_chart:", url_path="fit", default=True)]
-    st.navigation(pages, position="top").run()
-
-
-main()
+app = st.App(
+    Path(__file__).parent / "dashboard" / "app.py",
+    routes=server.routes(),
+    middleware=server.middleware(),
+    lifespan=lifespan,
+    on_script_error=server.script_failed,
+)
+server.prepare()  # after st.App, which decides where Streamlit looks for its settings

@@ -95,6 +95,9 @@ class Merger:
         self._counts.append(part.n)
         self._means.append(part.mean)
 
+    def __bool__(self) -> bool:
+        return self._scatter is not None
+
     def total(self) -> Moments:
         if self._scatter is None:
             raise ValueError("expected at least one part, got none")

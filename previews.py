@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from data_pipeline import file_format, read_sample
+from data_pipeline import file_format, inspect_text, read_sample
 from dialects import as_kernel_bytes, body, dialect_from, split
 
 ROWS = 20
@@ -18,6 +19,18 @@ def preview(path: Path, dialect: Mapping[str, Any], names: Sequence[str], rows: 
     found = _parquet_rows(path, names, rows) if file_format(path) == "parquet" else _text_rows(path, dialect, rows)
     width = len(names)
     return [[cell[:LONGEST] for cell in [*row[:width], *[""] * (width - len(row))]] for row in found]
+
+
+def first_rows(path: Path, dialect: Mapping[str, Any], rows: int = ROWS) -> dict[str, Any]:
+    """The names of all columns and the first rows, of a file that nobody has looked at before."""
+    if file_format(path) == "parquet":
+        from parquet_reader import inspect_parquet
+
+        names, known = list(inspect_parquet(path, (), ()).layout.names), dict(dialect)
+    else:
+        source = inspect_text(path, dialect, (), ())
+        names, known = list(source.layout.names), dataclasses.asdict(source.dialect)
+    return {"columns": names, "rows": preview(path, known, names, rows)}
 
 
 def _text_rows(path: Path, dialect: Mapping[str, Any], rows: int) -> list[list[str]]:

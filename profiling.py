@@ -1,4 +1,4 @@
-"""What `inspect` says beyond the reading itself: distinct values, id-like columns, columns that leak the target."""
+"""What `inspect` says beyond the reading itself: distinct values, histograms, id-like columns, leaks of the target."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from config import RunConfig
 from coordinator import Coordinator
 from datasets import Block, Column, Dataset
 from design import Encoding, Level, Number, Split, base_encoding, choose_columns
+from histograms import Counts, histogram, level_counts, most_frequent
 from moments import Moments
 from utils import write_atomically
 from worker import Worker
@@ -23,6 +24,7 @@ from worker import Worker
 SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
 PROBE = 256  # first values of a block, from which it is told whether nearly all differ
 BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
+FORMAT = 2  # of profile.json; one of another format is made anew
 LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
 Hashes = npt.NDArray[np.uint64]
 
@@ -66,28 +68,50 @@ def _sorted_set(hashes: Hashes) -> Hashes:
 
 
 @dataclass(frozen=True)
-class SketchBlocks:
-    """Sketches of all number columns over some blocks."""
+class Profile:
+    """What some blocks say of the columns: sketches and histograms of numbers, counts of levels; each by slot."""
+
+    sketches: list[Sketch]
+    histograms: list[Counts]
+    levels: list[Counts]
+
+    def merge(self, other: Profile) -> Profile:
+        return Profile(
+            [a.merge(b) for a, b in zip(self.sketches, other.sketches, strict=True)],
+            [a + b for a, b in zip(self.histograms, other.histograms, strict=True)],
+            [a + b for a, b in zip(self.levels, other.levels, strict=True)],
+        )
+
+
+@dataclass(frozen=True)
+class ProfileBlocks:
+    """The profile of all columns over some blocks."""
 
     directory: str
     blocks: tuple[Block, ...]
 
-    def answer(self, worker: Worker) -> list[Sketch]:
+    def answer(self, worker: Worker) -> Profile | None:
         dataset = Dataset(Path(self.directory))
-        total: list[Sketch] | None = None
+        total: Profile | None = None
         for block in self.blocks:
-            columns = np.ascontiguousarray(dataset.numbers(block).T)
-            part = [_sketch(column) for column in columns]
-            total = part if total is None else _merged(total, part)
-        return total or []
+            part = _profile(dataset, block)
+            total = part if total is None else total.merge(part)
+        return total
 
 
-def _merged(a: list[Sketch], b: list[Sketch]) -> list[Sketch]:
-    return [x.merge(y) for x, y in zip(a, b, strict=True)]
+def _profile(dataset: Dataset, block: Block) -> Profile:
+    sketches, histograms = [], []
+    numbers = np.ascontiguousarray(dataset.numbers(block).T)
+    for column, values in zip(dataset.number_columns, numbers, strict=True):
+        present = values[~np.isnan(values)]
+        sketches.append(_sketch(present))
+        histograms.append(histogram(present, column.minimum, column.maximum))
+    levels = [level_counts(dataset.codes(block, c.slot), len(c.levels)) for c in dataset.level_columns]
+    return Profile(sketches, histograms, levels)
 
 
 def _sketch(values: npt.NDArray[np.float64]) -> Sketch:
-    values = values[~np.isnan(values)] + 0.0  # -0.0 is 0.0
+    values = values + 0.0  # -0.0 is 0.0
     hashes = _hashed(values.view(np.uint64))
     # Where the first values nearly all differ there will be too many to keep: most are dropped before the sorting.
     many = len(hashes) > SKETCH and len(_sorted_set(hashes[:PROBE])) > PROBE // 2
@@ -106,13 +130,13 @@ def _hashed(bits: Hashes) -> Hashes:
 def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> dict[str, Any]:
     """All that is known of a file: the object that `inspect --json` prints."""
     manifest = dataset.manifest
-    distinct = _distinct(coordinator, dataset)
+    profile = _profiles(coordinator, dataset)
     leaks = leak_columns(*_moments(coordinator, dataset, config)) if config.target else set()
     return {
         "file": str(Path(config.file).expanduser().absolute()),  # not the manifest's: an equal file may be its source
         "rows": manifest.rows,
         "dialect": manifest.dialect,
-        "columns": [_described(column, distinct, column.name in leaks) for column in manifest.columns],
+        "columns": [_described(column, profile[column.name], column.name in leaks) for column in manifest.columns],
         "bad_rows": {
             "count": manifest.bad_count,
             "first": [{"line": line, "problem": what} for line, what in manifest.bad_rows[:100]],
@@ -122,15 +146,18 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> di
     }
 
 
-def _described(column: Column, distinct: dict[str, list[Any]], leaks: bool) -> dict[str, Any]:
+def _described(column: Column, profile: dict[str, Any], leaks: bool) -> dict[str, Any]:
     flags = list(column.flags)
     if column.is_number:
-        count, exact, id_like = distinct[column.name]
-        flags += ["id_like"] if id_like else []
+        count, exact = profile["distinct"], profile["exact"]
+        flags += ["id_like"] if profile["id_like"] else []
+        shown = {"histogram": profile["histogram"]}
     else:
         count, exact = column.distinct, not column.more_levels
+        shown = {"frequent": profile["frequent"]}
+        if column.type == "categorical":
+            shown["levels"] = list(column.levels)
     as_date = column.type == "datetime"
-    shown = {"levels": list(column.levels)} if column.type == "categorical" else {}
     return {
         "name": column.name,
         "type": column.type,
@@ -153,32 +180,48 @@ def _date(seconds: float | None) -> str | None:
         return str(seconds)
 
 
-def _distinct(coordinator: Coordinator, dataset: Dataset) -> dict[str, list[Any]]:
-    """For each number column: distinct values, whether that is exact, whether it looks like a row number or key."""
+def _profiles(coordinator: Coordinator, dataset: Dataset) -> dict[str, dict[str, Any]]:
+    """For each column what a pass over its rows says, from an earlier pass if there was one."""
     saved = dataset.directory / "profile.json"
-    try:
-        found: dict[str, list[Any]] = json.loads(saved.read_text())
-        return found
-    except (OSError, ValueError):
-        pass
-    total: list[Sketch] | None = None
-    groups = [dataset.blocks[i : i + BLOCKS] for i in range(0, len(dataset.blocks), BLOCKS)]
-    requests = [SketchBlocks(str(dataset.directory), group) for group in groups]
-    for part in coordinator.swept("counting distinct values", requests):
-        total = part if total is None else _merged(total, part)
-    found = {}
-    for column, sketch in zip(dataset.number_columns, total or [], strict=False):
-        count, exact = sketch.distinct()
-        present = dataset.rows - dataset.manifest.bad_count - column.missing
-        id_like = (
-            column.type == "numeric" and sketch.whole and present > 20 and count >= (0.98 if exact else 0.93) * present
-        )
-        found[column.name] = [count, exact, bool(id_like)]
-    for column in dataset.number_columns:
-        found.setdefault(column.name, [0, True, False])
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(saved.read_text())
+        if isinstance(known, dict) and known.get("format") == FORMAT:
+            found: dict[str, dict[str, Any]] = known["columns"]
+            return found
+    found = _described_profile(dataset, _profile_of_all(coordinator, dataset))
     with contextlib.suppress(OSError):  # a read-only or full cache costs the next caller a pass, no more
-        write_atomically(saved, json.dumps(found).encode())
+        write_atomically(saved, json.dumps({"format": FORMAT, "columns": found}).encode())
     return found
+
+
+def _profile_of_all(coordinator: Coordinator, dataset: Dataset) -> Profile:
+    groups = [dataset.blocks[i : i + BLOCKS] for i in range(0, len(dataset.blocks), BLOCKS)]
+    requests = [ProfileBlocks(str(dataset.directory), group) for group in groups]
+    total: Profile | None = None
+    for part in coordinator.swept("counting distinct values", requests):
+        total = part if total is None else total.merge(part)
+    return total or _profile(dataset, Block(0, 0, 0))
+
+
+def _described_profile(dataset: Dataset, total: Profile) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for column, sketch, bars in zip(dataset.number_columns, total.sketches, total.histograms, strict=True):
+        count, exact = sketch.distinct()
+        found[column.name] = {
+            "distinct": count,
+            "exact": exact,
+            "id_like": column.type == "numeric" and _is_id_like(sketch, int(bars.sum())),
+            "histogram": bars.tolist(),
+        }
+    for column, counts in zip(dataset.level_columns, total.levels, strict=True):
+        found[column.name] = {"frequent": most_frequent(column.levels, counts)}
+    return found
+
+
+def _is_id_like(sketch: Sketch, present: int) -> bool:
+    """Whether it looks like a row number or key: whole numbers, of which nearly every one differs."""
+    count, exact = sketch.distinct()
+    return sketch.whole and present > 20 and count >= (0.98 if exact else 0.93) * present
 
 
 def _moments(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> tuple[Moments, Encoding]:

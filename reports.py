@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from design import Number
 from fitting import Fit
 from inference import Inference
 from models import Array
@@ -47,9 +48,19 @@ def report(fit: Fit) -> dict[str, Any]:
         "unique": solution.unique,
         "rows_read": fit.prepared.dataset.rows,
         "rows_dropped": fit.rows_dropped,
+        "filled": _filled(fit),
         "warnings": list(fit.notes) + _unseen(fit.sums.unseen),
     })  # fmt: skip
     return said
+
+
+def _filled(fit: Fit) -> dict[str, dict[str, float]]:
+    """The columns with missing numbers, in how many rows of the file, and what stands in for them."""
+    if fit.config.impute == "drop":
+        return {}
+    columns = fit.prepared.dataset.columns
+    numbers = [t for t in fit.prepared.encoding.terms if isinstance(t, Number) and columns[t.column].missing]
+    return {t.column: {"rows": columns[t.column].missing, "value": t.fill} for t in numbers}
 
 
 def _unseen(count: int) -> list[str]:

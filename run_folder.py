@@ -1,6 +1,6 @@
 """A run by its folder: what the files in it say, the lock that its process holds, and how that process is started.
 
-    job.json      what to do: train or inspect, and which run it was forked from
+    job.json      what to do: train or one of `jobs`, with its arguments; and which run it was forked from
     config.json   every knob
     state.json    {state, cause, at}, written by the run process as it goes on
     progress.json the stage of the work and how much of it is done
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def task(self) -> str:
-        """train, or inspect: only look at the file."""
+        """train, or the name of one of `jobs`."""
         return str(self.job.get("task", "train"))
 
     @property
@@ -127,6 +127,11 @@ class Run:
     @property
     def is_active(self) -> bool:
         return self.state in ACTIVE
+
+    @property
+    def standing(self) -> tuple[str, str]:
+        """State and cause, of one and the same look."""
+        return self._standing()
 
     @property
     def state(self) -> str:
@@ -203,8 +208,9 @@ def runs_directory() -> Path:
     return home() / "runs"
 
 
-def inspections_directory() -> Path:
-    return home() / "inspections"
+def jobs_directory() -> Path:
+    """Where `jobs` leave their answers: TASK/FINGERPRINT."""
+    return home() / "jobs"
 
 
 def find_run(run_id: str) -> Run | None:

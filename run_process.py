@@ -132,10 +132,7 @@ class Life:
     def live(self) -> None:
         """Its last act is to write a result or an error, then the lock goes with it."""
         try:
-            result = self._result()
-            self.attendant.close_ears()
-            write_json(self.run.directory / "result.json", result)
-            self.say(result.get("state", "finished"), result.get("cause", "The fit is complete."))
+            self._work(read_config(self.run))
         except Stopped:
             self.attendant.close_ears()
             self.say("stopped", f"It was stopped by a signal before it had a result. {self._way_on()}")
@@ -143,15 +140,34 @@ class Life:
             self.attendant.close_ears()
             self._fail(error)
 
-    def _result(self) -> dict[str, Any]:
-        config = read_config(self.run)
+    def _work(self, config: RunConfig) -> None:
+        """The slots are given back after the last word: the next run begins when this one has said how it ended."""
         if not self.run.is_gradient:
             self.say("running", "")
-            return _quick_work(self.run, config, self._progress())
+            self._conclude(_quick_work(self.run, config, self._progress()))
+            return
         with run_queue.turn(self.run, run_queue.slots_for(config), self.say):
             from runs import train_in_folder
 
-            return train_in_folder(self.run, config, self._progress(), self.log, self._training_says)
+            self._conclude(train_in_folder(self.run, config, self._progress(), self.log, self._training_says))
+
+    def _conclude(self, result: dict[str, Any]) -> None:
+        self.attendant.close_ears()
+        self._keep_model(result)
+        write_json(self.run.directory / "result.json", result)
+        self.say(result.get("state", "finished"), result.get("cause", "The fit is complete."))
+
+    def _keep_model(self, result: dict[str, Any]) -> None:
+        """A saved version of a finished run's model; whatever goes wrong with that, the run itself is complete."""
+        if self.run.task != "train" or result.get("state", "finished") != "finished":
+            return
+        try:
+            from model_store import save_run
+
+            version = save_run(self.run, result)
+            self.log.info(f"The model is saved as {version.name}, version {version.number}.")
+        except Exception as error:  # noqa: BLE001 - see above; the model file is in the run's folder all the same
+            self.log.warning(f"The model could not be saved among the models: {plain_message(error)}")
 
     def say(self, state: str, cause: str) -> None:
         """Put the state on record; a full disk must not end a run that could go on."""
@@ -201,15 +217,14 @@ class Life:
 
 
 def _quick_work(run: Run, config: RunConfig, progress: Callable[[str, float], None]) -> dict[str, Any]:
-    """What does not queue: an exact fit, or a look at a file."""
-    from model_file import save_model
-    from previews import preview
-    from runs import look, train
+    """What does not queue: an exact fit, or a job such as a look at a file."""
+    if run.task != "train":
+        from jobs import work
 
-    if run.task == "inspect":
-        found = look(config, progress)
-        names = [column["name"] for column in found["columns"]]
-        return {**found, "preview": preview(Path(config.file).expanduser(), found["dialect"], names)}
+        return work(run, config, progress)
+    from model_file import save_model
+    from runs import train
+
     trained = train(config, progress, run.id)
     save_model(run.model_path, trained.contents)
     return trained.report

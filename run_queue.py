@@ -22,7 +22,7 @@ from typing import IO, NamedTuple
 
 from config import RunConfig
 from errors import ConfigError
-from run_folder import Run, lock_file, runs_directory, spawn, ticket_of, waiting_directory, write_state
+from run_folder import Run, is_held, lock_file, runs_directory, spawn, ticket_of, waiting_directory, write_state
 from utils import home, write_atomically
 
 LOOK = 0.2  # seconds between two looks of a run that waits
@@ -47,6 +47,11 @@ def slots() -> int:
 def slots_for(config: RunConfig) -> int:
     """What a run needs; one that wants more workers than there are slots takes them all."""
     return 1 if config.engine == "inline" else min(config.workers or cores(), slots())
+
+
+def free_slots() -> int:
+    """Slots that nobody holds at this moment."""
+    return sum(not is_held(home() / "queue" / f"slot-{number}") for number in range(slots()))
 
 
 # ------------------------------------------------------------------ tickets

@@ -25,7 +25,7 @@ from errors import ResourceError, StateError
 from run_folder import (
     Run,
     find_run,
-    inspections_directory,
+    jobs_directory,
     list_runs,
     new_run_id,
     own_lock,
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from storage import Storage
 
 __all__ = [
-    "Run", "Settled", "find_run", "fork", "inspections_directory", "launch", "launch_inspect", "list_runs",
+    "Run", "Settled", "find_run", "fork", "jobs_directory", "launch", "launch_inspect",
+    "launch_job", "list_runs",
     "metrics_of", "new_run_id", "post", "resolve", "resume", "runs_directory", "wait_settled",
 ]  # fmt: skip
 
@@ -118,11 +119,16 @@ def _from_anywhere(config: RunConfig) -> RunConfig:
 
 
 def launch_inspect(config: RunConfig, anew: bool = False) -> Run:
-    """Look at a file in a process of its own, or find that this was done: same file and options, same folder.
+    """Look at a file; an earlier answer may have come from a full disk or a killed process, so there is `anew`."""
+    return launch_job("inspect", config, anew=anew)
 
-    `anew` forgets an earlier answer, which may have come from a full disk or a killed process.
+
+def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:
+    """Do one of `jobs` in a process of its own, or find it done: same file, options and arguments, same folder.
+
+    `anew` forgets an earlier answer.
     """
-    directory = inspections_directory() / _fingerprint(config)
+    directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
     if anew and not Run(directory).is_active:
         shutil.rmtree(directory, ignore_errors=True)
     with _disk_errors():
@@ -130,17 +136,17 @@ def launch_inspect(config: RunConfig, anew: bool = False) -> Run:
             directory.mkdir(parents=True)
         except FileExistsError:
             return Run(directory)
-        return _start(directory, {"task": "inspect"}, config)
+        return _start(directory, {"task": task, **(arguments or {})}, config)
 
 
-def _fingerprint(config: RunConfig) -> str:
+def _fingerprint(config: RunConfig, *more: Any) -> str:
     """Of the file as it is now and of every option, so that a changed file is looked at again."""
     try:
         seen = Path(config.file).stat()
         identity = [seen.st_size, seen.st_mtime_ns, seen.st_ino]
     except OSError:
         identity = []
-    text = json.dumps([config.as_dict(), identity], sort_keys=True)
+    text = json.dumps([config.as_dict(), identity, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

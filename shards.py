@@ -36,7 +36,7 @@ from shard_requests import (
     held_path,
     shard_path,
 )
-from utils import disk_errors
+from utils import disk_errors, hold
 
 Counts = npt.NDArray[np.int64]
 
@@ -100,12 +100,12 @@ def _key(dataset: Dataset, encoding: Encoding, split: Split, units: Standardisat
 
 
 def _found(directory: Path) -> Shards | None:
-    """The shards in a folder; damaged ones are removed, to be made anew."""
+    """The shards in a folder, in use while the answer lives; damaged ones are removed, to be made anew."""
     try:
         raw = json.loads((directory / MANIFEST).read_text("utf-8"))
         shards = Shards(**{**raw, "directory": str(directory), "rows": tuple(raw["rows"])})
         if shards.is_whole():
-            return shards
+            return shards if hold(directory / MANIFEST, shards) else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError):

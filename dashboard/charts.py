@@ -82,7 +82,7 @@ def coefficient_chart(coefficients: list[Coefficient], target: str, per: str = "
         height=90 + LINE * lines + GAP * len(bars),
         margin={"l": 8, "r": 16, "t": 8, "b": 70},
         xaxis={
-            "title": {"text": f"Change in {_label(_short(target), 60)}<br>for {unit} more"},
+            "title": {"text": f"Change in {axis_text(target)}<br>for {unit} more"},
             "zeroline": True,
             "zerolinewidth": 1.5,
             "zerolinecolor": WHISKER,
@@ -95,6 +95,64 @@ def coefficient_chart(coefficients: list[Coefficient], target: str, per: str = "
         showlegend=False,
     )
     return figure
+
+
+def contribution_chart(
+    steps: list[tuple[str, float]], start: float, end: float, target: str, from_what: str
+) -> go.Figure:
+    """A waterfall from a typical row to this one: what each column adds, the largest first."""
+    labels = [from_what, *(_label(name) for name, _ in steps), "Prediction"]
+    figure = go.Figure(
+        go.Waterfall(
+            orientation="h",
+            y=list(range(len(labels))),
+            x=[start, *(value for _, value in steps), end],
+            measure=["absolute", *["relative"] * len(steps), "total"],
+            increasing={"marker": {"color": UP}},
+            decreasing={"marker": {"color": DOWN}},
+            totals={"marker": {"color": WHISKER}},
+            connector={"line": {"color": WHISKER, "width": 1, "dash": "dot"}},
+            text=[f"{start:.5g}", *(f"{value:+.4g}" for _, value in steps), f"{end:.5g}"],
+            textposition="outside",
+            hoverinfo="text",
+        )
+    )
+    low, high = _waterfall_range(start, [value for _, value in steps])
+    lines = sum(label.count("<br>") + 1 for label in labels)
+    figure.update_layout(
+        height=70 + LINE * lines + GAP * len(labels),
+        margin={"l": 8, "r": 16, "t": 8, "b": 48},
+        xaxis={"title": {"text": axis_text(target)}, "range": [low, high], "nticks": 6, "automargin": True},
+        yaxis={
+            "tickvals": list(range(len(labels))), "ticktext": labels, "automargin": True, "showgrid": False,
+            "autorange": "reversed",
+        },
+        bargap=0.35,
+        dragmode=False,
+        showlegend=False,
+    )  # fmt: skip
+    return figure
+
+
+def _waterfall_range(start: float, steps: list[float]) -> tuple[float, float]:
+    """Wide enough for all sums on the way and the figures beside them; far from zero, zero is not in it."""
+    sums = [start]
+    for step in steps:
+        sums.append(sums[-1] + step)
+    low, high = min(sums), max(sums)
+    room = (high - low) * 0.25 or abs(start) * 0.05 or 1.0
+    return low - room, high + room
+
+
+def describe_contributions(steps: list[tuple[str, float]], start: float, end: float, target: str) -> str:
+    parts = [f"{name} {'raises' if value > 0 else 'lowers'} it by {abs(value):.4g}" for name, value in steps]
+    changes = ", ".join(parts) if parts else "no column changes it"
+    return f"Waterfall chart of {target}: a typical row has {start:.5g}; {changes}; the prediction is {end:.5g}."
+
+
+def axis_text(name: str, most: int = 60) -> str:
+    """A name from a file as the title of an axis: short, and none of it markup."""
+    return _label(_short(name), most)
 
 
 def _whiskers(bars: list[Coefficient]) -> dict[str, Any] | None:

@@ -1,151 +1,178 @@
-"""The form for a fit: every knob that is not about reading the file, with the config's own help and defaults."""
+"""The form of a run, made from the knobs of the config; how one knob is drawn is in `knob_widgets`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
-from config import CODINGS, ENGINES, IMPUTATIONS
-from config import MODELS as MODEL_NAMES
-from dashboard.wording import ABOUT_MODELS, CHOICES, LABELS, MODELS, default_of, help_for
+from config import RunConfig
+from dashboard import places
+from dashboard.knob_widgets import Draft, KnobWidgets, default_values, is_asked, names_of
+from dashboard.wording import ABOUT_MODELS, ABOUT_MODES, ABOUT_SOLVERS, GROUPS, SOLVERS, label_for
 
 NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
 ENOUGH_TO_SPLIT = 50  # rows; with fewer, keeping a fifth for testing costs more than it tells
+USUAL_EVERY, USUAL_SHARE = 5, 0.2
+FOLDED = ("model", "table", "split", "schedule", "workers", "feed", "stopping", "safety")  # in the order of a run
+# What comes with another choice comes last, so that nothing else moves when it does.
+OPEN_STEPS = (
+    "learning_rate", "schedule", "compression", "step_rule",
+    "staleness", "local_steps", "momentum", "decay", "decay_every", "top_k",
+)  # fmt: skip
+ACROSS = 3  # knobs side by side
+
+
+def first_draft(found: Mapping[str, Any]) -> Draft:
+    """Where a form begins: the config's defaults, but with rows to test on where there are enough."""
+    return {"test_every": USUAL_EVERY} if found["rows"] >= ENOUGH_TO_SPLIT else {}
+
+
+def is_switch(knob: str) -> bool:
+    return str(RunConfig.knobs()[knob].type) == "bool"
 
 
 class ModelForm:
-    """Widgets whose keys begin with `prefix`; `start` holds the values of an earlier run, if there is one."""
+    """The widgets of one draft; `found` is what the look at the table saw."""
 
-    def __init__(self, prefix: str, found: dict[str, Any], start: dict[str, Any], target: str | None) -> None:
-        self.prefix = prefix
+    def __init__(self, prefix: str, draft: Draft, found: Mapping[str, Any]) -> None:
+        self.draft = draft
         self.columns = [column["name"] for column in found["columns"]]
         self.numbers = [column["name"] for column in found["columns"] if column["type"] == "numeric"]
-        self.rows = found["rows"]
-        self.start = start
-        self.target = start.get("target") or target
+        self.widgets = KnobWidgets(prefix, draft, self.columns)
+        self.prefix = prefix
 
-    def show(self) -> dict[str, Any]:
-        """Draw the form; the values that the person chose, ready for a config."""
-        left, right = st.columns(2)
+    @property
+    def values(self) -> Draft:
+        """All knobs, those of the draft and the defaults of the rest."""
+        return {**default_values(), **self.draft}
+
+    def show(self) -> None:
+        """Draw the form; afterwards the draft holds what a person chose."""
+        with st.container(border=True):
+            st.subheader("What to predict", anchor=False)
+            self._what()
+        with st.container(border=True):
+            st.subheader("Columns and rows", anchor=False)
+            self._columns()
+            self._split()
+        with st.container(border=True):
+            st.subheader("How to solve it", anchor=False)
+            self._solver()
+        with st.expander("More options", icon=":material/tune:"):
+            self._more()
+
+    def ask(self, *knobs: str) -> None:
+        """Those of the knobs that mean anything now, side by side."""
+        asked = [knob for knob in knobs if is_asked(knob, self.values)]
+        for start in range(0, len(asked), ACROSS):
+            for slot, knob in zip(st.columns(ACROSS), asked[start : start + ACROSS], strict=False):
+                with slot:
+                    self.widgets.ask(knob)
+
+    # ---------------------------------------------------------------- the open part
+
+    def _what(self) -> None:
+        left, right = st.columns([2, 3])
         with left:
-            values: dict[str, Any] = {"target": self._target()}
+            self._target()
         with right:
-            values |= self._model()
-        values |= self._columns(values["target"])
-        values |= self._split()
-        with st.expander("More options", icon=":material/settings:"):
-            values |= self._more(values["model"])
-        return values
+            model = self.widgets.ask("model", side_by_side=True)
+            st.caption(ABOUT_MODELS[model])
+        self.ask("alpha", "l1_ratio")
 
-    def _common(self, knob: str) -> dict[str, Any]:
-        return {"label": LABELS[knob], "help": help_for(knob), "key": f"{self.prefix}:{knob}"}
+    def _target(self) -> None:
+        now = self.draft.get("target") or None
+        options = [*self.numbers, *([now] if now and now not in self.numbers else [])]
+        key = self.widgets.key("target")
+        st.session_state.setdefault(key, now)
+        chosen = st.selectbox(
+            label_for("target"), options, index=None, key=key, placeholder="Choose a column of numbers",
+            help="Only columns of numbers can be predicted.", on_change=self._retarget,
+        )  # fmt: skip
+        self.draft["target"] = chosen or ""
 
-    def _now(self, knob: str) -> Any:
-        value = self.start.get(knob)
-        return default_of(knob) if value is None else value
+    def _retarget(self) -> None:
+        """The address says the column to predict, so that a reload keeps it."""
+        places.amend(target=st.session_state[self.widgets.key("target")] or None)
 
-    def _pick(self, knob: str, options: tuple[str, ...]) -> str:
-        index = options.index(self._now(knob))
-        chosen: str = st.selectbox(options=options, index=index, format_func=CHOICES.__getitem__, **self._common(knob))
-        return chosen
-
-    def _target(self) -> str | None:
-        index = self.numbers.index(self.target) if self.target in self.numbers else None
-        chosen: str | None = st.selectbox(
-            options=self.numbers, index=index, placeholder="Choose a column of numbers", **self._common("target")
-        )
-        st.caption("Only columns of numbers can be predicted.")
-        return chosen
-
-    def _model(self) -> dict[str, Any]:
-        model = st.segmented_control(
-            options=MODEL_NAMES,
-            default=self._now("model"),
-            required=True,
-            format_func=MODELS.__getitem__,
-            **self._common("model"),
-        )
-        st.caption(ABOUT_MODELS[model])
-        values: dict[str, Any] = {"model": model}
-        if model != "linear":
-            values["alpha"] = st.number_input(
-                min_value=0.0, value=float(self._now("alpha")), step=0.1, format="%g", **self._common("alpha")
-            )
-        if model == "elasticnet":
-            values["l1_ratio"] = st.slider(
-                min_value=0.0, max_value=1.0, value=float(self._now("l1_ratio")), **self._common("l1_ratio")
-            )
-        return values
-
-    def _columns(self, target: str | None) -> dict[str, Any]:
-        others = [name for name in self.columns if name != target]
-        values = {}
+    def _columns(self) -> None:
+        target = self.draft.get("target", "")
         for slot, knob, empty in zip(
             st.columns(2), ("features", "exclude"), ("all but the target", "none"), strict=True
         ):
-            values[knob] = slot.multiselect(
-                options=others,
-                default=[name for name in self.start.get(knob) or [] if name in others],
-                placeholder=empty,
-                **self._common(knob),
-            )
-        return values
+            names = [name for name in self.widgets.value(knob) if name != target]
+            self.draft[knob] = names
+            others = KnobWidgets(self.prefix, self.draft, [name for name in self.columns if name != target])
+            with slot:  # a key for each target: the columns on offer are others then
+                others.ask(knob, placeholder=empty, key=self.widgets.key(knob, target or "-"))
 
-    def _split(self) -> dict[str, Any]:
-        """How rows are kept apart to test on; an earlier run's choice, else every fifth where rows are many enough."""
-        every = self.start.get("test_every", 5 if self.rows >= ENOUGH_TO_SPLIT else 0)
-        share = self.start.get("test_fraction", 0.0)
-        left, right = st.columns(2)
+    def _split(self) -> None:
+        """How rows are kept apart to test on: two knobs of which only one may be set."""
+        every, share = self.widgets.value("test_every"), self.widgets.value("test_fraction")
+        left, right = st.columns([3, 2])
+        key = self.widgets.key("split")
+        st.session_state.setdefault(key, BY_HASH if share else BY_INDEX if every else NO_TEST)
         with left:
             way = st.segmented_control(
-                "Rows kept for testing",
-                (NO_TEST, BY_INDEX, BY_HASH),
-                default=BY_HASH if share else BY_INDEX if every else NO_TEST,
-                required=True,
-                key=f"{self.prefix}:split",
+                "Rows kept for testing", (NO_TEST, BY_INDEX, BY_HASH), required=True, key=key,
                 help="The model does not see these rows, so its scores on them are honest.",
-            )
+            )  # fmt: skip
+        self.draft["test_every"] = (every or USUAL_EVERY) if way == BY_INDEX else 0
+        self.draft["test_fraction"] = (share or USUAL_SHARE) if way == BY_HASH else 0.0
         with right:
             if way == BY_INDEX:
-                return {"test_every": st.number_input(min_value=2, value=every or 5, **self._common("test_every"))}
-            if way == BY_HASH:
-                return self._hashed(share or 0.2)
-        return {}
+                self.widgets.ask("test_every", min_value=2)
+            elif way == BY_HASH:
+                self.widgets.ask("test_fraction", min_value=0.01)
 
-    def _hashed(self, share: float) -> dict[str, Any]:
-        one, two = st.columns(2)
-        with one:
-            fraction = st.number_input(
-                min_value=0.01, max_value=0.9, value=share, step=0.05, format="%g", **self._common("test_fraction")
-            )
-        with two:
-            seed = st.number_input(value=self._now("seed"), step=1, **self._common("seed"))
-        return {"test_fraction": fraction, "seed": seed}
+    def _solver(self) -> None:
+        key = self.widgets.key("solver")
+        st.session_state.setdefault(key, self.widgets.value("solver"))
+        solver = st.radio(
+            label_for("solver"), list(SOLVERS), key=key, format_func=SOLVERS.__getitem__,
+            captions=list(ABOUT_SOLVERS.values()), horizontal=True, label_visibility="collapsed",
+        )  # fmt: skip
+        self.draft["solver"] = solver
+        if solver == "gradient":
+            self._gradient()
 
-    def _more(self, model: str) -> dict[str, Any]:
-        left, right = st.columns(2)
-        values: dict[str, Any] = {}
-        with left:
-            values["intercept"] = st.toggle(value=self._now("intercept"), **self._common("intercept"))
-            values["standardize"] = st.toggle(value=self._now("standardize"), **self._common("standardize"))
-            values["indicators"] = st.toggle(value=self._now("indicators"), **self._common("indicators"))
-            values["impute"] = self._pick("impute", IMPUTATIONS)
-            if values["impute"] == "constant":
-                values["fill"] = st.number_input(value=float(self._now("fill")), format="%g", **self._common("fill"))
-        with right:
-            values["coding"] = self._pick("coding", CODINGS)
-            values["max_levels"] = st.number_input(
-                min_value=1, max_value=20_000, value=self._now("max_levels"), **self._common("max_levels")
-            )
-            if model == "linear":
-                values["confidence"] = st.number_input(
-                    min_value=0.5, max_value=0.9999, value=self._now("confidence"), step=0.01, format="%g",
-                    **self._common("confidence"),
-                )  # fmt: skip
-            values["engine"] = self._pick("engine", ENGINES)
-            if values["engine"] != "inline":
-                values["workers"] = st.number_input(
-                    min_value=0, max_value=512, value=self._now("workers"), **self._common("workers")
-                )
-        return values
+    def _gradient(self) -> None:
+        mode = self.widgets.ask("mode", side_by_side=True)
+        st.caption(ABOUT_MODES[mode])
+        self.ask("workers", "epochs", "batch_size", *OPEN_STEPS)
+
+    # ---------------------------------------------------------------- the folded part
+
+    def _more(self) -> None:
+        for group in FOLDED:
+            knobs = [knob for knob in self.folded(group) if is_asked(knob, self.values)]
+            if knobs:
+                st.markdown(f"**{GROUPS[group]}**")
+                self._switches([knob for knob in knobs if is_switch(knob)])
+                self.ask(*[knob for knob in knobs if not is_switch(knob)])
+
+    def _switches(self, knobs: list[str]) -> None:
+        """In a row, each as wide as its words."""
+        if knobs:
+            with st.container(horizontal=True, gap="medium"):
+                for knob in knobs:
+                    self.widgets.ask(knob)
+
+    def folded(self, group: str) -> list[str]:
+        """The knobs of a group that the open part does not ask for."""
+        gradient = self.widgets.value("solver") == "gradient"
+        return [
+            name
+            for name, knob in RunConfig.knobs().items()
+            if knob.metadata["group"] == group
+            and not knob.metadata.get("open")
+            and not (name == "workers" and gradient)
+            and self._has_names(name)
+        ]
+
+    def _has_names(self, knob: str) -> bool:
+        """A knob that takes plug-ins only is not worth a look where none is installed."""
+        group = RunConfig.knobs()[knob].metadata.get("plugins")
+        return not group or knob == "step_rule" or bool(names_of(group) or self.draft.get(knob))

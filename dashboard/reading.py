@@ -1,16 +1,21 @@
-"""What the parser saw of a file, and the options to read it otherwise; the reading itself is a process elsewhere."""
+"""What the parser saw of a file, and the options to read it otherwise; the reading itself is a process elsewhere.
+
+The address is the truth: options are drawn from it, and a changed one changes it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from config import BAD_ROW_CHOICES
-from dashboard import wording
+from dashboard import places
 from dashboard.literal import line, notice
-from dashboard.wording import CHOICES, LABELS, help_for, number, plural
+from dashboard.sources import Asked, tidy
+from dashboard.wording import CHOICES, LABELS, default_of, help_for, plural
 
 AUTO = "found out"
 DELIMITERS = {AUTO: None, "comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|", "space": " "}
@@ -29,164 +34,132 @@ MARKS: dict[str, dict[str, Any]] = {
     "quote": QUOTES,
     "comment": COMMENTS,
 }
+WRITTEN = (*MARKS, "skip_lines", "on_bad_rows", "missing")  # the knobs of this form; types belong to the column table
+BAD_ROWS_SHOWN = 3
 
 
-def reading_options(prefix: str, columns: list[str], start: dict[str, Any], open_: bool) -> dict[str, Any]:
-    """The folded part with overrides of what was found out; only what the person chose is returned."""
-    chosen: dict[str, Any] = {}
+# ------------------------------------------------------------------ options
+
+
+def reading_options(found: Asked, open_: bool) -> None:
+    """The folded part with overrides of what was found out; each change reads the file again at once."""
     with st.expander("Reading options", icon=":material/tune:", expanded=open_):
-        st.caption("How the file is written is found out from the file. If something looks wrong above, say it here.")
-        slots = iter(_slots(12))
-        for knob, marks in MARKS.items():
-            chosen[knob] = marks[_choice(next(slots), prefix, knob, marks, start.get(knob))]
-        chosen["skip_lines"] = _lines(next(slots), prefix, start.get("skip_lines"))
-        chosen["on_bad_rows"] = _bad_row_choice(next(slots), prefix, start.get("on_bad_rows") or "limit")
-        chosen["missing"] = _tokens(next(slots), prefix, start.get("missing"))
-        for knob in ("categorical", "numeric"):
-            chosen[knob] = _names(next(slots), prefix, knob, columns, start.get(knob) or [])
-    return {knob: value for knob, value in chosen.items() if value not in (None, [])}
+        st.caption("How the file is written is found out from the file. If something looks wrong, say it here.")
+        with st.grid(3, min_column_width=240):
+            for knob, marks in MARKS.items():
+                _choice(found, knob, marks)
+            _lines(found)
+            _bad_row_choice(found)
+            _tokens(found)
+        if any(knob in found.read for knob in WRITTEN):
+            st.button("Read it as found out", icon=":material/undo:", on_click=_forget, args=(found,), key="as-found")
 
 
-def _slots(count: int) -> list[Any]:
-    return [slot for _ in range(0, count, 3) for slot in st.columns(3)][:count]
+def _shown(found: Asked, knob: str, value: Any) -> dict[str, Any]:
+    """A widget that shows what the address says, even after the back button, and changes the address."""
+    key = f"{found.table.key}:{knob}"
+    st.session_state[key] = value
+    change = {"on_change": _changed, "args": (found, knob, key)}
+    return {"label": LABELS[knob], "help": help_for(knob), "key": key, **change}
 
 
-def _choice(slot: Any, prefix: str, knob: str, marks: dict[str, Any], now: Any) -> str:
-    names = list(marks)
-    known = [name for name in names if name != AUTO and now is not None and marks[name] == now]
-    chosen: str = slot.selectbox(
-        LABELS[knob],
-        names,
-        index=names.index(known[0]) if known else 0,
-        key=f"{prefix}:{knob}",
-        help=help_for(knob),
-    )
-    return chosen
+def _choice(found: Asked, knob: str, marks: dict[str, Any]) -> None:
+    now = found.read.get(knob)
+    names = {name: mark for name, mark in marks.items() if name != AUTO and mark == now}
+    options = list(marks) if now is None or names else [*marks, _other(now)]
+    st.selectbox(options=options, **_shown(found, knob, AUTO if now is None else next(iter(names), _other(now))))
 
 
-def _lines(slot: Any, prefix: str, now: int | None) -> int | None:
-    chosen: int | None = slot.number_input(
-        LABELS["skip_lines"],
-        min_value=0,
-        value=now,
-        step=1,
-        key=f"{prefix}:skip_lines",
-        help=help_for("skip_lines"),
-        placeholder=AUTO,
-    )
-    return chosen
+def _other(mark: Any) -> str:
+    """A mark from the command line or an address for which the list has no name."""
+    return f"other: {mark}"
 
 
-def _bad_row_choice(slot: Any, prefix: str, now: str) -> str:
-    chosen: str = slot.selectbox(
-        LABELS["on_bad_rows"],
-        BAD_ROW_CHOICES,
-        index=BAD_ROW_CHOICES.index(now),
-        format_func=CHOICES.__getitem__,
-        key=f"{prefix}:on_bad_rows",
-        help=help_for("on_bad_rows"),
-    )
-    return chosen
+def _lines(found: Asked) -> None:
+    common = _shown(found, "skip_lines", found.read.get("skip_lines"))
+    st.number_input(min_value=0, max_value=1_000_000, value=None, step=1, placeholder=AUTO, **common)
 
 
-def _names(slot: Any, prefix: str, knob: str, columns: list[str], now: list[str]) -> list[str]:
-    chosen: list[str] = slot.multiselect(
-        LABELS[knob],
-        columns,
-        default=[name for name in now if name in columns],
-        key=f"{prefix}:{knob}",
-        help=help_for(knob),
-        placeholder="as found out",
-    )
-    return chosen
+def _bad_row_choice(found: Asked) -> None:
+    now = found.read.get("on_bad_rows", default_of("on_bad_rows"))
+    st.selectbox(options=BAD_ROW_CHOICES, format_func=CHOICES.__getitem__, **_shown(found, "on_bad_rows", now))
 
 
-def _tokens(slot: Any, prefix: str, now: Any) -> list[str]:
-    text = slot.text_input(
-        LABELS["missing"],
-        value=",".join(now or []),
-        key=f"{prefix}:missing",
-        help=f"{help_for('missing')} Write them with commas between: NA,?,-999. An empty field always counts.",
-        placeholder="NA, NaN, null, ? and the like",
-    )
-    return [token.strip() for token in text.split(",") if token.strip()]
+def _tokens(found: Asked) -> None:
+    common = _shown(found, "missing", ",".join(found.read.get("missing", [])))
+    common["help"] += " Write them with commas between: NA,?,-999. An empty field always counts."
+    st.text_input(placeholder="NA, NaN, null, ? and the like", **common)
 
 
-def report(found: dict[str, Any]) -> None:
-    """Rows, columns, what could not be read, notes, and the first rows."""
-    line(summary(found))
-    bad = found["bad_rows"]
-    if bad["count"]:
-        _bad_rows(bad)
-    for note in found["notes"]:
-        notice("info", wording.for_page(note))
-    columns, first = st.tabs(["Columns", "First rows"])
-    with columns:
-        right = st.column_config.TextColumn(alignment="right")
-        st.dataframe(
-            column_table(found),
-            hide_index=True,
-            height="content" if len(found["columns"]) < 12 else 420,
-            column_config={
-                **dict.fromkeys(("Different values", "Smallest", "Largest"), right),
-                "Worth knowing": st.column_config.TextColumn(width=260),
-            },
-        )
-    with first:
-        _preview(found)
+def _changed(found: Asked, knob: str, key: str) -> None:
+    value = st.session_state[key]
+    if knob in MARKS:
+        value = MARKS[knob].get(value, found.read.get(knob))
+    elif knob == "missing":
+        value = [token.strip() for token in value.split(",") if token.strip()] or None
+    read_otherwise(found, {**found.read, knob: value})
+
+
+def _forget(found: Asked) -> None:
+    read_otherwise(found, {knob: value for knob, value in found.read.items() if knob not in WRITTEN})
+
+
+def read_otherwise(found: Asked, read: dict[str, Any]) -> None:
+    """Make this how the table is read; fit for callbacks."""
+    places.stay(**replace(found, read=tidy(read)).address)
+
+
+# ------------------------------------------------------------------ what was seen
 
 
 def summary(found: dict[str, Any]) -> str:
+    """How the file is written, in one line."""
     dialect = found["dialect"]
     names = {mark: name for name, mark in DELIMITERS.items() if mark}
     between = names.get(dialect["delimiter"], dialect["delimiter"])
     mark = "comma" if dialect["decimal"] == "," else "point"
-    return (
-        f"{plural(found['rows'], 'row')}, {plural(len(found['columns']), 'column')} · "
-        f"fields separated by {between} · decimal {mark} · {dialect['encoding'].upper()} · "
-        f"{'first row names the columns' if dialect['header'] else 'no header row'}"
-    )
+    parts = [
+        f"fields separated by {between}",
+        f"decimal {mark}",
+        dialect["encoding"].upper(),
+        "first row names the columns" if dialect["header"] else "no header row",
+    ]
+    if dialect["skip_lines"]:
+        parts.append(f"{plural(dialect['skip_lines'], 'line')} above the table left out")
+    if dialect["comment"]:
+        parts.append(f"lines that begin with {dialect['comment']} left out")
+    return "Read as: " + " · ".join(parts)
 
 
-def _bad_rows(bad: dict[str, Any]) -> None:
-    title = f"{plural(bad['count'], 'row')} could not be read"
-    first = "; ".join(f"line {entry['line']}: {entry['problem']}" for entry in bad["first"][:3])
-    more = f"; and {bad['count'] - 3:,} more" if bad["count"] > 3 else ""
-    way_out = "A fit leaves out up to 1 % of such rows, at most 100; for more, choose so under Reading options."
-    notice("warning", f"{first}{more}.\n{way_out}", title)
-    if bad["count"] > 3:
+def bad_rows(bad: dict[str, Any]) -> None:
+    """The rows that could not be read, with their lines in the file."""
+    if not bad["count"]:
+        return
+    first = "; ".join(f"line {entry['line']:,}: {entry['problem']}" for entry in bad["first"][:BAD_ROWS_SHOWN])
+    more = f"; and {bad['count'] - BAD_ROWS_SHOWN:,} more" if bad["count"] > BAD_ROWS_SHOWN else ""
+    way_out = "A model leaves out up to 1 % of such rows, at most 100; for more, choose so under Reading options."
+    notice("warning", f"{first}{more}.\n{way_out}", f"{plural(bad['count'], 'row')} could not be read")
+    if bad["count"] > BAD_ROWS_SHOWN:
         with st.expander("All lines that could not be read" if bad["count"] <= 100 else "The first 100 such lines"):
             table = pd.DataFrame(bad["first"]).rename(columns={"line": "Line", "problem": "What is wrong"})
-            st.dataframe(table, hide_index=True)
+            st.dataframe(table, hide_index=True, alt="Lines of the file that could not be read, and what is wrong")
 
 
-def column_table(found: dict[str, Any]) -> pd.DataFrame:
-    """One row a column of the file, in plain words."""
-    return pd.DataFrame(
-        {
-            "Column": column["name"],
-            "Type": wording.TYPES.get(column["type"], column["type"]),
-            "Missing": column["missing"],
-            "Different values": ("" if column["distinct_exact"] else "about ") + f"{column['distinct']:,}",
-            "Smallest": _end(column["min"]),
-            "Largest": _end(column["max"]),
-            "Worth knowing": ", ".join(wording.FLAGS.get(flag, flag) for flag in column["flags"]),
-        }
-        for column in found["columns"]
-    )
-
-
-def _end(value: Any) -> str:
-    if value is None:
-        return ""
-    return value.removesuffix("T00:00:00Z") if isinstance(value, str) else number(value, 6)
-
-
-def _preview(found: dict[str, Any]) -> None:
+def preview(found: dict[str, Any]) -> None:
+    """The first rows, as the texts that are in the file."""
     rows = found.get("preview") or []
     if not rows:
         st.caption("There are no rows below the header.")
         return
+    # Columns go by number: a name may come twice for Arrow, or be taken for a setting of ours.
     names = [column["name"] for column in found["columns"]]
-    st.dataframe(pd.DataFrame(rows, columns=names), hide_index=True, height=320)
-    st.caption("As the texts that are in the file, before anything is made of them.")
+    table = pd.DataFrame(rows, columns=[str(i) for i in range(len(names))])
+    config = {str(i): st.column_config.TextColumn(name) for i, name in enumerate(names)}
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=250 if len(rows) > 6 else "content",
+        column_config=config,
+        alt=f"The first {len(rows)} rows of the file, as texts",
+    )
+    line(f"The first {plural(len(rows), 'row')}, as the texts that are in the file, before anything is made of them.")

@@ -1,4 +1,4 @@
-"""The bundled samples: where each comes from, under which licence, and its bytes. Other data is uploaded."""
+"""The samples: where each comes from, under which licence, and its bytes; and tables that are made up on request."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from errors import ConfigError
+from generated_data import NAME, TARGET, Shape, shape_at
 from utils import home, write_atomically
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A small public table that everyone who installs the project has."""
+    """A table that everyone who installs the project has, or can make; `contents` are its bytes, if bundled."""
 
     key: str
     title: str
@@ -20,21 +22,25 @@ class Sample:
     target: str
     source: str  # markdown of ours, never of a file
     licence: str
-    contents: Callable[[], bytes]
+    contents: Callable[[], bytes] | None = None
 
     @property
     def path(self) -> Path:
-        return home() / "samples" / f"{self.key}.csv"
+        return home() / "samples" / f"{self.key.replace(':', '-')}.csv"
 
     def ensure(self) -> Path:
         """The file, written on first use."""
-        if not self.path.exists():
+        if self.contents and not self.path.exists():
             write_atomically(self.path, self.contents())
         return self.path
 
 
 def _penguins() -> bytes:
     return importlib.resources.files("palmerpenguins").joinpath("data", "penguins.csv").read_bytes()
+
+
+def _seattle_weather() -> bytes:
+    return (Path(__file__).parent / "samples_data" / "seattle-weather.csv").read_bytes()
 
 
 def _diabetes() -> bytes:
@@ -57,6 +63,16 @@ SAMPLES = {
             _penguins,
         ),
         Sample(
+            "seattle-weather",
+            "Seattle weather",
+            "1,461 days of weather: date, rain, wind, kind of weather, lowest temperature, and the highest to predict.",
+            "temp_max",
+            "NOAA National Climatic Data Center, 2012 to 2015; from "
+            "[vega-datasets](https://www.npmjs.com/package/vega-datasets) 3.2.1",
+            "public domain (U.S. Government work)",
+            _seattle_weather,
+        ),
+        Sample(
             "diabetes",
             "Diabetes progression",
             "442 patients: age, sex, body mass index, blood values, and the disease a year later to predict.",
@@ -72,3 +88,33 @@ SAMPLES = {
 
 def sample_at(path: Path) -> Sample | None:
     return next((sample for sample in SAMPLES.values() if sample.path == path), None)
+
+
+# ------------------------------------------------------------------ made up on request
+
+
+def generated_sample(shape: Shape) -> Sample:
+    return Sample(
+        f"generated:{shape.rows}x{shape.columns}",
+        f"Generated, {shape.rows:,} × {shape.columns:,}",
+        "Made-up numbers whose true coefficients are known.",
+        TARGET,
+        "Made on this machine by Shoal",
+        "free for any use",
+    )
+
+
+def generated(key: str) -> Sample | None:
+    """The made-up table of a key such as generated:500000x20, made already or not."""
+    kind, _, size = key.partition(":")
+    named = NAME.fullmatch(f"generated-{size}.csv") if kind == "generated" else None
+    try:
+        sample = generated_sample(Shape(int(named[1]), int(named[2]))) if named else None
+    except ConfigError:
+        return None
+    return sample if sample and sample.key == key else None  # one key a table: no leading zeros
+
+
+def generated_at(path: Path) -> Sample | None:
+    shape = shape_at(path)
+    return generated_sample(shape) if shape and shape.path == path else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -19,9 +20,29 @@ os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS d
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: processes of tests would be deaf too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+NOTHING_SKIPPED = "SHOAL_NOTHING_SKIPPED"  # set where shared data and a browser have to be there
+WANTED = re.compile("shared|chromium|browser|playwright", re.IGNORECASE)
 SHARED_MEMORY = Path("/dev/shm")
 DESCRIPTORS = Path("/proc/self/fd")
 GRACE = 2.0  # seconds for a process that was told to end
+
+
+_skipped: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and WANTED.search(str(report.longrepr)) and os.environ.get(NOTHING_SKIPPED):
+        _skipped.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _skipped:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for name in _skipped:
+        terminalreporter.write_line(f"{NOTHING_SKIPPED} is set, but this was skipped: {name}", red=True)
 
 
 def new_processes(before: set[psutil.Process]) -> list[psutil.Process]:
@@ -89,7 +110,8 @@ def _nothing_left_behind() -> Iterator[None]:
     names = [f"{process.pid} {' '.join(process.cmdline())}" for process in alive if process.is_running()]
     for process in alive:
         process.kill()  # or the next test would be blamed as well
-    gc.collect()
+    if segments() - memory or descriptors() - files:
+        gc.collect()  # what only waits for that is not left behind; it takes a while, so not after every test
     left = segments() - memory
     grown = descriptors() - files
     if names or left or grown:

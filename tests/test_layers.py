@@ -12,23 +12,24 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS: dict[int, set[str]] = {
-    0: {"config", "errors", "utils", "plugins", "printing"},
+    0: {"config", "errors", "utils", "plugins", "printing", "settings_text"},
     1: {
         "models", "moments", "least_squares", "smooth", "sparse", "paths", "inference", "csv_kernel", "dialects", "data_pipeline",
-        "block_reader", "datasets", "design", "metrics", "parquet_reader", "model_file", "previews",
+        "block_reader", "datasets", "design", "metrics", "parquet_reader", "model_file", "explanations", "previews", "histograms", "generated_data",
         "optimizers", "compression", "hash_ring", "policy", "scaling", "sampling",
     },
-    2: {"worker", "block_requests", "array_requests", "shard_requests", "gradient_loop"},
+    2: {"worker", "block_requests", "residual_requests", "array_requests", "shard_requests", "gradient_loop"},
     3: {"engines"},
     4: {
         "coordinator", "ingest", "shards", "profiling", "fitting", "reports", "objective",
         "checkpoints", "storage", "callbacks", "run_folder", "run_log", "run_queue",
     },
     5: {
-        "runs", "run_store", "run_process", "prediction", "engine_pool", "refits",
-        "training", "conductor", "commands", "recorder", "following", "forks",
+        "runs", "run_store", "run_process", "prediction", "diagnostics", "model_store", "engine_pool", "refits",
+        "training", "conductor", "commands", "recorder", "following", "forks", "jobs",
+        "run_index", "run_notes", "archives", "housekeeping", "forecast",
     },
-    6: {"main", "dashboard", "cli", "cli_runs", "shoal", "estimators", "fitted_model", "frames"},
+    6: {"main", "dashboard", "cli", "cli_runs", "cli_password", "cli_models", "cli_disk", "shoal", "estimators", "fitted_model", "frames"},
 }  # fmt: skip
 LAYER = {module: layer for layer, modules in LAYERS.items() for module in modules}
 CHAINS = [("paths", "least_squares", "moments", "models"), ("block_reader", "data_pipeline", "dialects", "csv_kernel")]

@@ -50,6 +50,7 @@ from tests.chaos import (
 )  # fmt: skip
 from tests.run_helpers import SLOW, ended, rounds, slots_taken, training, until
 
+pytestmark = pytest.mark.alone  # they look at what processes do at a moment, so these need the cores
 EPOCHS, BATCH = 20, 16
 KILLS = 20
 

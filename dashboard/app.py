@@ -1,0 +1,29 @@
+"""The script behind every page: page set-up and navigation; each page is a module of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard import data_page, models_page, places, runs_page, system_page, train_page
+from dashboard.literal import page_style
+
+PICTURES = Path(__file__).parent  # our own: Streamlit's icons for a tab come from another server
+VIEWS = {
+    "data": data_page.show,
+    "train": train_page.show,
+    "runs": runs_page.show,
+    "models": models_page.show,
+    "system": system_page.show,
+}
+
+
+def main() -> None:
+    st.set_page_config(page_title="Shoal", page_icon=PICTURES / "logo.svg", layout="wide")
+    st.logo(PICTURES / "wordmark.svg", size="large")
+    page_style()
+    st.navigation([places.page(name, view) for name, view in VIEWS.items()], position="top").run()
+
+
+main()

@@ -1,0 +1,113 @@
+"""What the server has beside the pages: our own routes under /api, the gate, a log, and what a failed page says."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import access, download_route, stream_route, upload_route, uploads
+from dashboard.gate import Gate
+from dashboard.literal import notice
+from errors import ConfigError, TrainingError
+from utils import home
+
+log = logging.getLogger("shoal")
+
+LOG_SIZE, LOGS_KEPT = 2_000_000, 3
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+def routes() -> list[BaseRoute]:
+    ours = [*upload_route.routes(), *stream_route.routes(), *download_route.routes()]
+    return [*ours, Route("/api/{rest:path}", _missing, methods=METHODS)]
+
+
+async def _missing(request: Request) -> Response:
+    """Streamlit would answer with its page, which no program expects."""
+    return JSONResponse({"problem": "There is nothing at this address."}, 404)
+
+
+def middleware() -> list[Middleware]:
+    return [Middleware(Gate)]
+
+
+def script_failed(error: Exception) -> bool:
+    """A page that fails says one plain sentence; the trace goes to the log."""
+    log.error("A page failed.", exc_info=error)
+    notice(
+        "error",
+        f"This page failed for an unforeseen reason ({type(error).__name__}); your runs and models are not affected. "
+        "Reload it. The dashboard's log has the details.",
+        "Something went wrong here",
+    )
+    return True
+
+
+# ------------------------------------------------------------------ start
+
+
+def prepare() -> None:
+    """Before the first request: the log, the password, and whether it may be open to others at all."""
+    try:
+        _start_log()
+        access.adopt_environment()
+        uploads.largest()
+        refuse_to_be_open(st.get_option("server.address"))
+        uploads.sweep()
+    except TrainingError as error:
+        sys.exit(f"shoal: {error}")
+    except OSError as error:
+        sys.exit(f"shoal: expected a folder to write to in SHOAL_HOME, '{home()}', got: {error.strerror}. Check it.")
+
+
+def refuse_to_be_open(address: str | None) -> None:
+    """Other machines reach every address but a loopback one, so that takes a password."""
+    if not access.is_locked() and not access.is_loopback(address):
+        raise ConfigError(
+            f"Expected a password before the dashboard listens on {address or 'all addresses'}, where other machines "
+            "can reach it, but none is set. Set one with 'shoal password' or SHOAL_PASSWORD, or leave out "
+            "--server.address to listen on this machine only."
+        )
+
+
+class _OwnersLog(RotatingFileHandler):
+    """A log that only its owner can read: traces may quote text from files."""
+
+    def _open(self) -> TextIOWrapper:
+        found = open(self.baseFilename, self.mode, encoding="utf-8", errors="replace", opener=_for_owner)  # noqa: SIM115
+        assert isinstance(found, TextIOWrapper)
+        return found
+
+
+def _for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def log_file() -> Path:
+    return home() / "dashboard.log"
+
+
+def _start_log() -> None:
+    """Our own errors to stderr and to a file; those of the web server to the file as well."""
+    if log.handlers:
+        return  # the module was imported twice
+    home().mkdir(parents=True, exist_ok=True)
+    file = _OwnersLog(log_file(), maxBytes=LOG_SIZE, backupCount=LOGS_KEPT)
+    for handler in (file, logging.StreamHandler()):
+        handler.setFormatter(logging.Formatter(FORMAT))
+        log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    file.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").addHandler(file)

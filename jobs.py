@@ -1,0 +1,78 @@
+"""What a detached process can do besides training: one function a task, from its config to the result that it leaves.
+
+The dashboard may not touch data itself; it launches one of these (`run_store.launch_job`) and reads the answer. The
+arguments of a job are in `run.job`. Modules are imported by the job that needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from config import RunConfig
+from errors import StateError
+from run_folder import Run
+
+Progress = Callable[[str, float], None]
+Job = Callable[[Run, RunConfig, Progress], dict[str, Any]]
+
+
+def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """What is in a file, with its first rows as they are written."""
+    from previews import preview
+    from runs import look
+
+    found = look(config, progress)
+    names = [column["name"] for column in found["columns"]]
+    return {**found, "preview": preview(Path(config.file).expanduser(), found["dialect"], names)}
+
+
+def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Predictions of the model file `job["model"]` for the config's file, in predictions.csv of the job's folder."""
+    from prediction import predict_file
+    from previews import first_rows
+
+    found = predict_file(Path(run.job["model"]), config, run.directory / "predictions.csv", progress)
+    return {**found, "preview": first_rows(Path(config.file).expanduser(), config.dialect)}
+
+
+def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The model file `job["model"]` on the config's file: its own data (`job["own_data"]`), or another table."""
+    from diagnostics import diagnose
+
+    return diagnose(Path(run.job["model"]), config, bool(run.job["own_data"]), progress)
+
+
+def _generate(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """A made-up table of `job["rows"]` and `job["columns"]`, with its true coefficients."""
+    from generated_data import Shape, generate
+
+    return generate(Shape(run.job["rows"], run.job["columns"]), progress)
+
+
+def _archive(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Put the runs `job["runs"]` into the archive."""
+    from archives import archive_all
+
+    return archive_all(run.job["runs"], progress)
+
+
+def _restore(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Bring the runs `job["runs"]` back from the archive."""
+    from archives import restore_all
+
+    return restore_all(run.job["runs"], progress)
+
+
+JOBS: dict[str, Job] = {
+    "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "generate": _generate,
+    "archive": _archive, "restore": _restore,
+}  # fmt: skip
+
+
+def work(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    job = JOBS.get(run.task)
+    if job is None:
+        raise StateError(f"Expected one of the tasks train, {', '.join(JOBS)}, got '{run.task}'. Start it anew.")
+    return job(run, config, progress)
