@@ -22,6 +22,7 @@ STYLE = """<style>
 .shoal-notice strong { display: block; margin-bottom: 0.15rem; }
 [data-testid="stMainBlockContainer"] h1, .shoal-heading { margin: 0; padding: 0 !important; font-size: 1.9rem;
   line-height: 1.25; overflow-wrap: anywhere; }
+[data-testid="stMainBlockContainer"] h1 { padding-bottom: 1rem !important; }
 /* What a timer draws anew would fade on every turn. */
 [data-stale="true"] { opacity: 1 !important; transition: none !important; }
 /* Quiet, but links in it are as clear as elsewhere. */

@@ -191,15 +191,15 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
         ),
         "Model": config.TextColumn(width=85),
         "Predicts": config.TextColumn(width=110, help="The column that the model predicts"),
-        "File": config.TextColumn(width=150),
+        "File": config.TextColumn(width=140),
         "R² test": config.NumberColumn(
             help="Share of the spread explained, on rows kept for testing; 1 is perfect", **score
         ),
         "R² training": config.NumberColumn(help="The same on the rows it was fitted to", **score),
         "Started": config.TextColumn(width=110),
         "Took": config.TextColumn(width=70, help="Time at work"),
-        "Tags": config.MultiselectColumn(width=110, options=tags, color="#7a57a6"),
-        "Solver": config.TextColumn(width=110, help="Exact, or by gradient steps and when they are applied"),
+        "Tags": config.MultiselectColumn(width=85, options=tags, color="#7a57a6"),
+        "Solver": config.TextColumn(width=150, help="Exact, or by gradient steps and when they are applied"),
         "Epochs": config.TextColumn(width=80, help="Passes over the rows, of those wanted"),
         "Distance": config.TextColumn(
             width=80, help="How far the loss is from its least value, as a share of the way from the start; 0 is exact"

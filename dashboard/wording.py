@@ -152,7 +152,7 @@ CHOICES_OF = {
         "sgd": "SGD (plain)",
         "momentum": "Momentum",
         "adagrad": "AdaGrad (by column)",
-        "adam": "Adam (both)",
+        "adam": "Adam",
     },
     "schedule": {
         "constant": "always the same",
