@@ -31,7 +31,7 @@ import run_index
 from errors import ResourceError, StateError, TrainingError
 from run_folder import ENDED, Run, find_run, lock_file, runs_directory
 from run_index import archive_directory
-from utils import home, write_atomically
+from utils import home, sync_folder, write_atomically
 
 # Of a run with 1,500 columns (1.2 MB): gzip -1 0.66 MB in 0.03 s, gzip -6 0.65 MB in 0.09 s, xz -1 0.52 MB in 0.19 s,
 # xz -6 0.50 MB in 0.51 s. It happens once, in a process of its own, for the sake of the disk: so xz, but a quick one.
@@ -90,7 +90,7 @@ def archive(run: Run, progress: Progress = _silent) -> Path:
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
+        sync_folder(path.parent)
         _remove_folder(run.directory)
     return path
 
@@ -189,7 +189,7 @@ def restore(run_id: str, progress: Progress = _silent) -> Run:
                 raise _unusable(run_id, "it holds no settings of a run")
             folder.parent.mkdir(parents=True, exist_ok=True)
             os.rename(unpacked / folder.name, folder)
-            _sync(folder.parent)
+            sync_folder(folder.parent)
         finally:
             shutil.rmtree(unpacked, ignore_errors=True)
         _remove_archive(path)
@@ -321,15 +321,6 @@ def _sweep(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         elif path.suffix == ".json" and not archive_path(path.stem).exists():
             path.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """The names in a folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errors import ConfigError, ResourceError, StateError
-from utils import listed, write_at
+from utils import listed, sync_folder, write_at
 
 MAGIC, VERSION = b"SHOALCK", b"1"
 START, DIGEST = 16, 32  # bytes before the header and after the payload
@@ -111,7 +111,7 @@ class Checkpoints:
                 self._remove(folder / _name(other))
             with contextlib.suppress(OSError):
                 if later:
-                    _sync_folder(folder)  # or they could be back after a loss of power
+                    sync_folder(folder)  # or they could be back after a loss of power
 
     def _thin(self) -> None:
         """Leave the newest `keep` as they are; pack or remove what is older."""
@@ -333,7 +333,7 @@ def _write(path: Path, data: bytearray) -> None:
     """The whole file or nothing, safe from a loss of power: content first, then the name, then the folder."""
     if not path.parent.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sync_folder(path.parent.parent)
+        sync_folder(path.parent.parent)
     descriptor, temporary = _temporary(path)
     try:
         try:
@@ -345,7 +345,7 @@ def _write(path: Path, data: bytearray) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _temporary(path: Path) -> tuple[int, Path]:
@@ -367,14 +367,6 @@ def _remove_leftovers(folder: Path) -> None:
             with contextlib.suppress(OSError), (folder / name).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(folder / name)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _no_room(path: Path, error: OSError) -> ResourceError:

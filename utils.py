@@ -77,6 +77,15 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+def sync_folder(folder: Path) -> None:
+    """The names in a folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def die_with_parent() -> None:
     """Let the system kill this process when the thread that started it ends: even a stopped process cannot miss that.
 

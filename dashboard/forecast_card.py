@@ -27,7 +27,7 @@ def show_forecast(found: Forecast) -> None:
     )
     left, right = st.columns(2)
     left.metric("Memory", readable(found.memory), help=_memory_help(found))
-    right.metric("Disk", readable(found.disk) if found.disk >= MB else "nothing new", help=_disk_help(found))
+    right.metric("Disk", readable(found.disk) if found.disk >= MB else "0 MB", help=_disk_help(found))
     if found.state == "fine":
         line(found.room)
     else:

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -31,9 +32,13 @@ def uploads_directory() -> Path:
 
 
 def safe_name(name: str) -> str:
-    """The last part of a name, with letters, digits, dots, dashes and underscores only; never hidden, never long."""
+    """The last part of a name, with letters, digits, dots, dashes and underscores only; never hidden, never long.
+
+    Letters lose their accents, so that the name can still be read.
+    """
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", last).lstrip(".-")
+    bare = "".join(sign for sign in unicodedata.normalize("NFD", last) if not unicodedata.combining(sign))
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", bare).lstrip(".-")
     stem, dot, ending = plain.partition(".")
     return f"{stem[:60]}{dot}{ending[-20:]}" if stem else "table.csv"
 

@@ -489,7 +489,7 @@ SUICIDE = """
 MOMENTS = [
     ("checkpoints", "write_at", 1, "before step 2"), ("checkpoints", "write_at", 1, "half of step 2"),
     ("os", "fsync", 1, "before step 2"), ("os", "replace", 1, "before step 2"), ("os", "fsync", 2, "after step 2"),
-    ("checkpoints", "_sync_folder", 2, "after step 2"), ("checkpoints", "write_at", 2, "half of the copy"),
+    ("checkpoints", "sync_folder", 2, "after step 2"), ("checkpoints", "write_at", 2, "half of the copy"),
     ("os", "fsync", 4, "before the copy"), ("os", "replace", 2, "before the copy"), ("os", "fsync", 5, "after the copy"),
 ]  # fmt: skip
 

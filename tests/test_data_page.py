@@ -298,6 +298,7 @@ def test_a_table_is_known_by_its_file(folder: Path) -> None:
     ("given", "kept"),
     [
         ("a b.csv", "a_b.csv"),
+        ("Verkäufe Köln é.csv", "Verkaufe_Koln_e.csv"),
         ("../../etc/passwd", "passwd"),
         ("C:\\temp\\x.csv.gz", "x.csv.gz"),
         (".hidden", "hidden"),

@@ -333,11 +333,11 @@ ARCHIVE_DEATHS = [
     "_compare",
     "write_atomically",
     "os.replace",
-    "_sync",
+    "sync_folder",
     "_remove_folder",
     "empty_trash",
 ]
-RESTORE_DEATHS = ["progress 1", "progress 4", "os.rename", "_sync", "_remove_archive"]
+RESTORE_DEATHS = ["progress 1", "progress 4", "os.rename", "sync_folder", "_remove_archive"]
 KILL = """
 import os, sys, signal
 sys.path.insert(0, {root!r})
@@ -401,7 +401,7 @@ def test_killed_while_restoring_nothing_is_lost(where: str, finished: Path) -> N
     if account.archived:
         archives.restore(run.id)
     else:
-        assert where in ("_sync", "_remove_archive")  # both are there, and the folder counts
+        assert where in ("sync_folder", "_remove_archive")  # both are there, and the folder counts
         with pytest.raises(StateError, match=r"the folder of .* is there"):
             archives.restore(run.id)
     assert contents(run.directory) == before
