@@ -37,6 +37,7 @@ from utils import home, sync_folder, write_atomically
 # xz -6 0.50 MB in 0.51 s. It happens once, in a process of its own, for the sake of the disk: so xz, but a quick one.
 ENDING, LOCK = ".tar.xz", ".lock"
 PRESET: Final = 1
+SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 and later
 PIECE = 1 << 20  # bytes that are read at once
 PATIENCE = 600.0  # seconds to wait for another process that archives or restores
 BUSY = 1.0  # seconds to wait for whoever looks at a run's lock
@@ -206,7 +207,8 @@ def _unpack(path: Path, name: str, into: Path, progress: Progress) -> None:
                 inside = Path(member.name).parts[:1] == (name,) and ".." not in Path(member.name).parts
                 if not inside or not (member.isfile() or member.isdir()):
                     raise _unusable(name, f"it holds '{member.name}', which is no file of this run")
-                tar.extract(member, into, filter="data")
+                member.mode &= 0o755
+                tar.extract(member, into, **SAFELY)
                 progress(min(1.0, file.tell() / whole))
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
         raise _unusable(name, f"it is damaged ({error})") from error
