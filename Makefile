@@ -61,7 +61,7 @@ clean: ## remove .venv and everything else that was built
 	@touch $@
 
 # Workers and runs are processes of their own, so bytecode that is ready saves each of them a tenth of a second.
-.venv/.kernel: .venv/.run csv_kernel.c $(wildcard *.py engines/*.py storage/*.py dashboard/*.py)
-	@$(BIN)/python csv_kernel.py >/dev/null
+.venv/.kernel: .venv/.run $(wildcard *.c) $(wildcard *.py engines/*.py storage/*.py dashboard/*.py)
+	@$(BIN)/python native.py >/dev/null
 	@$(BIN)/python -m compileall -q *.py engines storage dashboard
 	@touch $@
