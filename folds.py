@@ -85,7 +85,7 @@ class Folds:
 def balanced(counts: Sequence[int] | npt.NDArray[np.int64], folds: int) -> Cells:
     """The fold of each group: the largest first, always to the fold with the fewest rows so far (as GroupKFold)."""
     sizes = np.asarray(counts)
-    order = np.argsort(sizes)[::-1]
+    order = np.argsort(sizes, kind="stable")[::-1]
     rows, cells = np.zeros(folds, np.int64), np.zeros(len(sizes), np.int64)
     for group in order:
         lightest = int(np.argmin(rows))

@@ -83,7 +83,7 @@ def _ridge_weights(problem: LeastSquares, l2: Array) -> Array:
 def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
     """From the smallest penalty that leaves nothing (for ridge: nearly nothing) down, in equal ratios.
 
-    The range is glmnet's: four powers of ten, two where there are not more rows than columns.
+    The range is glmnet's: four powers of ten, two where there are fewer rows than columns.
     """
     ratio = {"lasso": 1.0, "ridge": RIDGE_AS}.get(model, max(l1_ratio, RIDGE_AS))
     largest = problem.zero_gradient / ratio
@@ -91,7 +91,7 @@ def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: 
         raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
     if model == "ridge":
         largest *= problem.n  # scikit-learn's ridge counts the sum of squares, not the mean
-    depth = 1e-4 if problem.n > len(problem.z) else 1e-2
+    depth = 1e-4 if problem.n >= len(problem.z) else 1e-2
     return np.geomspace(largest, largest * depth, count)
 
 
