@@ -95,10 +95,13 @@ def _fold_errors(cells: CellMoments, fold: int, model: str, alphas: Array, l1_ra
     test = cells.test(fold, encoding)
     if test.n < 1:
         raise DataError(f"Fold {fold} has no rows to test on. Choose fewer folds.")
-    W = weights_along(problem, model, alphas, l1_ratio)
+    return mean_squares(test, *raw_weights(problem, weights_along(problem, model, alphas, l1_ratio)))
+
+
+def raw_weights(problem: LeastSquares, W: Array) -> tuple[Array, Array]:
+    """Weights (m, p) and intercepts (m,) in the units of the file, from those in standardised columns."""
     coef = W / problem.scale
-    intercepts = problem.y_mean - coef @ problem.centre if problem.intercept else np.zeros(len(W))
-    return mean_squares(test, coef, intercepts)
+    return coef, problem.y_mean - coef @ problem.centre if problem.intercept else np.zeros(len(W))
 
 
 def mean_squares(moments: Moments, coef: Array, intercepts: Array) -> Array:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cross_validation import CellMoments, mean_squares
-from least_squares import LeastSquares
+from cross_validation import CellMoments, mean_squares, raw_weights
+from least_squares import ENOUGH_DIGITS, LeastSquares, digits
 from models import Array, Penalty, penalty_for
-from moments import Moments
 from path_kernel import sparse_path
 from paths import solve
 
@@ -30,61 +31,48 @@ def drop_one(cells: CellMoments, model: str, alpha: float, l1_ratio: float) -> I
     return Importance(float(mean[0]), dict(zip(columns, (mean[1:] - mean[0]).tolist(), strict=True)))
 
 
-def _fold(cells: CellMoments, fold: int, columns: list[str], model: str, alpha: float, l1_ratio: float) -> list[float]:
+def _fold(cells: CellMoments, fold: int, columns: list[str], model: str, alpha: float, l1_ratio: float) -> Array:
     """The error with all columns, then without each."""
     encoding, problem = cells.problem(fold)
-    test = cells.test(fold, encoding)
-    penalty = penalty_for(model, alpha, l1_ratio, problem.n)
-    fitter = _Subsets(problem, penalty)
+    fitter = _WithoutSome(problem, penalty_for(model, alpha, l1_ratio, problem.n))
     owner = np.array([term.column for term in encoding.terms])
-    everything = np.ones(len(owner), bool)
-    return [fitter.error(test, everything), *(fitter.error(test, owner != column) for column in columns)]
+    W = np.array([fitter.full, *(fitter.weights(owner == column) for column in columns)])
+    return mean_squares(cells.test(fold, encoding), *raw_weights(problem, W))
 
 
-class _Subsets:
-    """Fits on some of the design columns, all from one Gram matrix."""
+class _WithoutSome:
+    """Fits without some of the design columns, all from one Gram matrix."""
 
     def __init__(self, problem: LeastSquares, penalty: Penalty) -> None:
         self.problem, self.penalty = problem, penalty
         self.H, self.c = problem.gram / problem.n, problem.R.T @ problem.z / problem.n
         self.full = solve(problem, penalty).w
 
-    def error(self, test: Moments, kept: np.ndarray) -> float:
-        places = np.flatnonzero(kept)
-        w = self.full if kept.all() else self._weights(places)
-        coef = w / self.problem.scale[places]
-        offset = self.problem.y_mean - float(self.problem.centre[places] @ coef) if self.problem.intercept else 0.0
-        part = test.take([*places, len(kept)])
-        return float(mean_squares(part, coef[None, :], np.array([offset]))[0])
+    def weights(self, left_out: NDArray[np.bool_]) -> Array:
+        """The weights, 0 where a column is left out."""
+        if not self.full[left_out].any() and self.penalty.l1 > 0:
+            return self.full  # what had no weight is not missed
+        if self.penalty.l1 == 0:
+            return self._smooth(left_out)
+        l1, l2 = np.array([self.penalty.l1]), np.array([self.penalty.l2])
+        W, settled = sparse_path(self.H, self.c, l1, l2, self.full, left_out)
+        return W[0] if settled else self._again(left_out)
 
-    def _weights(self, places: np.ndarray) -> Array:
-        if not self.full[kept_out(len(self.full), places)].any() and self.penalty.l1 > 0:
-            return self.full[places]  # what had no weight is not missed
-        H, c = self.H[np.ix_(places, places)], self.c[places]
-        if self.penalty.l1 > 0:
-            W, settled = sparse_path(H, c, np.array([self.penalty.l1]), np.array([self.penalty.l2]), self.full[places])
-            if settled:
-                return W[0]
-        elif self.penalty.l2 > 0:
-            return np.linalg.solve(H + self.penalty.l2 * np.eye(len(c)), c)
-        return solve(_part(self.problem, places), self.penalty).w
+    def _smooth(self, J: NDArray[np.bool_]) -> Array:
+        """w - C[:, J] C[J, J]^-1 w[J] with C = (H + l2)^-1: what is left out is made up for by the others."""
+        if self._inverse is None:
+            return self._again(J)
+        w: Array = self.full - self._inverse[:, J] @ np.linalg.solve(self._inverse[np.ix_(J, J)], self.full[J])
+        return np.where(J, 0.0, w)
 
+    @cached_property
+    def _inverse(self) -> Array | None:
+        """None where H is nearly singular: then weights have to be found anew."""
+        problem = self.problem
+        if digits(problem, self.penalty.l2) < ENOUGH_DIGITS:
+            return None
+        return np.linalg.inv(self.H + self.penalty.l2 * np.eye(len(self.c)))
 
-def kept_out(count: int, places: np.ndarray) -> np.ndarray:
-    out = np.ones(count, bool)
-    out[places] = False
-    return out
-
-
-def _part(problem: LeastSquares, places: np.ndarray) -> LeastSquares:
-    """The same problem with fewer columns."""
-    from dataclasses import replace
-
-    from least_squares import triangle
-
-    T = triangle(np.column_stack((problem.R[:, places], problem.z)))
-    k = len(places)
-    lost = float(T[k, k] ** 2) if len(T) > k else 0.0
-    return replace(
-        problem, R=T[:k, :k], z=T[:k, k], rest=problem.rest + lost, centre=problem.centre[places], scale=problem.scale[places]
-    )
+    def _again(self, left_out: NDArray[np.bool_]) -> Array:
+        """A column of zeros is one that does not vary."""
+        return solve(replace(self.problem, R=np.where(left_out, 0.0, self.problem.R)), self.penalty).w

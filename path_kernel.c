@@ -54,6 +54,10 @@ static void factor(Set *s, int64_t from, double l2) {
     }
 }
 
+static void unbar(Set *s, const int8_t *shut) {
+    for (int64_t j = 0; j < s->p; j++) s->barred[j] = shut[j] || !(s->H[j * s->p + j] > 0);
+}
+
 static void solve(Set *s, const double *c, double l1) {
     int64_t p = s->p;
     for (int64_t i = 0; i < s->k; i++) {
@@ -126,11 +130,11 @@ static int64_t enter(Set *s, double l1, double slack, double l2, int bold) {
     return came;
 }
 
-/* W (m, p): the minimum at each of m penalties; W[0] holds a guess. Returns how many points were settled: m if all.
- * doubles: p * p + 3 p; ints: p; bytes: 2 p of room to work in. */
+/* W (m, p): the minimum at each of m penalties; W[0] holds a guess. Columns with shut[j] keep weight 0. Returns how
+ * many points were settled: m if all. doubles: p * p + 3 p; ints: p; bytes: 2 p of room to work in. */
 __attribute__((visibility("default")))
-int64_t sparse_path(int64_t p, const double *H, const double *c, int64_t m, const double *l1, const double *l2,
-                    double *W, double *doubles, int64_t *ints, int8_t *bytes, int64_t most) {
+int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *shut, int64_t m, const double *l1,
+                    const double *l2, double *W, double *doubles, int64_t *ints, int8_t *bytes, int64_t most) {
     Set s = {p, 0, H, doubles, doubles + p * p, doubles + p * p + p, doubles + p * p + 2 * p, ints, bytes, bytes + p};
     double largest = 0;
     for (int64_t j = 0; j < p; j++) if (fabs(c[j]) > largest) largest = fabs(c[j]);
@@ -138,20 +142,19 @@ int64_t sparse_path(int64_t p, const double *H, const double *c, int64_t m, cons
     for (int64_t j = 0; j < p; j++) {
         double w = W[j];
         s.w[j] = w;
-        if (w != 0 && H[j * p + j] > 0) { s.sign[j] = w > 0 ? 1 : -1; s.set[s.k++] = j; }
+        if (w != 0 && H[j * p + j] > 0 && !shut[j]) { s.sign[j] = w > 0 ? 1 : -1; s.set[s.k++] = j; }
         else s.w[j] = 0;
     }
     for (int64_t point = 0; point < m; point++) {
         double slack = 1e-12 * l1[point] + 1e-15 * largest;
         int64_t steps = 0;
         int bold = 1, settled = 0;
-        for (int64_t j = 0; j < p; j++) s.barred[j] = !(H[j * p + j] > 0);
+        unbar(&s, shut);
         factor(&s, 0, l2[point]);
         while (steps++ < most) {
             int64_t before = s.k;
             int64_t lost = move(&s, c, l1[point], l2[point]);
-            if (lost) memset(s.barred, 0, (size_t)p);
-            for (int64_t j = 0; lost && j < p; j++) s.barred[j] = !(H[j * p + j] > 0);
+            if (lost) unbar(&s, shut); /* what depended on those that left may come in now */
             if (lost > 1 && before) bold = 0; /* too many came at once: one at a time always makes progress */
             correlate(&s, c);
             if (!enter(&s, l1[point], slack, l2[point], bold)) { settled = 1; break; }
