@@ -25,7 +25,7 @@ LAYERS: dict[int, set[str]] = {
         "checkpoints", "storage", "callbacks", "run_folder", "run_log", "run_queue",
     },
     5: {
-        "runs", "run_store", "run_process", "prediction", "engine_pool", "refits",
+        "runs", "run_store", "run_process", "prediction", "engine_pool", "refits", "exports",
         "training", "conductor", "commands", "recorder", "following", "forks",
     },
     6: {"main", "dashboard", "cli", "cli_runs", "shoal", "estimators", "fitted_model", "frames"},
@@ -33,8 +33,8 @@ LAYERS: dict[int, set[str]] = {
 LAYER = {module: layer for layer, modules in LAYERS.items() for module in modules}
 CHAINS = [("paths", "least_squares", "moments", "models"), ("block_reader", "data_pipeline", "dialects", "csv_kernel")]
 CONCRETE = {"runs", "engine_pool", "estimators", "shoal", "cli", "engines"}  # may name an engine by its class
-PACKAGES = ("engines", "storage", "dashboard")
-HEAVY = {"streamlit", "pandas", "sklearn", "scipy", "pyarrow", "plotly"}
+PACKAGES = ("engines", "exports", "storage", "dashboard")
+HEAVY = {"streamlit", "pandas", "sklearn", "scipy", "pyarrow", "plotly", "skops", "onnx", "onnxruntime"}
 
 
 def modules() -> list[Path]:
