@@ -27,7 +27,7 @@ test: .venv/.dev .venv/.kernel ## run the whole test suite
 lint: .venv/.dev ## check style (ruff) and types (mypy, strict)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy *.py engines storage
+	@$(BIN)/mypy *.py engines exports storage
 
 bench: .venv/.bench .venv/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -58,7 +58,7 @@ clean: ## remove .venv and everything else that was built
 
 .venv/.dev: .venv/.run
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@$(PIP) install -c constraints.txt -e '.[dev,export]'
 	@touch $@
 
 .venv/.bench: .venv/.run
@@ -67,7 +67,7 @@ clean: ## remove .venv and everything else that was built
 	@touch $@
 
 # Workers and runs are processes of their own, so bytecode that is ready saves each of them a tenth of a second.
-.venv/.kernel: .venv/.run csv_kernel.c $(wildcard *.py engines/*.py storage/*.py dashboard/*.py)
-	@$(BIN)/python csv_kernel.py >/dev/null
-	@$(BIN)/python -m compileall -q *.py engines storage dashboard
+.venv/.kernel: .venv/.run $(wildcard *.c) $(wildcard *.py engines/*.py exports/*.py storage/*.py dashboard/*.py)
+	@$(BIN)/python native.py >/dev/null
+	@$(BIN)/python -m compileall -q *.py engines exports storage dashboard
 	@touch $@

@@ -25,7 +25,7 @@ QR_BYTES = 16 << 20  # rows that are factored at a time: QR gains from tall bloc
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(directory: str) -> Dataset:
+def opened(directory: str) -> Dataset:
     return Dataset(Path(directory))
 
 
@@ -68,7 +68,7 @@ class BlockRequest:
 
     @property
     def dataset(self) -> Dataset:
-        return _opened(self.directory)
+        return opened(self.directory)
 
     def chunks(self) -> list[Chunk]:
         return list(self.encoding.chunks(self.dataset, self.block))
@@ -179,7 +179,7 @@ class Predict:
     intercept: float
 
     def answer(self, worker: Worker) -> tuple[Array, int]:
-        dataset = _opened(self.directory)
+        dataset = opened(self.directory)
         chunks = self.encoding.chunks(dataset, self.block, with_target=False)
         parts, unseen = [np.zeros(0)], 0
         for chunk in chunks:
@@ -210,7 +210,7 @@ class CountKeys:
     probes: tuple[Probe, ...]
 
     def answer(self, worker: Worker) -> npt.NDArray[np.int64]:
-        dataset = _opened(self.directory)
+        dataset = opened(self.directory)
         kept = training_rows(dataset, self.block, self.target, self.split)
         numbers = dataset.numbers(self.block)
         counts = np.zeros((len(self.probes), 1 << 16), np.int64)

@@ -18,6 +18,7 @@ import cli_password
 import cli_runs
 from config import DIALECT
 from errors import ConfigError, TrainingError
+from exports.names import FORMATS, REPORT, usual_path
 from printing import clear_line, print_json, short, show_fit, table
 from utils import THREAD_LIMITS
 
@@ -116,6 +117,16 @@ def _parser() -> argparse.ArgumentParser:
     _add_knobs(predict, {"workers", "engine", *DIALECT})
     predict.add_argument("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)
+
+    export = commands.add_parser("export", help="write a model for another program, proven on 1,000 rows first")
+    export.add_argument("model", metavar="MODEL.json")
+    export.add_argument("--to", required=True, choices=[*FORMATS, REPORT], help="the format; report is for people")
+    export.add_argument("--out", metavar="FILE", help="beside the model, if not given")
+    export.add_argument(
+        "--table", metavar="NAME", help="sql only: the table; named like the training file, if not given"
+    )
+    export.add_argument("--json", action="store_true", help="print one JSON object")
+    export.set_defaults(command=_export)
     cli_runs.add_commands(commands)
     cli_models.add_commands(commands)
     cli_disk.add_commands(commands)
@@ -244,6 +255,26 @@ def _predict(chosen: argparse.Namespace) -> None:
     print(f"{found['rows']:,} predictions of {found['target']} written to {found['out']}")
     for warning in found["warnings"]:
         print(f"note: {warning}")
+
+
+# ------------------------------------------------------------------ export
+
+
+def _export(chosen: argparse.Namespace) -> None:
+    from exports import export, report
+    from exports.base import format_named
+
+    out = Path(chosen.out) if chosen.out else usual_path(Path(chosen.model), chosen.to)
+    if chosen.to == REPORT:
+        report(Path(chosen.model), out)
+        print_json({"format": REPORT, "out": str(out)}) if chosen.json else print(f"written to {out}")
+        return
+    proof = export(Path(chosen.model), chosen.to, out, chosen.table)
+    use = format_named(chosen.to).use
+    if chosen.json:
+        print_json({"format": chosen.to, "out": str(out), "proof": proof.as_dict(), "use": use})
+        return
+    print(f"written to {out}\n{proof}\n{use}")
 
 
 def entry() -> NoReturn:

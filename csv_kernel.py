@@ -1,27 +1,16 @@
-"""Builds csv_kernel.c once for this machine and calls it; what fields mean is decided in data_pipeline."""
+"""Calls csv_kernel.c; what fields mean is decided in data_pipeline, how C is built in native."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
-import platform
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from enum import IntEnum
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from errors import ResourceError
+from native import build
 
-SOURCE = Path(__file__).with_name("csv_kernel.c")
-FLAGS = ["-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden"]
 PADDING = 64  # bytes that must be writable after the last valid one
 
 
@@ -150,59 +139,9 @@ def powers_of_five() -> npt.NDArray[np.uint64]:
     return np.array([(p >> 64, p & (2**64 - 1)) for p in powers], dtype=np.uint64)
 
 
-def _compiler() -> list[str]:
-    """The machine's C compiler, or the one in the PyPI package `ziglang`."""
-    for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
-        if name and shutil.which(name):
-            return [name]
-    found = subprocess.run([sys.executable, "-m", "ziglang", "version"], capture_output=True)
-    if found.returncode == 0:
-        return [sys.executable, "-m", "ziglang", "cc"]
-    raise ResourceError(
-        "Reading CSV files needs a small C library that is built on first use. Expected a C compiler (cc) or the "
-        "Python package 'ziglang', found neither. Install one: pip install ziglang"
-    )
-
-
-def _library_path() -> Path:
-    mark = hashlib.blake2b(SOURCE.read_bytes() + " ".join(FLAGS).encode(), digest_size=6).hexdigest()
-    name = f"csv_kernel-{platform.system()}-{platform.machine()}-{mark}.so".lower()
-    beside = SOURCE.parent / "build"
-    if os.access(beside if beside.exists() else SOURCE.parent, os.W_OK):
-        return beside / name
-    return Path(tempfile.gettempdir()) / f"shoal-{os.getuid()}" / name
-
-
-def build() -> Path:
-    """The compiled library, made now if it is not there; safe when several processes do it at once."""
-    path = _library_path()
-    if path.exists():
-        return path
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
-    command = [*_compiler(), *FLAGS, str(SOURCE), "-o", str(unfinished)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise ResourceError(
-            f"Building the CSV reader failed. Expected '{command[0]}' to compile {SOURCE.name}, got: "
-            f"{done.stderr.strip()[-500:]}. Install a working C compiler, or: pip install ziglang"
-        )
-    unfinished.replace(path)
-    return path
-
-
-def built_with() -> str:
-    """The mark that its compiler left in the library; empty where there is none, or it was not built yet."""
-    try:
-        marks = re.findall(rb"(?:GCC: |clang version )[ -~]{3,80}", _library_path().read_bytes())
-    except OSError:
-        return ""
-    return marks[0].decode() if marks else ""
-
-
 @functools.cache
 def library() -> ctypes.CDLL:
-    kernel = ctypes.CDLL(str(build()))
+    kernel = ctypes.CDLL(str(build("csv_kernel")))
     kernel.parse.argtypes = [ctypes.POINTER(Parser)]
     kernel.split.argtypes = [ctypes.POINTER(Parser), ctypes.c_void_p, ctypes.c_int64]
     kernel.split.restype = ctypes.c_int64
@@ -216,7 +155,3 @@ def library() -> ctypes.CDLL:
     kernel.column_statistics.restype = ctypes.c_double
     kernel.date_of.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_double)]
     return kernel
-
-
-if __name__ == "__main__":
-    print(build())

@@ -17,6 +17,7 @@ from config import RunConfig
 from datasets import Block, Column, Dataset
 from errors import ConfigError, DataError
 from models import Array
+from moments import Moments
 from utils import listed
 
 MISSING_LEVEL = "__missing__"
@@ -86,16 +87,20 @@ class Split:
         return bool(self.every or self.fraction)
 
 
-def _uniform(index: npt.NDArray[np.int64], seed: int) -> Array:
-    """A number in [0, 1) for each row index: SplitMix64, so that it needs no order and no state."""
+def hashed_index(index: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.uint64]:
+    """64 random bits for each row index: SplitMix64, so that it needs no order and no state."""
     with np.errstate(over="ignore"):
         z = (index.astype(np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x632BE59BD9B4E019)) * np.uint64(
             0x9E3779B97F4A7C15
         )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    return np.asarray((z >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def _uniform(index: npt.NDArray[np.int64], seed: int) -> Array:
+    """A number in [0, 1) for each row index."""
+    return np.asarray((hashed_index(index, seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 class Chunk(NamedTuple):
@@ -354,6 +359,39 @@ def design_encoding(
         kept = levels[1:] if config.coding == "drop_first" else levels
         terms += [Level(column, level) for level in kept]
     return Encoding(tuple(terms), known, base.target, base.drop_missing), notes
+
+
+def fills_for(base: Encoding, config: RunConfig, mean: Array, medians: Mapping[str, float]) -> dict[str, float]:
+    """What stands in for missing numbers; `mean` is that of (base terms..., target) over the training rows."""
+    with_missing = [t.column for t in base.terms if isinstance(t, Indicator)]
+    if config.impute == "median":
+        return {name: medians[name] for name in with_missing if name in medians}
+    if config.impute == "mean":
+        return _means(base, mean)
+    return dict.fromkeys(with_missing, config.fill)
+
+
+def _means(base: Encoding, train_mean: Array) -> dict[str, float]:
+    """The means of the values that are there: a filled column's mean less what the fill contributes."""
+    mean = dict(zip(base.names, train_mean, strict=False))
+    found = {}
+    for term in base.terms:
+        share = mean.get(Indicator(term.column).name)
+        if isinstance(term, Number) and share is not None and share < 1:
+            found[term.column] = term.fill + (mean[term.name] - term.fill) / (1 - share)
+    return found
+
+
+def mapped(train: Moments, base: Encoding, encoding: Encoding) -> Moments:
+    """The moments of (design columns..., target) from those of (base columns..., target)."""
+    columns, A = matrix_between(base, encoding)
+    if A is None:
+        return train.take([*columns, len(base.terms)])
+    with_target = np.zeros((len(A) + 1, len(base.terms) + 1))
+    with_target[:-1, :-1] = A
+    with_target[-1, -1] = 1.0
+    shift = np.zeros(len(A) + 1)
+    return train.map(with_target, shift)
 
 
 def small_medians(dataset: Dataset, columns: Sequence[str], target: str, split: Split) -> dict[str, float]:

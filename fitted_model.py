@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,15 @@ from config import config_from
 from coordinator import Progress
 from engine_pool import kept_coordinator
 from errors import DataError
+from exports import export
 from frames import encoded, is_frame
 from model_file import model_from, save_model
 from prediction import open_for
 from refits import Basis
 from runs import described, train_gradient_with, train_with
+
+if TYPE_CHECKING:
+    from exports.proof import Proof
 
 Floats = npt.NDArray[np.float64]
 SHOWN = 12  # coefficients in a repr
@@ -97,6 +101,14 @@ class FittedModel:
     def save(self, path: str | Path) -> None:
         """Write the model as JSON, readable by eye and enough by itself to predict."""
         save_model(Path(path), self._contents)
+
+    def export(self, to: str, path: str | Path, *, table: str | None = None) -> Proof:
+        """Write the model as sql, python, sklearn, onnx or json; it is there only if it predicts what this one does.
+
+        `table` is the name of the table in the SQL. The answer says on how many rows it was proven, and how far apart
+        the two were at most.
+        """
+        return export(self._contents, to, Path(path), table)
 
     def refit(
         self, *, alpha: float | None = None, model: str | None = None, l1_ratio: float | None = None

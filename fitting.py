@@ -22,7 +22,8 @@ from design import (
     base_encoding,
     choose_columns,
     design_encoding,
-    matrix_between,
+    fills_for,
+    mapped,
     small_medians,
 )
 from errors import BadRowsError, DataError
@@ -123,7 +124,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
         train, test = coordinator.moments(dataset, base, split)
         check_rows(train.n, config)
         encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, split)
-        moments, held = (_mapped(part, base, encoding) for part in (train, test))
+        moments, held = (mapped(part, base, encoding) for part in (train, test))
     with timings.stage("solve"):
         l2 = penalty_for(config.model, config.alpha, config.l1_ratio, moments.n).l2
         problem = LeastSquares.from_moments(moments, config.intercept, config.standardize)
@@ -176,12 +177,9 @@ def design_for(
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
     """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training rows."""
     with_missing = [t.column for t in base.terms if isinstance(t, Indicator)]
-    if config.impute == "median" and with_missing:
-        fills = coordinator.medians(dataset, with_missing, config.target, split)
-    elif config.impute == "mean":
-        fills = _means(base, mean)
-    else:
-        fills = dict.fromkeys(with_missing, config.fill)
+    wanted = with_missing if config.impute == "median" else []
+    medians = coordinator.medians(dataset, wanted, config.target, split) if wanted else {}
+    fills = fills_for(base, config, mean, medians)
     complete = [t.column for t in base.terms if isinstance(t, Number) and t.column not in with_missing]
     if config.impute == "median" and complete and dataset.rows * len(complete) <= POLISHED_CELLS:
         fills |= small_medians(dataset, complete, config.target, split)
@@ -193,29 +191,6 @@ def design_for(
             + " Choose other features or raise max_levels."
         )
     return encoding, notes
-
-
-def _means(base: Encoding, train_mean: Array) -> dict[str, float]:
-    """The means of the values that are there: a filled column's mean less what the fill contributes."""
-    mean = dict(zip(base.names, train_mean, strict=False))
-    found = {}
-    for term in base.terms:
-        share = mean.get(Indicator(term.column).name)
-        if isinstance(term, Number) and share is not None and share < 1:
-            found[term.column] = term.fill + (mean[term.name] - term.fill) / (1 - share)
-    return found
-
-
-def _mapped(train: Moments, base: Encoding, encoding: Encoding) -> Moments:
-    """The moments of (design columns..., target) from those of (base columns..., target)."""
-    columns, A = matrix_between(base, encoding)
-    if A is None:
-        return train.take([*columns, len(base.terms)])
-    with_target = np.zeros((len(A) + 1, len(base.terms) + 1))
-    with_target[:-1, :-1] = A
-    with_target[-1, -1] = 1.0
-    shift = np.zeros(len(A) + 1)
-    return train.map(with_target, shift)
 
 
 def _polished(prepared: Reduced, penalty: Penalty, solution: Solution) -> tuple[Solution, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,17 @@ class SavedModel:
     intercept: float
     contents: dict[str, Any]
 
-    @property
+    @cached_property
     def texts(self) -> tuple[str, ...]:
         return tuple(
             dict.fromkeys(t.column for t in self.encoding.terms if isinstance(t, Level))
             | dict.fromkeys(self.encoding.known)
         )
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[str, ...]:
-        return tuple(name for name in self.encoding.columns if name not in self.texts)
+        texts = set(self.texts)
+        return tuple(name for name in self.encoding.columns if name not in texts)
 
 
 def contents_of(encoding: Encoding, report: dict[str, Any], config: dict[str, Any], content: str) -> dict[str, Any]:

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errors import DataError
 from least_squares import LeastSquares, solve_lower, solve_upper
-from models import Array, Certificate, Penalty, RestsOn, certify
+from models import Array, Certificate, Penalty, RestsOn, certify, penalty_for
+from path_kernel import sparse_path
 from smooth import smallest_norm, solve_smooth, solve_transposed, triangular
 from sparse import correlations, solve_sparse
+
+RIDGE_AS = 1e-3  # the share of lasso at which a ridge path begins, as in glmnet: it has no end of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,45 @@ def _certify(
 ) -> Certificate:
     scales = {"y_scatter": problem.y_scatter, "zero_gradient": problem.zero_gradient}
     return certify(penalty, w, gradient, rss, problem.n, rests_on=rests_on, **scales)
+
+
+# ---- many penalties at once
+
+
+def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0.5) -> Array:
+    """W (m, p): the weights at each alpha; quickest where alphas fall."""
+    penalties = [penalty_for(model, float(alpha), l1_ratio, problem.n) for alpha in alphas]
+    l1, l2 = (np.array([getattr(p, part) for p in penalties]) for part in ("l1", "l2"))
+    if not l1.any() and l2.all():
+        return _ridge_weights(problem, l2)
+    if not l1.all():
+        return np.array([solve(problem, penalty).w for penalty in penalties])
+    W, settled = sparse_path(problem.gram / problem.n, problem.R.T @ problem.z / problem.n, l1, l2)
+    for i in range(settled, len(penalties)):
+        W[i] = solve(problem, penalties[i], W[i - 1] if i else None).w
+    return W
+
+
+def _ridge_weights(problem: LeastSquares, l2: Array) -> Array:
+    """V diag(s / (s^2 + n l2)) U'z for every l2, from one decomposition of R."""
+    U, s, Vt = np.linalg.svd(problem.R)
+    weights: Array = (s * (U.T @ problem.z) / (s**2 + problem.n * l2[:, None])) @ Vt
+    return weights
+
+
+def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
+    """From the smallest penalty that leaves nothing (for ridge: nearly nothing) down, in equal ratios.
+
+    The range is glmnet's: four powers of ten, two where there are fewer rows than columns.
+    """
+    ratio = {"lasso": 1.0, "ridge": RIDGE_AS}.get(model, max(l1_ratio, RIDGE_AS))
+    largest = problem.zero_gradient / ratio
+    if largest == 0:
+        raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
+    if model == "ridge":
+        largest *= problem.n  # scikit-learn's ridge counts the sum of squares, not the mean
+    depth = 1e-4 if problem.n >= len(problem.z) else 1e-2
+    return np.geomspace(largest, largest * depth, count)
 
 
 # ---- better than the moments: corrections from the rows themselves

@@ -36,10 +36,10 @@ def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progr
                 empty += int(np.isnan(predictions).sum())
     warnings = list(dataset.manifest.notes)
     fills = {t.column: t.fill for t in model.encoding.terms if isinstance(t, Number)}
-    for name in model.numbers:
+    for name, fill in fills.items():
         if dataset.columns[name].missing:
             warnings.append(
-                f"Column '{name}' has no value in {dataset.columns[name].missing} rows; {fills[name]:g} stands in."
+                f"Column '{name}' has no value in {dataset.columns[name].missing} rows; {fill:g} stands in."
             )
     if unseen:
         warnings.append(f"{unseen} rows have a level that the model was not trained with; it counts as none.")

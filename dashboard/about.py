@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-import csv_kernel
+import native
 import run_queue
 from dashboard import uploads
 from errors import TrainingError
@@ -30,7 +30,7 @@ def versions() -> Facts:
         ("Shoal", version("shoal")),
         ("Python", f"{platform.python_version()} ({platform.python_implementation()})"),
         ("System", f"{platform.system()} {platform.release()}, {platform.machine()}"),
-        ("CSV reader", csv_kernel.built_with() or "built on first use"),
+        ("CSV reader", native.built_with("csv_kernel") or "built on first use"),
         ("NumPy", f"{np.__version__}, {blas()}"),
     ]
     return [*own, *((name, version(name)) for name in LIBRARIES)]

@@ -360,7 +360,7 @@ def test_a_reader_that_comes_while_a_data_set_is_set_aside_makes_it_anew(home: P
     try:
         for _ in range(40):
             assert train(config).report["coefficients"] == first
-            block_requests._opened.cache_clear()
+            block_requests.opened.cache_clear()
         assert cleaner.poll() is None, cleaner.stderr and cleaner.stderr.read()
     finally:
         cleaner.kill()

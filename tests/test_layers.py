@@ -14,18 +14,18 @@ ROOT = Path(__file__).parents[1]
 LAYERS: dict[int, set[str]] = {
     0: {"config", "errors", "utils", "plugins", "printing", "settings_text"},
     1: {
-        "models", "moments", "least_squares", "smooth", "sparse", "paths", "inference", "csv_kernel", "dialects", "data_pipeline",
+        "models", "moments", "least_squares", "smooth", "sparse", "paths", "path_kernel", "native", "folds", "cross_validation", "importance", "inference", "csv_kernel", "dialects", "data_pipeline",
         "block_reader", "datasets", "design", "metrics", "parquet_reader", "model_file", "explanations", "previews", "histograms", "generated_data",
         "optimizers", "compression", "hash_ring", "policy", "scaling", "sampling",
     },
-    2: {"worker", "block_requests", "residual_requests", "array_requests", "shard_requests", "gradient_loop"},
+    2: {"worker", "block_requests", "fold_requests", "residual_requests", "array_requests", "shard_requests", "gradient_loop"},
     3: {"engines"},
     4: {
-        "coordinator", "ingest", "shards", "profiling", "fitting", "reports", "objective",
+        "coordinator", "ingest", "shards", "profiling", "fitting", "reports", "objective", "tuning",
         "checkpoints", "storage", "callbacks", "run_folder", "run_log", "run_queue",
     },
     5: {
-        "runs", "run_store", "run_process", "prediction", "diagnostics", "model_store", "engine_pool", "refits",
+        "runs", "run_store", "run_process", "prediction", "diagnostics", "model_store", "engine_pool", "refits", "exports",
         "training", "conductor", "commands", "recorder", "following", "forks", "jobs",
         "run_index", "run_notes", "archives", "housekeeping", "forecast",
     },
@@ -34,8 +34,8 @@ LAYERS: dict[int, set[str]] = {
 LAYER = {module: layer for layer, modules in LAYERS.items() for module in modules}
 CHAINS = [("paths", "least_squares", "moments", "models"), ("block_reader", "data_pipeline", "dialects", "csv_kernel")]
 CONCRETE = {"runs", "engine_pool", "estimators", "shoal", "cli", "engines"}  # may name an engine by its class
-PACKAGES = ("engines", "storage", "dashboard")
-HEAVY = {"streamlit", "pandas", "sklearn", "scipy", "pyarrow", "plotly"}
+PACKAGES = ("engines", "exports", "storage", "dashboard")
+HEAVY = {"streamlit", "pandas", "sklearn", "scipy", "pyarrow", "plotly", "skops", "onnx", "onnxruntime"}
 
 
 def modules() -> list[Path]:

@@ -1,0 +1,126 @@
+"""What a format is, and the model as formats see it: a sum over columns. Nothing about one format belongs here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from design import Indicator, Level, Number
+from errors import ConfigError, ResourceError
+from exports.names import FORMATS
+from model_file import SavedModel
+from models import Array
+
+Rows = Mapping[str, Sequence[float | str | None]]  # by column; None where there is no value
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """coefficient * value; for a missing one coefficient * fill + if_missing."""
+
+    name: str
+    coefficient: float
+    fill: float
+    if_missing: float
+
+    @property
+    def matters(self) -> bool:
+        return bool(self.coefficient or self.if_missing)
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """levels[value], where `__missing__` stands for no value; 0 for a level that is not among them."""
+
+    name: str
+    levels: Mapping[str, float]
+
+    @property
+    def matters(self) -> bool:
+        return any(self.levels.values())
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """prediction = intercept + what each column adds."""
+
+    target: str
+    kind: str  # linear, ridge, lasso or elasticnet
+    source: str  # the name of the file that it was trained on
+    intercept: float
+    numbers: tuple[NumberColumn, ...]
+    texts: tuple[TextColumn, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        return [*(column.name for column in self.numbers), *(column.name for column in self.texts)]
+
+    def unused_name(self, wanted: str) -> str:
+        """`wanted`, or it with a number where a column has that name, in whatever case."""
+        taken = {name.casefold() for name in (*self.columns, self.target)}
+        names = (wanted, *(f"{wanted}_{i}" for i in range(1, len(taken) + 2)))
+        return next(name for name in names if name.casefold() not in taken)
+
+
+def linear_form(model: SavedModel) -> LinearForm:
+    terms = list(zip(model.encoding.terms, model.coef.tolist(), strict=True))
+    # A fit that was never written to a file may have NumPy's floats, whose repr is not a number's.
+    values = {term.column: (coef, float(term.fill)) for term, coef in terms if isinstance(term, Number)}
+    missing = {term.column: coef for term, coef in terms if isinstance(term, Indicator)}
+    levels = {name: dict.fromkeys(model.encoding.known.get(name, ()), 0.0) for name in model.texts}
+    for term, coef in terms:
+        if isinstance(term, Level):
+            levels[term.column][term.level] = coef
+    contents = model.contents
+    return LinearForm(
+        contents["target"], contents["model"], contents.get("data", {}).get("file", ""), model.intercept,
+        tuple(NumberColumn(name, *values.get(name, (0.0, 0.0)), missing.get(name, 0.0)) for name in model.numbers),
+        tuple(TextColumn(name, found) for name, found in levels.items()),
+    )  # fmt: skip
+
+
+class Format(Protocol):
+    """One way to write a model, and the way in which whoever receives it will run it."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What it needs of the extra `export`."""
+        ...
+
+    @property
+    def runtime(self) -> str:
+        """What runs it, for the proof's sentence."""
+        ...
+
+    @property
+    def use(self) -> str:
+        """How to use it, for a person."""
+        ...
+
+    def write(self, model: SavedModel, out: Path) -> None: ...
+
+    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+        """(rows,): predictions by nothing but the file at `path` and its own runtime."""
+        ...
+
+
+def format_named(name: str) -> Format:
+    if name not in FORMATS:
+        raise ConfigError(f"Expected one of the formats {', '.join(FORMATS)}, got '{name}'. Choose one of them.")
+    found: Format = importlib.import_module(FORMATS[name][0]).FORMAT
+    for package in found.packages:
+        _require(package, name)
+    return found
+
+
+def _require(package: str, name: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ResourceError(
+            f"Expected the package {package}, which the format {name} is made and proven with; it is not installed. "
+            "Install it in Shoal's folder with: .venv/bin/pip install -c constraints.txt -e '.[export]'"
+        ) from None

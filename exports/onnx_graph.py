@@ -1,0 +1,126 @@
+"""A model as an ONNX graph in float64, one input a column, from a few old operators; made without a converter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from design import MISSING_LEVEL
+from exports.base import LinearForm, Rows, TextColumn, linear_form
+from model_file import SavedModel
+from models import Array
+
+OPSET, ML_OPSET, IR = 15, 2, 8  # of 2021: old enough for runtimes in use
+
+
+class OnnxGraph:
+    packages = ("onnx", "onnxruntime")
+    runtime = "onnxruntime in float64"
+    use = (
+        "Each column is an input of shape (rows, 1): float64 for numbers (missing: NaN; dates: seconds since 1970), "
+        "string for levels (missing: an empty string). The output is float64 and has shape (rows, 1)."
+    )
+
+    def write(self, model: SavedModel, out: Path) -> None:
+        import onnx
+
+        made = graph(linear_form(model))
+        onnx.checker.check_model(made, full_check=True)
+        out.write_bytes(made.SerializeToString(deterministic=True))
+
+    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+        feeds = {name: _tensor(values, name in model.texts) for name, values in rows.items()}
+        (found,) = session.run(None, feeds)
+        if found.dtype != np.float64:
+            raise TypeError(f"expected float64, got {found.dtype}")
+        return np.asarray(found[:, 0])
+
+
+def _tensor(values: Sequence[float | str | None], is_text: bool) -> Any:
+    if is_text:
+        return np.array(["" if value is None else value for value in values], object)[:, None]
+    return np.array([np.nan if value is None else value for value in values], np.float64)[:, None]
+
+
+class _Builder:
+    """Nodes in order; names of their own for tensors, which cannot be those of columns."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.mark = ":"
+        while any(name.startswith(self.mark) for name in columns):
+            self.mark += ":"
+
+    def _fresh(self) -> str:
+        return f"{self.mark}{len(self.nodes)}.{len(self.constants)}"
+
+    def constant(self, value: Any, kind: type = np.float64) -> str:
+        from onnx import numpy_helper
+
+        name = self._fresh()
+        self.constants.append(numpy_helper.from_array(np.asarray(value, kind), name))
+        return name
+
+    def node(self, operator: str, *inputs: str, output: str = "", domain: str = "", **attributes: Any) -> str:
+        from onnx import helper
+
+        output = output or self._fresh()
+        self.nodes.append(helper.make_node(operator, inputs, [output], domain=domain, **attributes))
+        return output
+
+
+def graph(form: LinearForm) -> Any:
+    """prediction = where(missing, fills, numbers) @ coef + missing @ if_missing + one looked-up value a text column."""
+    from onnx import TensorProto, helper
+
+    build = _Builder(form.columns)
+    parts = [build.constant([[form.intercept]])]
+    if form.numbers:
+        parts += _number_parts(build, form)
+    parts += [_level_part(build, column) for column in form.texts]
+    output = build.node("Sum", *parts, output=form.unused_name("prediction"))
+
+    def value(name: str, kind: int) -> Any:
+        return helper.make_tensor_value_info(name, kind, ["rows", 1])
+
+    inputs = [value(column.name, TensorProto.DOUBLE) for column in form.numbers]
+    inputs += [value(column.name, TensorProto.STRING) for column in form.texts]
+    made = helper.make_graph(build.nodes, "shoal", inputs, [value(output, TensorProto.DOUBLE)], build.constants)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    return helper.make_model(made, opset_imports=opsets, ir_version=IR, producer_name="shoal")
+
+
+def _number_parts(build: _Builder, form: LinearForm) -> list[str]:
+    """Infinities are missing as well, as in a data frame."""
+    from onnx import TensorProto
+
+    values = build.node("Concat", *(column.name for column in form.numbers), axis=1)
+    missing = build.node("Or", build.node("IsNaN", values), build.node("IsInf", values))
+    filled = build.node("Where", missing, build.constant([[c.fill for c in form.numbers]]), values)
+    parts = [build.node("MatMul", filled, build.constant([[c.coefficient] for c in form.numbers]))]
+    if any(column.if_missing for column in form.numbers):
+        as_number = build.node("Cast", missing, to=TensorProto.DOUBLE)
+        parts.append(build.node("MatMul", as_number, build.constant([[c.if_missing] for c in form.numbers])))
+    return parts
+
+
+def _level_part(build: _Builder, column: TextColumn) -> str:
+    """Text to place, place to value; the last place is for what is not known. Text to value would be float32."""
+    levels = {**column.levels, "": column.levels.get(MISSING_LEVEL, 0.0)}
+    place = build.node(
+        "LabelEncoder", column.name, domain="ai.onnx.ml", keys_strings=list(levels),
+        values_int64s=list(range(len(levels))), default_int64=len(levels),
+    )  # fmt: skip
+    return build.node("Gather", build.constant([*levels.values(), 0.0]), place)
+
+
+FORMAT = OnnxGraph()

@@ -1,0 +1,139 @@
+"""An export and its proof: the file is run by its own runtime on trial rows and compared with Shoal's predictions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from config import config_from
+from engine_pool import kept_coordinator
+from errors import ConfigError, StateError, TrainingError
+from exports.base import Format, Rows, format_named
+from exports.sql import Sql
+from exports.trial_rows import trial_rows
+from model_file import SavedModel, load_model, model_from
+from models import Array
+from prediction import open_for
+
+LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further off is refused
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was compared before an export was handed out, and how far apart it was at most.
+
+    `largest_difference` is in the target's unit, over the rows with ordinary values. `largest_relative` is over all
+    rows: the difference as a share of |intercept| + sum |coefficient * value|, by which rounding can be measured
+    where terms cancel as well.
+    """
+
+    rows: int
+    largest_difference: float
+    largest_relative: float
+    what_was_compared: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"Proven on {self.rows:,} rows ({self.what_was_compared}): the largest difference is "
+            f"{self.largest_difference:.1e}, relative {self.largest_relative:.1e}."
+        )
+
+
+def proven_export(source: Path | Mapping[str, Any], to: str, out: Path, table: str | None = None) -> Proof:
+    """Write the model under another name, prove that file, and only then give it its own."""
+    format_ = _with_table(format_named(to), table)
+    model = model_of(source, out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # In a folder beside it: on the same disk, and with the name that some runtimes go by.
+    with tempfile.TemporaryDirectory(prefix=".shoal-", dir=out.parent) as folder:
+        unproven = Path(folder) / out.name
+        try:
+            format_.write(model, unproven)
+            proof = prove(format_, unproven, model)
+        except UnicodeEncodeError as error:
+            raise StateError(
+                f"The model has a name that is not valid text ({error.object!r:.60}). Rename it and train again."
+            ) from None
+        except (TrainingError, OSError, MemoryError):
+            raise
+        except Exception as error:  # of whatever library writes or runs the format
+            raise StateError(f"The export cannot be run: {type(error).__name__}: {error}. {_REFUSED}") from error
+        unproven.replace(out)
+    return proof
+
+
+def model_of(source: Path | Mapping[str, Any], out: Path) -> SavedModel:
+    """The model, if what is made of it is not to be written over it."""
+    if isinstance(source, Path) and out.exists() and source.exists() and out.samefile(source):
+        raise ConfigError(f"Expected another file than the model's own, '{out}'. Choose another name for the export.")
+    return load_model(source) if isinstance(source, Path) else model_from(dict(source))
+
+
+def _with_table(format_: Format, table: str | None) -> Format:
+    if table is None:
+        return format_
+    if not isinstance(format_, Sql):
+        raise ConfigError("Expected the name of a table with the format sql only. Leave it out.")
+    return Sql(table)
+
+
+def prove(format_: Format, path: Path, model: SavedModel) -> Proof:
+    """Run what was written and compare; refused where it differs by more than rounding."""
+    rows, ordinary = trial_rows(model)
+    theirs = np.asarray(format_.run(path, model, rows), np.float64)
+    ours, scale = own_predictions(model, rows)
+    if theirs.shape != ours.shape:
+        raise StateError(f"Expected {len(ours)} predictions of the export, got {theirs.size}. {_REFUSED}")
+    difference = np.where(theirs == ours, 0.0, np.abs(theirs - ours))
+    relative = np.divide(difference, scale, out=np.where(difference == 0, 0.0, np.inf), where=scale > 0)
+    worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
+    if not relative[worst] <= tolerance(len(model.coef)):
+        raise StateError(
+            f"The export does not predict what the model predicts: in trial row {worst} it gives "
+            f"{theirs[worst]:.17g}, the model {ours[worst]:.17g}. {_REFUSED}"
+        )
+    compared = f"missing values, every level, an unseen level and extremes; {format_.runtime} against shoal predict"
+    return Proof(len(ours), float(difference[ordinary].max()), float(relative.max()), compared)
+
+
+def tolerance(terms: int) -> float:
+    """What rounding can do: two sums of n products in any order are within (2 n + 2) eps of the sum of their sizes;
+    twice that, as constants may be read with an error in their last digit."""
+    return min(LOOSEST, 4 * (terms + 4) * float(np.finfo(np.float64).eps))
+
+
+_REFUSED = "It was not kept. Please report this with the model file."
+
+
+def own_predictions(model: SavedModel, rows: Rows) -> tuple[Array, Array]:
+    """What `shoal predict` says for the rows, and for each |intercept| + sum |coefficient * value|.
+
+    The rows go through a Parquet file, which holds any name, text and double as it is.
+    """
+    with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
+        path = Path(folder) / "trial.parquet"
+        _write_parquet(model, rows, path)
+        config = config_from({"file": str(path), "engine": "inline", "on_bad_rows": "stop"})
+        with kept_coordinator(config, folder=Path(folder)) as coordinator:
+            dataset = open_for(model, coordinator, config)
+            parts = [p for p, _ in coordinator.predict(dataset, model.encoding, model.coef, model.intercept)]
+            chunks = [chunk.X for block in dataset.blocks for chunk in model.encoding.chunks(dataset, block, False)]
+    scale = np.abs(np.concatenate(chunks)) @ np.abs(model.coef) + abs(model.intercept)
+    return np.concatenate(parts), scale
+
+
+def _write_parquet(model: SavedModel, rows: Rows, path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    kinds = {name: pyarrow.string() if name in model.texts else pyarrow.float64() for name in rows}
+    table = pyarrow.table({name: pyarrow.array(values, kinds[name]) for name, values in rows.items()})
+    pyarrow.parquet.write_table(table, path)

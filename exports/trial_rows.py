@@ -1,0 +1,77 @@
+"""The rows that an export is proven on, made from nothing but the model file: all levels, gaps, extremes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from design import Number
+from exports.base import Rows
+from model_file import SavedModel
+from models import Array
+
+COUNT = 1000
+GAPS = 8  # one in so many numbers is missing
+EXTREMES = 5  # one in so many rows has a number that is far from all that was seen
+Bools = npt.NDArray[np.bool_]
+
+
+def trial_rows(model: SavedModel, seed: int = 0) -> tuple[Rows, Bools]:
+    """The rows, and which of them have ordinary values only; the same for the same model.
+
+    Every text column has each of its levels, no value, and a level that the model does not know; every column of
+    numbers has gaps, negative values, zeros, and up to 1e12 spreads from its centre. The first rows are corners: no
+    value in any column, then all numbers 0.
+    """
+    count = max(COUNT, 2 + max((len(levels) for levels in model.encoding.known.values()), default=0))
+    random = np.random.default_rng(seed)
+    extreme = np.arange(count) % EXTREMES == EXTREMES - 1
+    numbers = _numbers(model, random, extreme)
+    rows: dict[str, list[float | str | None]] = {
+        name: [None if math.isnan(value) else value for value in column.tolist()] for name, column in numbers.items()
+    }
+    for name in model.texts:
+        rows[name] = _texts(model.encoding.known.get(name, ()), count, random)
+        rows[name][0] = None
+    return rows, ~extreme
+
+
+def unseen_level(known: Sequence[str]) -> str:
+    text = "a level that no row had"
+    while text in known:
+        text += "'"
+    return text
+
+
+def _texts(known: Sequence[str], count: int, random: np.random.Generator) -> list[float | str | None]:
+    choices = [*known, None, unseen_level(known)]
+    order = random.permutation(count - 1) % len(choices)  # the first row is a corner
+    return [None, *(choices[i] for i in order)]
+
+
+def _numbers(model: SavedModel, random: np.random.Generator, extreme: Bools) -> dict[str, Array]:
+    count, names = len(extreme), model.numbers
+    fills = {term.column: term.fill for term in model.encoding.terms if isinstance(term, Number)}
+    found: dict[str, Array] = {}
+    for place, name in enumerate(names):
+        centre, spread = fills.get(name, 0.0), _spread(model, name, fills.get(name, 0.0))
+        values = centre + 2 * spread * random.standard_normal(count)
+        values[random.random(count) < 1 / GAPS] = np.nan
+        values[0], values[1] = np.nan, 0.0
+        # One column at a time, so that it is alone in deciding the prediction.
+        alone = np.flatnonzero(extreme)[place :: len(names)]
+        sign = random.choice([-1.0, 1.0], len(alone))
+        values[alone] = centre + sign * spread * 10.0 ** random.uniform(3, 12, len(alone))
+        found[name] = values
+    return found
+
+
+def _spread(model: SavedModel, name: str, centre: float) -> float:
+    """The column's spread: what its coefficient grew by when it was standardised; else a guess."""
+    coefficient = model.contents["coefficients"].get(name)
+    standardized = model.contents.get("coefficients_standardized", {}).get(name)
+    found = abs(standardized / coefficient) if coefficient and standardized else 0.0
+    return found if 0 < found < math.inf else max(1.0, abs(centre))

@@ -1,0 +1,166 @@
+/* Least squares with an L1 term along a row of penalties: an active set with a Cholesky factor, exact at every point.
+ *
+ *     minimise  w'Hw/2 - c'w + l1 |w|_1 + l2/2 |w|^2          H (p, p) symmetric, row by row
+ *
+ * Each point starts from the one before. Weights move from where they are towards the minimum for the present signs;
+ * the first that would change its sign stops the move and leaves. At rest, the columns whose correlation with the
+ * residual is above l1 come in. Every move lowers the objective, so no set of signs comes twice.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DEPENDENT 1e-11 /* share of a column that is left when those in the set are taken away: under this, rounding */
+
+typedef struct {
+    int64_t p, k;    /* columns in all and in the set */
+    const double *H; /* (p, p) */
+    double *L;       /* (p, p): lower triangle of the set, H_AA + l2 I = L L' */
+    double *w, *g, *x; /* weights, correlations c - H w, solution on the set */
+    int64_t *set;
+    int8_t *sign, *barred;
+} Set;
+
+/* Row i of the factor, those before it being right; 0 if the column depends on them. */
+static int factor_row(Set *s, int64_t i, double l2) {
+    int64_t p = s->p, j = s->set[i];
+    const double *row = s->H + j * p;
+    double *Li = s->L + i * p, left = row[j] + l2;
+    for (int64_t a = 0; a < i; a++) {
+        const double *La = s->L + a * p;
+        double sum = row[s->set[a]];
+        for (int64_t b = 0; b < a; b++) sum -= Li[b] * La[b];
+        Li[a] = sum / La[a];
+        left -= Li[a] * Li[a];
+    }
+    if (!(left > DEPENDENT * (row[j] + l2))) return 0;
+    Li[i] = sqrt(left);
+    return 1;
+}
+
+static void leave(Set *s, int64_t i) {
+    int64_t j = s->set[i];
+    s->sign[j] = 0;
+    s->w[j] = 0;
+    memmove(s->set + i, s->set + i + 1, (size_t)(s->k - i - 1) * sizeof *s->set);
+    s->k--;
+}
+
+/* The factor from row `from` on; columns that depend on others leave the set. */
+static void factor(Set *s, int64_t from, double l2) {
+    for (int64_t i = from; i < s->k;) {
+        if (factor_row(s, i, l2)) i++;
+        else { s->barred[s->set[i]] = 1; leave(s, i); }
+    }
+}
+
+static void unbar(Set *s, const int8_t *shut) {
+    for (int64_t j = 0; j < s->p; j++) s->barred[j] = shut[j] || !(s->H[j * s->p + j] > 0);
+}
+
+static void solve(Set *s, const double *c, double l1) {
+    int64_t p = s->p;
+    for (int64_t i = 0; i < s->k; i++) {
+        const double *Li = s->L + i * p;
+        int64_t j = s->set[i];
+        double sum = c[j] - l1 * s->sign[j];
+        for (int64_t b = 0; b < i; b++) sum -= Li[b] * s->x[b];
+        s->x[i] = sum / Li[i];
+    }
+    for (int64_t i = s->k - 1; i >= 0; i--) {
+        const double *Li = s->L + i * p;
+        double found = s->x[i] / Li[i];
+        s->x[i] = found;
+        for (int64_t b = 0; b < i; b++) s->x[b] -= Li[b] * found;
+    }
+}
+
+/* Move to the solution for the present signs, losing the columns whose sign would change on the way. */
+static int64_t move(Set *s, const double *c, double l1, double l2) {
+    int64_t lost = 0;
+    for (;;) {
+        solve(s, c, l1);
+        double step = 1;
+        int64_t first = -1;
+        for (int64_t i = 0; i < s->k; i++) {
+            double now = s->w[s->set[i]], then = s->x[i];
+            if (then * s->sign[s->set[i]] > 0) continue;
+            double reach = now == then ? 0 : now / (now - then);
+            if (reach < step || first < 0) { step = reach < step ? reach : step; first = i; }
+        }
+        for (int64_t i = 0; i < s->k; i++) {
+            int64_t j = s->set[i];
+            s->w[j] = step == 1 && first < 0 ? s->x[i] : s->w[j] + step * (s->x[i] - s->w[j]);
+        }
+        if (first < 0) return lost;
+        leave(s, first);
+        factor(s, first, l2);
+        lost++;
+    }
+}
+
+static void correlate(Set *s, const double *c) {
+    int64_t p = s->p;
+    memcpy(s->g, c, (size_t)p * sizeof *c);
+    for (int64_t i = 0; i < s->k; i++) {
+        const double *row = s->H + s->set[i] * p;
+        double w = s->w[s->set[i]];
+        for (int64_t j = 0; j < p; j++) s->g[j] -= w * row[j];
+    }
+}
+
+/* Let in the columns above their bound: the worst one, or (`bold`) all that are at least half as bad. */
+static int64_t enter(Set *s, double l1, double slack, double l2, int bold) {
+    double worst = slack;
+    int64_t at = -1, came = 0;
+    for (int64_t j = 0; j < s->p; j++) {
+        double over = fabs(s->g[j]) - l1;
+        if (!s->sign[j] && !s->barred[j] && over > worst) { worst = over; at = j; }
+    }
+    if (at < 0) return 0;
+    int64_t from = s->k;
+    for (int64_t j = 0; j < s->p; j++) {
+        double over = fabs(s->g[j]) - l1;
+        if (s->sign[j] || s->barred[j] || over <= slack || !(j == at || (bold && over >= worst / 2))) continue;
+        s->sign[j] = s->g[j] > 0 ? 1 : -1;
+        s->set[s->k++] = j;
+        came++;
+    }
+    factor(s, from, l2);
+    return came;
+}
+
+/* W (m, p): the minimum at each of m penalties; W[0] holds a guess. Columns with shut[j] keep weight 0. Returns how
+ * many points were settled: m if all. doubles: p * p + 3 p; ints: p; bytes: 2 p of room to work in. */
+__attribute__((visibility("default")))
+int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *shut, int64_t m, const double *l1,
+                    const double *l2, double *W, double *doubles, int64_t *ints, int8_t *bytes, int64_t most) {
+    Set s = {p, 0, H, doubles, doubles + p * p, doubles + p * p + p, doubles + p * p + 2 * p, ints, bytes, bytes + p};
+    double largest = 0;
+    for (int64_t j = 0; j < p; j++) if (fabs(c[j]) > largest) largest = fabs(c[j]);
+    memset(bytes, 0, 2 * (size_t)p);
+    for (int64_t j = 0; j < p; j++) {
+        double w = W[j];
+        s.w[j] = w;
+        if (w != 0 && H[j * p + j] > 0 && !shut[j]) { s.sign[j] = w > 0 ? 1 : -1; s.set[s.k++] = j; }
+        else s.w[j] = 0;
+    }
+    for (int64_t point = 0; point < m; point++) {
+        double slack = 1e-12 * l1[point] + 1e-15 * largest;
+        int64_t steps = 0;
+        int bold = 1, settled = 0;
+        unbar(&s, shut);
+        factor(&s, 0, l2[point]);
+        while (steps++ < most) {
+            int64_t before = s.k;
+            int64_t lost = move(&s, c, l1[point], l2[point]);
+            if (lost) unbar(&s, shut); /* what depended on those that left may come in now */
+            if (lost > 1 && before) bold = 0; /* too many came at once: one at a time always makes progress */
+            correlate(&s, c);
+            if (!enter(&s, l1[point], slack, l2[point], bold)) { settled = 1; break; }
+        }
+        memcpy(W + point * p, s.w, (size_t)p * sizeof *s.w);
+        if (!settled) return point;
+    }
+    return m;
+}
