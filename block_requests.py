@@ -21,6 +21,8 @@ from moments import Merger, Moments
 from parquet_reader import read_row_group
 from worker import Worker
 
+CALIBRATION_ROWS = 1_000_000  # test rows whose residuals are kept for prediction intervals: 8 MB
+CALIBRATION_SEED = 0xCA11  # its own: the split's would keep none, or all
 QR_BYTES = 16 << 20  # rows that are factored at a time: QR gains from tall blocks more than from the cache
 
 
@@ -126,6 +128,7 @@ class Sums:
     test: Residuals
     gradient: Array
     unseen: int
+    calibration: tuple[Array, ...] = ()  # |residuals| of test rows, of a random part of them where there are many
 
     def merge(self, other: Sums) -> Sums:
         return Sums(
@@ -133,6 +136,7 @@ class Sums:
             self.test.merge(other.test),
             self.gradient + other.gradient,
             self.unseen + other.unseen,
+            self.calibration + other.calibration,
         )
 
 
@@ -158,14 +162,23 @@ class Score(BlockRequest):
         return sums
 
     def _sums(self, X: Array, chunk: Chunk, residual: Array, centre: Array) -> Sums:
+        calibration: tuple[Array, ...] = ()
         if not self.split.tests:
             train, held = Residuals.of(chunk.y, residual), Residuals.none()
         else:
             test = self.split.is_test(chunk.row)
             train, held = (Residuals.of(chunk.y[rows], residual[rows]) for rows in (~test, test))
+            calibration = self._calibration(chunk.row[test], residual[test])
             residual = np.where(test, 0.0, residual)
         gradient = (residual @ X - float(residual.sum()) * centre) / self.scale
-        return Sums(train, held, gradient, chunk.unseen)
+        return Sums(train, held, gradient, chunk.unseen, calibration)
+
+    def _calibration(self, rows: npt.NDArray[np.int64], residual: Array) -> tuple[Array, ...]:
+        """By a hash of their index where there are many: the same rows, whoever looks at which block."""
+        share = CALIBRATION_ROWS / max(1.0, self.split.share * self.dataset.rows)
+        if share < 1:
+            residual = residual[Split(seed=CALIBRATION_SEED).hashed(rows) < share]
+        return (np.abs(residual),) if len(residual) else ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from errors import ConfigError
+from pairs import check_pair, is_pair, pair_text
 
 MODELS = ("linear", "ridge", "lasso", "elasticnet")
 CODINGS = ("drop_first", "full")
@@ -38,7 +39,8 @@ def knob(default: Any, help: str, group: str, **more: Any) -> Any:
     step:    by how much one would change it at a time;
     blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
     when:    whether it means anything beside these other values;
-    plugins: the group of plug-ins whose names it takes, beside `known` ones.
+    plugins: the group of plug-ins whose names it takes, beside `known` ones;
+    of:      what a knob of names takes, where that is not any column: numbers, or pairs of columns.
     """
     metadata = {"help": help, "group": group, **more}
     if isinstance(default, (list, dict)):
@@ -124,6 +126,13 @@ class RunConfig:
     impute: str = knob("median", "what stands in for a missing number", "table", choices=IMPUTATIONS)
     fill: float = knob(
         0.0, "the number used by --impute constant", "table", step=1.0, when=lambda v: v["impute"] == "constant"
+    )
+    squares: tuple[str, ...] = knob(
+        (), "columns of numbers that are used squared as well", "table", metavar="a,b", of="numbers"
+    )
+    interactions: tuple[str, ...] = knob(
+        (), "pairs of columns whose product is used as well; a text column gives one a level", "table",
+        metavar="a:b,c:d", of="pairs",
     )
     indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
     test_every: int = knob(
@@ -303,6 +312,8 @@ class RunConfig:
             raise ConfigError("Expected test rows to be patient about, got none. Set test_every or test_fraction too.")
         if self.target and self.target in self.features:
             raise ConfigError(f"The target '{self.target}' is also among the features. Take it out of one of them.")
+        for pair in self.interactions:
+            check_pair(pair)
 
     def _check_choices(self) -> None:
         for knob_ in dataclasses.fields(self):
@@ -384,6 +395,8 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
         return knob_.default
     if kind.startswith("tuple"):
         items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+        if knob_.metadata.get("of") == "pairs":
+            items = [pair_text(*item) if is_pair(item) else item for item in items]
         return tuple(str(item).strip() for item in items if str(item).strip() or knob_.name == "missing")
     if value == AUTO and "auto" in knob_.metadata:
         return knob_.metadata["auto"]

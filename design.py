@@ -6,9 +6,10 @@ by a linear map (`matrix_between`), so moments summed once serve every imputatio
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,51 +17,20 @@ import numpy.typing as npt
 from config import RunConfig
 from datasets import Block, Column, Dataset
 from errors import ConfigError, DataError
+from interactions import Chosen, chosen_products
 from models import Array
 from moments import Moments
+from terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Product, Term, term_from
 from utils import listed
 
-MISSING_LEVEL = "__missing__"
+__all__ = [
+    "LARGEST", "MISSING_LEVEL", "Choice", "Chunk", "Encoding", "Factor", "Indicator", "Level", "Number", "Product",
+    "Split", "Term", "base_encoding", "choose_columns", "design_encoding", "encoding_from", "fills_for", "hashed_index",
+    "mapped", "matrix_between", "small_medians", "training_rows",
+]  # fmt: skip
+
 LARGEST = 1e140  # sums of squares of greater values overflow
 CHUNK_BYTES = 2 << 20  # rows that are worked on at a time: they stay in the cache
-
-
-@dataclass(frozen=True)
-class Number:
-    """The column's value, or `fill` where it is missing."""
-
-    column: str
-    fill: float
-
-    @property
-    def name(self) -> str:
-        return self.column
-
-
-@dataclass(frozen=True)
-class Indicator:
-    """1 where the column is missing, else 0."""
-
-    column: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.column}={MISSING_LEVEL}"
-
-
-@dataclass(frozen=True)
-class Level:
-    """1 where the column has this level, else 0; the level `__missing__` stands for no value."""
-
-    column: str
-    level: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.column}={self.level}"
-
-
-Term = Number | Indicator | Level
 
 
 @dataclass(frozen=True)
@@ -85,6 +55,11 @@ class Split:
     @property
     def tests(self) -> bool:
         return bool(self.every or self.fraction)
+
+    @property
+    def share(self) -> float:
+        """Of the rows that are kept for testing, about."""
+        return 1 / self.every if self.every else self.fraction
 
 
 def hashed_index(index: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.uint64]:
@@ -127,33 +102,35 @@ class Encoding:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys(term.column for term in self.terms))
+        """All columns of the file that a term needs, each once."""
+        return list(dict.fromkeys(column for term in self.terms for column in term.columns))
+
+    def owned_by(self, column: str) -> npt.NDArray[np.bool_]:
+        """Which terms need a column of the file: they go with it."""
+        return np.array([column in term.columns for term in self.terms], bool)
 
     def chunks(self, dataset: Dataset, block: Block, with_target: bool = True) -> Iterator[Chunk]:
         """The block's rows, encoded a few at a time; rows without a target are left out if it is asked for."""
         return _Encoder(self, dataset, block, with_target).chunks()
 
     def as_list(self) -> list[dict[str, Any]]:
-        return [{"type": type(term).__name__.lower(), **term.__dict__} for term in self.terms]
+        return [term.as_dict() for term in self.terms]
 
 
 def matrix_between(base: Encoding, wanted: Encoding) -> tuple[npt.NDArray[np.intp], Array | None]:
     """How `wanted` follows from `base`: its columns of base, and, where fills differ, the matrix A of wanted = A base.
 
-    A missing value is x + fill * m with m its indicator; so another fill is (fill' - fill) * m more.
+    A missing value is x + fill * m with m its indicator; so another fill is (fill' - fill) * m more, and a product of
+    two such sums is the sum of their products.
     """
-    places = {term.name: i for i, term in enumerate(base.terms)}
-    columns = np.array([places[term.name] for term in wanted.terms], np.intp)
+    places = {term.key: i for i, term in enumerate(base.terms)}
+    columns = np.array([places[term.key] for term in wanted.terms], np.intp)
     A = np.zeros((len(wanted.terms), len(base.terms)))
-    A[np.arange(len(columns)), columns] = 1.0
-    differs = False
     for i, term in enumerate(wanted.terms):
-        other = base.terms[columns[i]]
-        if isinstance(term, Number) and isinstance(other, Number) and term.fill != other.fill:
-            indicator = places.get(Indicator(term.column).name)
-            if indicator is not None:
-                A[i, indicator] = term.fill - other.fill
-                differs = True
+        for key, weight in term.less(base.terms[columns[i]], places).items():
+            A[i, places[key]] += weight
+    differs = bool(A.any())
+    A[np.arange(len(columns)), columns] += 1.0
     return columns, A if differs else None
 
 
@@ -179,6 +156,7 @@ class _Encoder:
             (i, dataset.columns[t.column].slot) for i, t in enumerate(encoding.terms) if isinstance(t, Indicator)
         ]
         self.levels = {name: self._level_table(name) for name in encoding.known}
+        self.products = [(i, t) for i, t in enumerate(encoding.terms) if isinstance(t, Product)]
         self.has_missing = any(dataset.columns[t.column].missing for _, t in number_terms)
         self.drop_slots = sorted({*self.slots, *(s for _, s in self.indicators)}) if encoding.drop_missing else []
 
@@ -223,7 +201,8 @@ class _Encoder:
         unseen = np.zeros(len(numbers), bool)
         if len(self.places) == len(self.encoding.terms) and not self.has_missing:
             return _columns(numbers, self.slots), unseen
-        X = np.zeros((len(numbers), len(self.encoding.terms)))
+        order: Literal["C", "F"] = "F" if self.products else "C"  # products are written column by column
+        X = np.zeros((len(numbers), len(self.encoding.terms)), order=order)
         if self.places:
             values = numbers[:, self.slots]
             X[:, self.places] = np.where(np.isnan(values), self.fills, values)
@@ -234,7 +213,23 @@ class _Encoder:
             unseen |= place == -2
             set_ = np.flatnonzero(place >= 0)
             X[set_, place[set_]] = 1.0
+        if self.products:
+            factors = functools.cache(functools.partial(self._factor, numbers, rows))
+            for i, term in self.products:
+                X[:, i] = term.of(factors)
         return X, unseen
+
+    def _factor(self, numbers: Array, rows: slice, factor: Factor) -> Array:
+        """The values of a factor of products, whether it is a term itself or not."""
+        column = self.dataset.columns[factor.column]
+        if isinstance(factor, Level):
+            levels = [*column.levels, MISSING_LEVEL]
+            table = np.array([level == factor.level for level in levels], float)
+            return np.asarray(table[self.levels[factor.column][0][rows]])
+        values = numbers[:, column.slot]
+        if isinstance(factor, Indicator):
+            return np.isnan(values).astype(float)
+        return np.where(np.isnan(values), factor.fill, values)
 
 
 def _columns(numbers: Array, slots: Sequence[int]) -> Array:
@@ -253,6 +248,7 @@ class Choice(NamedTuple):
     numbers: list[Column]
     texts: list[Column]
     notes: list[str]
+    products: tuple[Chosen, ...] = ()
 
 
 def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
@@ -279,7 +275,7 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
     notes: list[str] = []
     numbers = [c for c in chosen if c.is_number and _usable(c, dataset.rows - dataset.manifest.bad_count, notes)]
     texts = [c for c in chosen if not c.is_number and _few_levels(c, config, notes)]
-    return Choice(numbers, texts, notes)
+    return Choice(numbers, texts, notes, tuple(chosen_products(config, columns, [*numbers, *texts], LARGEST)))
 
 
 def _usable(column: Column, rows: int, notes: list[str]) -> bool:
@@ -317,7 +313,21 @@ def base_encoding(choice: Choice, config: RunConfig) -> Encoding:
     indicators = [Indicator(c.name) for c in choice.numbers if c.missing and not dropping]
     levels = [Level(c.name, level) for c in choice.texts for level in _all_levels(c, dropping)]
     known = {c.name: tuple(_all_levels(c, dropping)) for c in choice.texts}
-    return Encoding((*numbers, *indicators, *levels), known, config.target, dropping)
+    plain: list[Factor] = [*numbers, *indicators, *levels]
+    factors = {name: [term for term in plain if term.column == name] for name in {term.column for term in plain}}
+    products = [term for pair in choice.products for term in _base_products(pair, factors)]
+    return Encoding((*plain, *products), known, config.target, dropping)
+
+
+def _base_products(pair: Chosen, factors: Mapping[str, list[Factor]]) -> list[Product]:
+    """What a square or an interaction follows from, whatever stands in for missing values.
+
+    A square needs itself only: where a value is missing it is the square of what stands in, times the indicator.
+    """
+    left, right = factors[pair.left.name], factors[pair.right.name]
+    if pair.is_square:
+        return [Product(left[0], left[0])]
+    return [Product(a, b) for a in left for b in right]
 
 
 def _inside(column: Column) -> float:
@@ -358,7 +368,22 @@ def design_encoding(
         known[column] = tuple(levels)
         kept = levels[1:] if config.coding == "drop_first" else levels
         terms += [Level(column, level) for level in kept]
+    terms += _design_products(base, terms, share)
     return Encoding(tuple(terms), known, base.target, base.drop_missing), notes
+
+
+def _design_products(base: Encoding, terms: Sequence[Term], share: Mapping[str, float]) -> Iterator[Product]:
+    """The products of terms that the design has, with its fills; without levels that never come together."""
+    factors = {term.key: term for term in terms if not isinstance(term, Product)}
+    for term in base.terms:
+        if not isinstance(term, Product) or term.helps:
+            continue
+        left, right = (factors.get(factor.key) for factor in term.factors)
+        if left is None or right is None:
+            continue
+        if isinstance(left, Level) and isinstance(right, Level) and not share[term.name] > 0:
+            continue
+        yield Product(left, right)
 
 
 def fills_for(base: Encoding, config: RunConfig, mean: Array, medians: Mapping[str, float]) -> dict[str, float]:
@@ -376,8 +401,10 @@ def _means(base: Encoding, train_mean: Array) -> dict[str, float]:
     mean = dict(zip(base.names, train_mean, strict=False))
     found = {}
     for term in base.terms:
+        if not isinstance(term, Number):
+            continue
         share = mean.get(Indicator(term.column).name)
-        if isinstance(term, Number) and share is not None and share < 1:
+        if share is not None and share < 1:
             found[term.column] = term.fill + (mean[term.name] - term.fill) / (1 - share)
     return found
 
@@ -403,8 +430,4 @@ def small_medians(dataset: Dataset, columns: Sequence[str], target: str, split: 
 
 def encoding_from(terms: Sequence[Mapping[str, Any]], known: Mapping[str, Sequence[str]]) -> Encoding:
     """An encoding as a model file has it."""
-    kinds: dict[str, type[Number] | type[Indicator] | type[Level]] = {
-        "number": Number, "indicator": Indicator, "level": Level,
-    }  # fmt: skip
-    made = tuple(kinds[t["type"]](**{k: v for k, v in t.items() if k != "type"}) for t in terms)
-    return Encoding(made, {name: tuple(levels) for name, levels in known.items()})
+    return Encoding(tuple(map(term_from, terms)), {name: tuple(levels) for name, levels in known.items()})

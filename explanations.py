@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from design import MISSING_LEVEL, Encoding, Indicator, Number
+from design import MISSING_LEVEL, Encoding, Factor, Indicator, Number, Product
 from model_file import SavedModel
 from models import Array
+from terms import pair_name
 
 Value = float | str | None
 Row = Mapping[str, Value]
@@ -17,10 +18,13 @@ Row = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Part:
-    """What one column of the file adds: to the intercept, and against a typical row."""
+    """What one column of the file adds, its square included: to the intercept, and against a typical row.
+
+    What a product of two columns adds is neither's alone; it is a part of its own, with the values of both.
+    """
 
     column: str
-    value: Value
+    value: Value | tuple[Value, Value]
     adds: float
     against_typical: float
     filled: bool = False  # no value was given; the model's usual one stands in
@@ -48,35 +52,48 @@ def typical_row(encoding: Encoding) -> dict[str, Value]:
 def encode(encoding: Encoding, row: Row) -> Array:
     """The design row, as the encoder of data sets makes it: a missing number becomes its fill, a missing name the
     level for that, and a name that is not known sets no term."""
-    values = []
-    for term in encoding.terms:
+
+    def factor(term: Factor) -> Array:
         given = row.get(term.column)
         if isinstance(term, Number):
-            values.append(term.fill if given is None else float(given))
-        elif isinstance(term, Indicator):
-            values.append(float(given is None))
-        else:
-            values.append(float((MISSING_LEVEL if given is None else given) == term.level))
-    return np.array(values, np.float64)
+            return np.array([term.fill if given is None else float(given)])
+        if isinstance(term, Indicator):
+            return np.array([float(given is None)])
+        return np.array([float((MISSING_LEVEL if given is None else given) == term.level)])
+
+    values = [term.of(factor) if isinstance(term, Product) else factor(term) for term in encoding.terms]
+    return np.concatenate([np.zeros(0), *values])
 
 
 def explain(model: SavedModel, row: Row) -> Explained:
     encoding = model.encoding
     x, usual = encode(encoding, row), encode(encoding, typical_row(encoding))
     adds, against = x * model.coef, (x - usual) * model.coef
-    columns = list(dict.fromkeys([*encoding.columns, *encoding.known]))
-    owner = np.array([term.column for term in encoding.terms], object)
-    parts = tuple(
-        Part(
-            column,
-            row.get(column),
-            float(adds[owner == column].sum()),
-            float(against[owner == column].sum()),
-            filled=row.get(column) is None and column not in encoding.known,
-            unseen=column in encoding.known and (row.get(column) or MISSING_LEVEL) not in encoding.known[column],
-        )
-        for column in columns
-    )
+    parts = []
+    for columns in _owners(encoding):
+        own = np.array([term.columns == columns for term in encoding.terms], bool)
+        parts.append(_part(columns, row, encoding, float(adds[own].sum()), float(against[own].sum())))
     return Explained(
-        float(x @ model.coef + model.intercept), model.intercept, float(usual @ model.coef + model.intercept), parts
-    )
+        float(x @ model.coef + model.intercept), model.intercept, float(usual @ model.coef + model.intercept),
+        tuple(parts),
+    )  # fmt: skip
+
+
+def _owners(encoding: Encoding) -> list[tuple[str, ...]]:
+    """Single columns in their order, then pairs."""
+    single = dict.fromkeys((*encoding.columns, *encoding.known))
+    pairs = dict.fromkeys(term.columns for term in encoding.terms if len(term.columns) > 1)
+    return [*((column,) for column in single), *pairs]
+
+
+def _part(columns: tuple[str, ...], row: Row, encoding: Encoding, adds: float, against: float) -> Part:
+    if len(columns) > 1:
+        left, right = columns
+        return Part(pair_name(left, right), (row.get(left), row.get(right)), adds, against)
+    (column,) = columns
+    given, known = row.get(column), encoding.known.get(column)
+    return Part(
+        column, given, adds, against,
+        filled=given is None and known is None,
+        unseen=known is not None and (given or MISSING_LEVEL) not in known,
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,29 +10,84 @@ import numpy.typing as npt
 
 from block_requests import BlockRequest, opened
 from datasets import Block
-from design import Split, training_rows
+from design import Split, hashed_index, training_rows
 from folds import Folds
+from least_squares import stack
 from models import Array
-from moments import Moments, merge_all
+from moments import Merger, Moments
 from worker import Worker
+
+BUCKET_SEED = 0x5EED  # its own, so that buckets do not follow folds or test rows that are drawn by a hash as well
 
 
 @dataclass(frozen=True)
-class SumCells(BlockRequest):
-    """Moments of (terms..., target) over the training rows of each cell, and over the test rows."""
+class CellRequest(BlockRequest):
+    """What requests about the rows of each cell have in common."""
 
     folds: Folds
 
-    def answer(self, worker: Worker) -> list[Moments]:
-        width, count = len(self.encoding.terms) + 1, self.folds.choice.cells
-        parts: list[list[Moments]] = [[Moments.empty(width)] for _ in range(count + 1)]
+    def parts(self, count: int, buckets: int = 1) -> Iterator[tuple[int, Array]]:
+        """Some rows (terms..., target) at a time, with the part they are in: `buckets` parts a cell, then test rows.
+
+        Rows of a cell go to its buckets by a hash of their index: a random share of the cell each.
+        """
         for chunk in self.encoding.chunks(self.dataset, self.block):
             rows = np.column_stack((chunk.X, chunk.y))
             cell = self.folds.of(self.dataset, self.block, chunk.row)
-            cell = np.where(self.split.is_test(chunk.row), count, cell)
-            for i in np.unique(cell[cell >= 0]):
-                parts[i].append(Moments.of(rows[cell == i]))
-        return [merge_all(part) for part in parts]
+            part = np.where(cell < 0, -1, cell * buckets)
+            if buckets > 1:
+                part[cell >= 0] += bucket_of(chunk.row[cell >= 0], buckets)
+            part[self.split.is_test(chunk.row)] = count * buckets
+            order = np.argsort(part, kind="stable")
+            found, starts = np.unique(part[order], return_index=True)
+            for i, one in zip(found, np.split(order, starts[1:]), strict=True):
+                if i >= 0:
+                    yield int(i), rows[one]
+
+
+def bucket_of(rows: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:
+    return (hashed_index(rows, BUCKET_SEED) % np.uint64(buckets)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class SumCells(CellRequest):
+    """Moments of (terms..., target) over the training rows of each bucket of each cell, and over the test rows."""
+
+    buckets: int = 1
+
+    def answer(self, worker: Worker) -> list[Moments]:
+        count = self.folds.choice.cells
+        mergers = [Merger() for _ in range(count * self.buckets + 1)]
+        for i, rows in self.parts(count, self.buckets):
+            mergers[i].add(Moments.of(rows))
+        nothing = Moments.empty(len(self.encoding.terms) + 1)
+        return [merger.total() if merger else nothing for merger in mergers]
+
+
+@dataclass(frozen=True)
+class FactorCells(CellRequest):
+    """The triangle of the rows [1, (terms..., target) - origin] of each cell."""
+
+    origin: Array
+
+    def answer(self, worker: Worker) -> list[Array]:
+        count, q = self.folds.choice.cells, len(self.origin)
+        found: list[Array] = [np.zeros((q + 1, q + 1)) for _ in range(count + 1)]
+        for i, rows in self.parts(count):
+            found[i] = stack(found[i], np.column_stack((np.ones(len(rows)), rows - self.origin)))
+        return found[:-1]
+
+
+@dataclass(frozen=True)
+class TakeRows(CellRequest):
+    """The training rows (terms..., target) themselves, and the cell of each; for small tables."""
+
+    def answer(self, worker: Worker) -> tuple[Array, npt.NDArray[np.int64]]:
+        count = self.folds.choice.cells
+        found = [(i, rows) for i, rows in self.parts(count) if i < count]
+        nothing = np.zeros((0, len(self.encoding.terms) + 1))
+        cells = [np.full(len(rows), i, np.int64) for i, rows in found]
+        return np.concatenate([nothing, *(rows for _, rows in found)]), np.concatenate([np.zeros(0, np.int64), *cells])
 
 
 @dataclass(frozen=True)

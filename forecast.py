@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from config import RunConfig
+from errors import ConfigError
+from pairs import split_pair
 from run_queue import cores
 from utils import available_memory, home
 
@@ -75,14 +77,16 @@ class Shape:
         levels = [_levels(c, config) for c in used if not _is_number(c) and c["distinct"] <= config.max_levels]
         gaps = 0 if config.impute == "drop" else sum(column["missing"] > 0 for column in numbers)
         first = len(levels) if config.coding == "drop_first" else 0
+        products = _products(config, {column["name"]: column for column in used})
         return cls(
             rows=found["rows"],
             numbers=sum(map(_is_number, columns.values())),
             texts=sum(not _is_number(column) for column in columns.values()),
-            base=len(numbers) + gaps + sum(levels),
-            design=max(len(numbers) + (gaps if config.indicators else 0) + sum(levels) - first, 0),
+            base=len(numbers) + gaps + sum(levels) + sum(base for base, _ in products),
+            design=max(len(numbers) + (gaps if config.indicators else 0) + sum(levels) - first, 0)
+            + sum(design for _, design in products),
             gaps=gaps,
-            plain=not levels and not found["bad_rows"]["count"] and not any(c["missing"] for c in numbers),
+            plain=not (levels or products or found["bad_rows"]["count"] or any(c["missing"] for c in numbers)),
             row_bytes=size / max(found["rows"], 1),
         )
 
@@ -103,6 +107,26 @@ def _is_number(column: Mapping[str, Any]) -> bool:
 
 def _levels(column: Mapping[str, Any], config: RunConfig) -> int:
     return int(column["distinct"]) + (1 if column["missing"] and config.impute != "drop" else 0)
+
+
+def _products(config: RunConfig, used: Mapping[str, Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """How many columns squares and interactions add, base and design; what cannot be had adds none."""
+    found = [(1, 1) for name in config.squares if name in used and _is_number(used[name])]
+    for text in config.interactions:
+        try:
+            sides = [_ways(used[name], config) for name in split_pair(text, used)]
+        except ConfigError:
+            continue
+        found.append((sides[0][0] * sides[1][0], sides[0][1] * sides[1][1]))
+    return found
+
+
+def _ways(column: Mapping[str, Any], config: RunConfig) -> tuple[int, int]:
+    """As how many columns a column goes into products: with its indicator, or one a level."""
+    if _is_number(column):
+        return 1 + int(column["missing"] > 0 and config.impute != "drop"), 1
+    levels = _levels(column, config)
+    return levels, max(levels - int(config.coding == "drop_first"), 0)
 
 
 @dataclass(frozen=True)

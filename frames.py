@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from design import MISSING_LEVEL, Encoding, Indicator, Level, Number
+from design import MISSING_LEVEL, Encoding, Factor, Indicator, Level, Product
 from dialects import DEFAULT_MISSING
 from errors import DataError
 from utils import listed
@@ -25,7 +25,7 @@ def is_frame(data: object) -> bool:
 
 def encoded(frame: Any, encoding: Encoding) -> Iterator[tuple[Floats, int]]:
     """X (rows, terms) for some rows at a time, and in how many of them a level is not known."""
-    absent = [name for name in encoding.columns if name not in frame.columns]
+    absent = [name for name in dict.fromkeys((*encoding.columns, *encoding.known)) if name not in frame.columns]
     if absent:
         raise DataError(
             f"The model needs columns that the data frame does not have: {listed(absent)}. "
@@ -37,31 +37,45 @@ def encoded(frame: Any, encoding: Encoding) -> Iterator[tuple[Floats, int]]:
 
 def _encode(frame: Any, encoding: Encoding) -> tuple[Floats, int]:
     X = np.zeros((len(frame), len(encoding.terms)))
-    unseen = np.zeros(len(frame), bool)
-    numeric = {term.column for term in encoding.terms if not isinstance(term, Level)}
-    values = {name: _numbers(frame[name]) for name in numeric}
+    columns = _Columns(frame, encoding)
     for i, term in enumerate(encoding.terms):
-        if isinstance(term, Number):
-            X[:, i] = np.where(np.isnan(values[term.column]), term.fill, values[term.column])
-        elif isinstance(term, Indicator):
-            X[:, i] = np.isnan(values[term.column])
+        if isinstance(term, Product):
+            X[:, i] = term.of(columns.factor)
+        elif not isinstance(term, Level):
+            X[:, i] = columns.factor(term)
     for name, known in encoding.known.items():
-        places = dict.fromkeys(known, -1)  # the left-out level sets no term
-        places |= {t.level: i for i, t in enumerate(encoding.terms) if isinstance(t, Level) and t.column == name}
-        place = _places(frame[name], places)
-        unseen |= place == -2
+        terms = {t.level: i for i, t in enumerate(encoding.terms) if isinstance(t, Level) and t.column == name}
+        place = np.array([*(terms.get(level, -1) for level in known), -1])[columns.places[name]]
         rows = np.flatnonzero(place >= 0)
         X[rows, place[rows]] = 1.0
-    return X, int(unseen.sum())
+    unseen = [place < 0 for place in columns.places.values()]
+    return X, int(np.any(unseen, axis=0).sum()) if unseen else 0
+
+
+class _Columns:
+    """The columns of a frame that an encoding needs: numbers, and the places of levels among those that are known."""
+
+    def __init__(self, frame: Any, encoding: Encoding) -> None:
+        self.numbers = {name: _numbers(frame[name]) for name in encoding.columns if name not in encoding.known}
+        self.levels = {name: {level: i for i, level in enumerate(known)} for name, known in encoding.known.items()}
+        self.places = {name: _places(frame[name], levels) for name, levels in self.levels.items()}
+
+    def factor(self, term: Factor) -> Floats:
+        if isinstance(term, Level):
+            return np.asarray(self.places[term.column] == self.levels[term.column][term.level], np.float64)
+        values = self.numbers[term.column]
+        if isinstance(term, Indicator):
+            return np.isnan(values).astype(np.float64)
+        return np.where(np.isnan(values), term.fill, values)
 
 
 def _places(column: Any, places: Mapping[str, int]) -> npt.NDArray[np.intp]:
-    """For each row the term that its level sets; -1 for none, -2 for a level that is not known."""
+    """For each row the place of its level; -1 for one that is not known."""
     import pandas as pd
 
     codes, values = pd.factorize(column)
-    table = [places.get(_level(value, places), -2) for value in values]
-    return np.array([*table, places.get(MISSING_LEVEL, -2)], np.intp)[codes]  # code -1, missing, takes the last
+    table = [places.get(_level(value, places), -1) for value in values]
+    return np.array([*table, places.get(MISSING_LEVEL, -1)], np.intp)[codes]  # code -1, missing, takes the last
 
 
 def _level(value: object, known: Mapping[str, int]) -> str:

@@ -8,25 +8,26 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cross_validation import CellMoments, mean_squares, raw_weights
-from least_squares import ENOUGH_DIGITS, LeastSquares, digits
+from cross_validation import CellMoments
+from least_squares import LeastSquares
 from models import Array, Penalty, penalty_for
 from path_kernel import sparse_path
 from paths import solve
+from smooth import safe_inverse, triangular, unit_columns
 
 
 @dataclass(frozen=True)
 class Importance:
-    """The mean over folds of the squared error with all columns, and its rise without each one of them."""
+    """The mean of the squared error over folds that have test rows, with all columns, and its rise without each."""
 
     error: float
     rises: dict[str, float]
 
 
 def drop_one(cells: CellMoments, model: str, alpha: float, l1_ratio: float) -> Importance:
-    """At this alpha, for every column of the file: with all its levels and its missing indicator."""
-    columns = cells.base.columns
-    errors = np.array([_fold(cells, fold, columns, model, alpha, l1_ratio) for fold in range(cells.choice.count)])
+    """At this alpha, for every column of the file: with its levels, its missing indicator, its square and products."""
+    columns = cells.columns
+    errors = np.array([_fold(cells, fold, columns, model, alpha, l1_ratio) for fold in cells.tested])
     mean = errors.mean(axis=0)
     return Importance(float(mean[0]), dict(zip(columns, (mean[1:] - mean[0]).tolist(), strict=True)))
 
@@ -35,9 +36,8 @@ def _fold(cells: CellMoments, fold: int, columns: list[str], model: str, alpha: 
     """The error with all columns, then without each."""
     encoding, problem = cells.problem(fold)
     fitter = _WithoutSome(problem, penalty_for(model, alpha, l1_ratio, problem.n))
-    owner = np.array([term.column for term in encoding.terms])
-    W = np.array([fitter.full, *(fitter.weights(owner == column) for column in columns)])
-    return mean_squares(cells.test(fold, encoding), *raw_weights(problem, W))
+    W = np.array([fitter.full, *(fitter.weights(encoding.owned_by(column)) for column in columns)])
+    return cells.errors(fold, encoding, problem, W)
 
 
 class _WithoutSome:
@@ -59,19 +59,28 @@ class _WithoutSome:
         return W[0] if settled else self._again(left_out)
 
     def _smooth(self, J: NDArray[np.bool_]) -> Array:
-        """w - C[:, J] C[J, J]^-1 w[J] with C = (H + l2)^-1: what is left out is made up for by the others."""
-        if self._inverse is None:
+        """w - C[:, J] C[J, J]^-1 w[J] with C = (R'R + n l2)^-1: what is left out is made up for by the others.
+
+        C = A A' is never formed, which would square the condition number: C[:, J] C[J, J]^-1 = A pinv(A[J]).
+        """
+        A = self._inverse
+        if A is None:
             return self._again(J)
-        w: Array = self.full - self._inverse[:, J] @ np.linalg.solve(self._inverse[np.ix_(J, J)], self.full[J])
+        w: Array = self.full - A @ np.linalg.lstsq(A[J], self.full[J], rcond=None)[0]
         return np.where(J, 0.0, w)
 
     @cached_property
     def _inverse(self) -> Array | None:
-        """None where H is nearly singular: then weights have to be found anew."""
-        problem = self.problem
-        if digits(problem, self.penalty.l2) < ENOUGH_DIGITS:
+        """A = T^-1 (0 for columns that do not vary) with T'T = R'R + n l2; None where it is nearly singular: then
+        weights have to be found anew."""
+        live = self.problem.norms > 0
+        unit, norms = unit_columns(triangular(self.problem, self.penalty.l2, live)[0])
+        inverse = safe_inverse(unit, self.problem.floor)
+        if inverse is None:
             return None
-        return np.linalg.inv(self.H + self.penalty.l2 * np.eye(len(self.c)))
+        A = np.zeros((len(live), len(norms)))
+        A[live] = inverse / norms[:, None]
+        return A
 
     def _again(self, left_out: NDArray[np.bool_]) -> Array:
         """A column of zeros is one that does not vary."""

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from design import Encoding, Level, encoding_from
+from design import Encoding, Level, Product, encoding_from
 from errors import StateError
 from models import Array
 from utils import write_atomically
 
-NAME, VERSION = "shoal-model", 1
+NAME = "shoal-model"
+VERSION, WITH_PRODUCTS = 1, 2  # what older programs read as well; and what they cannot, so that they say so
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def contents_of(encoding: Encoding, report: dict[str, Any], config: dict[str, An
     """The object that is written: what it is, the answer, how columns become terms, where it came from."""
     return {
         "format": NAME,
-        "version": VERSION,
+        "version": _version(encoding),
         **report,
         "design": {
             "terms": encoding.as_list(),
@@ -53,6 +54,10 @@ def contents_of(encoding: Encoding, report: dict[str, Any], config: dict[str, An
         "config": config,
         "data": {"file": Path(config["file"]).name, "content": content, "rows": report["rows_read"]},
     }
+
+
+def _version(encoding: Encoding) -> int:
+    return WITH_PRODUCTS if any(isinstance(term, Product) for term in encoding.terms) else VERSION
 
 
 def save_model(path: Path, contents: dict[str, Any]) -> None:
@@ -70,9 +75,10 @@ def load_model(path: Path) -> SavedModel:
         ) from None
     if not isinstance(contents, dict) or contents.get("format") != NAME:
         raise StateError(f"Expected a model file made by shoal train --out, got another kind of file: '{path}'.")
-    if contents.get("version") != VERSION:
+    if contents.get("version") not in (VERSION, WITH_PRODUCTS):
         raise StateError(
-            f"'{path}' has version {contents.get('version')}, this program reads version {VERSION}. "
+            f"'{path}' has version {contents.get('version')}, this program reads versions {VERSION} and "
+            f"{WITH_PRODUCTS}. "
             "Use the program that wrote it, or train again."
         )
     try:

@@ -21,6 +21,16 @@ typedef struct {
     int8_t *sign, *barred;
 } Set;
 
+/* Eight sums at a time: one would wait for each addition before the next. */
+static double dot(const double *a, const double *b, int64_t n) {
+    double s[8] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int k = 0; k < 8; k++) s[k] += a[i + k] * b[i + k];
+    for (; i < n; i++) sum += a[i] * b[i];
+    return sum + (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])));
+}
+
 /* Row i of the factor, those before it being right; 0 if the column depends on them. */
 static int factor_row(Set *s, int64_t i, double l2) {
     int64_t p = s->p, j = s->set[i];
@@ -28,9 +38,7 @@ static int factor_row(Set *s, int64_t i, double l2) {
     double *Li = s->L + i * p, left = row[j] + l2;
     for (int64_t a = 0; a < i; a++) {
         const double *La = s->L + a * p;
-        double sum = row[s->set[a]];
-        for (int64_t b = 0; b < a; b++) sum -= Li[b] * La[b];
-        Li[a] = sum / La[a];
+        Li[a] = (row[s->set[a]] - dot(Li, La, a)) / La[a];
         left -= Li[a] * Li[a];
     }
     if (!(left > DEPENDENT * (row[j] + l2))) return 0;
@@ -63,9 +71,7 @@ static void solve(Set *s, const double *c, double l1) {
     for (int64_t i = 0; i < s->k; i++) {
         const double *Li = s->L + i * p;
         int64_t j = s->set[i];
-        double sum = c[j] - l1 * s->sign[j];
-        for (int64_t b = 0; b < i; b++) sum -= Li[b] * s->x[b];
-        s->x[i] = sum / Li[i];
+        s->x[i] = (c[j] - l1 * s->sign[j] - dot(Li, s->x, i)) / Li[i];
     }
     for (int64_t i = s->k - 1; i >= 0; i--) {
         const double *Li = s->L + i * p;
@@ -136,7 +142,7 @@ __attribute__((visibility("default")))
 int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *shut, int64_t m, const double *l1,
                     const double *l2, double *W, double *doubles, int64_t *ints, int8_t *bytes, int64_t most) {
     Set s = {p, 0, H, doubles, doubles + p * p, doubles + p * p + p, doubles + p * p + 2 * p, ints, bytes, bytes + p};
-    double largest = 0;
+    double largest = 0, factored = -1; /* the l2 that the factor was made with */
     for (int64_t j = 0; j < p; j++) if (fabs(c[j]) > largest) largest = fabs(c[j]);
     memset(bytes, 0, 2 * (size_t)p);
     for (int64_t j = 0; j < p; j++) {
@@ -150,7 +156,7 @@ int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *s
         int64_t steps = 0;
         int bold = 1, settled = 0;
         unbar(&s, shut);
-        factor(&s, 0, l2[point]);
+        if (l2[point] != factored) factor(&s, 0, factored = l2[point]);
         while (steps++ < most) {
             int64_t before = s.k;
             int64_t lost = move(&s, c, l1[point], l2[point]);

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errors import DataError
-from least_squares import LeastSquares, solve_lower, solve_upper
-from models import Array, Certificate, Penalty, RestsOn, certify, penalty_for
+from least_squares import ENOUGH_DIGITS, LeastSquares, solve_lower, solve_upper
+from models import TINY, Array, Certificate, Penalty, RestsOn, certify, penalty_for
 from path_kernel import sparse_path
 from smooth import smallest_norm, solve_smooth, solve_transposed, triangular
 from sparse import correlations, solve_sparse
@@ -59,18 +59,103 @@ def _certify(
 # ---- many penalties at once
 
 
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The answers at m penalties: W (m, p) in standardised columns; coef (m, p) and intercepts (m,) in file units."""
+
+    model: str
+    l1_ratio: float
+    alphas: Array
+    W: Array
+    coef: Array
+    intercepts: Array
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def kept(self) -> NDArray[np.intp]:
+        """How many weights are not 0, at each alpha."""
+        return np.asarray(np.count_nonzero(self.W, axis=1))
+
+    @property
+    def worst(self) -> Certificate:
+        """The certificate of the point that may be furthest from its optimum."""
+        return max(self.certificates, key=lambda one: one.relative)
+
+
+def follow(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0.5) -> Path:
+    """The whole path with a certificate at each point."""
+    alphas = np.asarray(alphas, np.float64)
+    W = weights_along(problem, model, alphas, l1_ratio)
+    coef = W / problem.scale
+    intercepts = problem.y_mean - coef @ problem.centre if problem.intercept else np.zeros(len(W))
+    return Path(model, l1_ratio, alphas, W, coef, intercepts, certify_along(problem, model, alphas, l1_ratio, W))
+
+
 def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0.5) -> Array:
     """W (m, p): the weights at each alpha; quickest where alphas fall."""
-    penalties = [penalty_for(model, float(alpha), l1_ratio, problem.n) for alpha in alphas]
-    l1, l2 = (np.array([getattr(p, part) for p in penalties]) for part in ("l1", "l2"))
-    if not l1.any() and l2.all():
-        return _ridge_weights(problem, l2)
-    if not l1.all():
-        return np.array([solve(problem, penalty).w for penalty in penalties])
-    W, settled = sparse_path(problem.gram / problem.n, problem.R.T @ problem.z / problem.n, l1, l2)
-    for i in range(settled, len(penalties)):
-        W[i] = solve(problem, penalties[i], W[i - 1] if i else None).w
+    l1, l2 = _penalties(model, alphas, l1_ratio, problem.n)
+    W = np.empty((len(l1), len(problem.z)))
+    sparse, smooth = l1 > 0, (l1 == 0) & (l2 > 0)
+    W[sparse] = _sparse_weights(problem, l1[sparse], l2[sparse])
+    if smooth.any():
+        W[smooth] = _ridge_weights(problem, l2[smooth])
+    if not (sparse | smooth).all():
+        W[~(sparse | smooth)] = solve(problem, Penalty()).w
     return W
+
+
+def _penalties(model: str, alphas: Array, l1_ratio: float, n: float) -> tuple[Array, Array]:
+    """l1 (m,) and l2 (m,): both are proportional to alpha."""
+    alphas = np.asarray(alphas, np.float64)
+    for end in (alphas.min(initial=0.0), alphas.max(initial=0.0)):  # either is NaN where one of them is
+        penalty_for(model, float(end), l1_ratio, n)
+    unit = penalty_for(model, 1.0, l1_ratio, n)
+    return alphas * unit.l1, alphas * unit.l2
+
+
+def _sparse_weights(problem: LeastSquares, l1: Array, l2: Array) -> Array:
+    """From the Gram matrix, which is quick; where that loses too many digits, on R itself with the signs found so."""
+    W, settled = sparse_path(problem.gram / problem.n, problem.R.T @ problem.z / problem.n, l1, l2)
+    coarse = _squares_too_coarse(problem, l2)
+    for i in range(len(W)):
+        if i >= settled or coarse[i]:
+            W[i] = solve(problem, Penalty(l1[i], l2[i]), W[min(i, max(settled - 1, 0))]).w
+    return W
+
+
+def _squares_too_coarse(problem: LeastSquares, l2: Array) -> NDArray[np.bool_]:
+    """Whether R'R has fewer than ENOUGH_DIGITS good digits, for each l2."""
+
+    def coarse(value: float) -> bool:
+        return bool(16 - 2 * np.log10(problem.condition(value)) < ENOUGH_DIGITS)
+
+    if not len(l2) or not coarse(float(l2.min())):  # a stronger penalty can only help
+        return np.zeros(len(l2), bool)
+    found = {value: coarse(value) for value in set(l2.tolist())}
+    return np.array([found[value] for value in l2.tolist()], bool)
+
+
+def certify_along(
+    problem: LeastSquares, model: str, alphas: Array, l1_ratio: float, W: Array
+) -> tuple[Certificate, ...]:
+    """`models.certify` for each row of W (m, p), all at once."""
+    l1, l2 = _penalties(model, alphas, l1_ratio, problem.n)
+    residual = problem.z - W @ problem.R.T
+    smooth = -residual @ problem.R / problem.n + l2[:, None] * W
+    size = np.abs(smooth)
+    at_zero = np.maximum(size - l1[:, None], 0)
+    steepest = np.where(W == 0, at_zero, np.abs(smooth + l1[:, None] * np.sign(W))).max(axis=1, initial=0.0)
+    squares = np.einsum("ij,ij->i", residual, residual) + problem.rest + problem.n * l2 * np.einsum("ij,ij->i", W, W)
+    s = np.minimum(1.0, l1 / np.maximum(size.max(axis=1, initial=0.0), TINY))
+    slack = np.maximum(l1[:, None] * np.abs(W) + s[:, None] * W * smooth, 0).sum(axis=1)
+    gaps = (1 - s) ** 2 * squares / (2 * problem.n) + slack
+    scale = max(problem.y_scatter / (2 * problem.n), TINY), max(problem.zero_gradient, TINY)
+    return tuple(
+        Certificate("duality_gap", gap, gap / scale[0], problem.rests_on)
+        if has_l1
+        else Certificate("kkt", kkt, kkt / scale[1], problem.rests_on)
+        for has_l1, gap, kkt in zip((l1 > 0).tolist(), gaps.tolist(), steepest.tolist(), strict=True)
+    )
 
 
 def _ridge_weights(problem: LeastSquares, l2: Array) -> Array:
@@ -81,18 +166,26 @@ def _ridge_weights(problem: LeastSquares, l2: Array) -> Array:
 
 
 def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
-    """From the smallest penalty that leaves nothing (for ridge: nearly nothing) down, in equal ratios.
+    """From a penalty that leaves nothing (for ridge: nearly nothing) down to one that hardly matters, in equal ratios.
 
-    The range is glmnet's: four powers of ten, two where there are fewer rows than columns.
+    An L1 part begins where all weights are 0 and ends four powers of ten below (two where there are fewer rows than
+    columns), as in glmnet. An L2 part has no units, unlike the target: it ends where it is that of the ridge path, six
+    (four) powers of ten below glmnet's beginning for a target of spread 1; glmnet's end is too strong for many tables.
     """
-    ratio = {"lasso": 1.0, "ridge": RIDGE_AS}.get(model, max(l1_ratio, RIDGE_AS))
-    largest = problem.zero_gradient / ratio
-    if largest == 0:
+    slope = problem.zero_gradient
+    if slope == 0:
         raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
-    if model == "ridge":
-        largest *= problem.n  # scikit-learn's ridge counts the sum of squares, not the mean
     depth = 1e-4 if problem.n >= len(problem.z) else 1e-2
-    return np.geomspace(largest, largest * depth, count)
+    strongest_l2 = slope / np.sqrt(problem.y_scatter / problem.n) / RIDGE_AS
+    weakest_l2 = strongest_l2 * depth / 100
+    if model == "ridge":  # scikit-learn's ridge counts the sum of squares, not the mean
+        return np.geomspace(strongest_l2 * problem.n, weakest_l2 * problem.n, count)
+    ratio = 1.0 if model == "lasso" else l1_ratio
+    largest = slope / max(ratio, RIDGE_AS)
+    smallest = largest * depth
+    if ratio < 1:
+        smallest = min(smallest, weakest_l2 / (1 - ratio))
+    return np.geomspace(largest, smallest, count)
 
 
 # ---- better than the moments: corrections from the rows themselves

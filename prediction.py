@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from config import RunConfig
+from conformal import half_width_of
 from coordinator import Coordinator, Progress, silent
 from data_pipeline import file_format, inspect_text
 from datasets import Dataset
@@ -20,18 +21,22 @@ from runs import coordinated
 from utils import disk_errors, listed, write_stream
 
 
-def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progress = silent) -> dict[str, Any]:
-    """Write `row,prediction` for every data row; a row that could not be read has an empty prediction."""
+def predict_file(
+    model_path: Path, config: RunConfig, out: Path, progress: Progress = silent, interval: float | None = None
+) -> dict[str, Any]:
+    """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
+
+    With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level.
+    """
     model = load_model(model_path)
+    width = None if interval is None else half_width_of(model.contents, interval)
     rows = empty = unseen = 0
     with coordinated(config, progress) as coordinator:
         dataset = open_for(model, coordinator, config)
         with disk_errors(), write_stream(out) as file:
-            file.write("row,prediction\n")
+            file.write("row,prediction\n" if width is None else "row,prediction,lower,upper\n")
             for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
-                file.write("".join(
-                    f"{rows + i},{p!r}\n" if p == p else f"{rows + i},\n" for i, p in enumerate(predictions.tolist())
-                ))  # fmt: skip
+                file.write(_lines(rows, predictions.tolist(), width))
                 rows, unseen = rows + len(predictions), unseen + count
                 empty += int(np.isnan(predictions).sum())
     warnings = list(dataset.manifest.notes)
@@ -46,7 +51,14 @@ def predict_file(model_path: Path, config: RunConfig, out: Path, progress: Progr
     if empty:
         warnings.append(f"{empty} rows could not be read and have no prediction.")
     return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.contents["target"],
-            "out": str(out), "warnings": warnings}  # fmt: skip
+            "out": str(out), "interval": interval, "half_width": width, "warnings": warnings}  # fmt: skip
+
+
+def _lines(first: int, predictions: list[float], width: float | None) -> str:
+    rows = enumerate(predictions, first)
+    if width is None:
+        return "".join(f"{row},{p!r}\n" if p == p else f"{row},\n" for row, p in rows)
+    return "".join(f"{row},{p!r},{p - width!r},{p + width!r}\n" if p == p else f"{row},,,\n" for row, p in rows)
 
 
 def open_for(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from conformal import prediction_interval
 from design import Number
 from fitting import Fit
 from inference import Inference
@@ -40,6 +41,9 @@ def report(fit: Fit) -> dict[str, Any]:
         "train": fit.sums.train.scores(columns, config.intercept),
         "test": fit.sums.test.scores(columns, config.intercept),
         "inference": _inference(names, fit.inference) if fit.inference else None,
+        "prediction_interval": prediction_interval(
+            fit.sums.calibration, fit.sums.test.rows, config.solver == "gradient" and bool(config.patience)
+        ),
         "certificate": {
             "kind": certificate.kind, "value": certificate.value, "relative": certificate.relative,
             "rests_on": certificate.rests_on,

@@ -2,47 +2,140 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from config import RunConfig
 from coordinator import Coordinator
-from cross_validation import CellMoments
+from cross_validation import CellMoments, Factors
 from datasets import Dataset
-from design import Encoding, Indicator, Split, base_encoding, choose_columns
-from errors import ConfigError
+from design import Encoding, Split, base_encoding, choose_columns
+from errors import ConfigError, DataError, ResourceError
 from fitting import check_bad_rows, check_rows
-from fold_requests import CountValues, FoldMedians, SumCells
+from fold_requests import CountValues, FactorCells, FoldMedians, SumCells, TakeRows
 from folds import FoldChoice, Folds, by_group, by_time, time_starts
+from least_squares import ENOUGH_DIGITS, digits, stack
+from models import Array
 from moments import Merger, Moments, merge_all, plan_cells
+from study_file import Buckets, RowSample, Study
+from terms import Indicator
 from utils import available_memory
+from worker import Request
+
+FEW_ROWS = 5_000  # up to here all rows are kept, and resampling draws rows
+BUCKETS = 200  # random parts of the rows that resampling draws from, else
+FEW_BUCKETS = 50  # with fewer an interval's width would be off by more than a tenth
+SPARE_DIGITS = 1.0  # folds may be somewhat worse off than all rows together
 
 
 def sum_cells(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> CellMoments:
     """One pass over cached blocks (none where the sums were made while the file was read), and one over each column
-    with gaps."""
-    check_bad_rows(dataset, config)
-    split = Split(config.test_every, config.test_fraction, config.seed)
-    base = base_encoding(choose_columns(dataset, config), config)
-    plan_cells(len(base.terms) + 1, choice.cells + 2, available_memory() // 4)
-    folds = _settled(coordinator, dataset, config, choice, split)
-    cells, held = _stored(dataset, base, split, choice) or _summed(coordinator, dataset, base, split, folds)
-    check_rows(sum(cell.n for cell in cells), config)
-    medians = _medians(coordinator, dataset, base, config, split, folds)
-    return CellMoments(config, base, choice, tuple(cells), held, medians)
+    with gaps; one more where columns nearly depend on one another."""
+    table = _Table.of(coordinator, dataset, config, choice)
+    stored = _stored(dataset, table.base, table.split, choice)
+    cells, held = stored or _apart(table.summed(1), 1)
+    return table.cell_moments(cells, held)
 
 
-def _summed(
-    coordinator: Coordinator, dataset: Dataset, base: Encoding, split: Split, folds: Folds
-) -> tuple[list[Moments], Moments]:
-    mergers = [Merger() for _ in range(folds.choice.cells + 1)]
-    requests = [SumCells(str(dataset.directory), block, base, split, folds) for block in dataset.blocks]
-    for parts in coordinator.swept("summing folds", requests):
-        for merger, part in zip(mergers, parts, strict=True):
-            merger.add(part)
-    *cells, held = (merger.total() for merger in mergers)
-    return cells, held
+def make_study(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> Study:
+    """The same, with what resampling draws from."""
+    table = _Table.of(coordinator, dataset, config, choice)
+    small = dataset.rows <= FEW_ROWS
+    buckets = 1 if small else table.buckets_per_cell()
+    parts = table.summed(buckets)
+    cells, held = _apart(parts, buckets)
+    found = table.cell_moments(cells, held)
+    sample: Buckets | RowSample | None = None
+    if small:
+        sample = table.rows()
+    elif buckets > 1:
+        sample = Buckets.of(parts[:-1], merge_all(cells).mean)
+    return Study(found, tuple(table.notes), dataset.manifest.content, sample)
+
+
+def _apart(parts: list[Moments], buckets: int) -> tuple[list[Moments], Moments]:
+    """The cells from their buckets, and the test rows."""
+    *training, held = parts
+    if buckets == 1:
+        return training, held
+    return [merge_all(training[i : i + buckets]) for i in range(0, len(training), buckets)], held
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A data set with the columns and folds that are asked for, and the workers that sum over it."""
+
+    coordinator: Coordinator
+    dataset: Dataset
+    config: RunConfig
+    base: Encoding
+    split: Split
+    folds: Folds
+    notes: list[str]
+
+    @classmethod
+    def of(cls, coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> _Table:
+        check_bad_rows(dataset, config)
+        split = Split(config.test_every, config.test_fraction, config.seed)
+        columns = choose_columns(dataset, config)
+        base = base_encoding(columns, config)
+        if not base.terms:
+            why = " ".join((*columns.notes, "Choose other features."))
+            raise DataError(f"No column is left to predict from. {why}")
+        fitting = plan_cells(len(base.terms) + 1, choice.cells + 2, available_memory() // 4)
+        if fitting < choice.cells + 2:
+            raise ResourceError(
+                f"Expected at most {fitting - 2} folds of {len(base.terms)} columns in the memory that is free, "
+                f"got {choice.count}. Choose fewer folds or columns."
+            )
+        folds = _settled(coordinator, dataset, config, choice, split)
+        return cls(coordinator, dataset, config, base, split, folds, columns.notes)
+
+    def requests(self, kind: Callable[..., Request], *more: Any) -> list[Request]:
+        place = str(self.dataset.directory)
+        return [kind(place, block, self.base, self.split, self.folds, *more) for block in self.dataset.blocks]
+
+    def summed(self, buckets: int) -> list[Moments]:
+        """The moments of each bucket of each cell, and of the test rows."""
+        mergers = [Merger() for _ in range(self.folds.choice.cells * buckets + 1)]
+        for parts in self.coordinator.swept("summing folds", self.requests(SumCells, buckets)):
+            for merger, part in zip(mergers, parts, strict=True):
+                merger.add(part)
+        return [merger.total() for merger in mergers]
+
+    def buckets_per_cell(self) -> int:
+        """So many that there are BUCKETS in all, if memory allows for that; 1, hence none, if it allows for few."""
+        cells = self.folds.choice.cells
+        wanted = -(-BUCKETS // cells)
+        possible = plan_cells(len(self.base.terms) + 1, cells * wanted, available_memory() // 8) // cells
+        return possible if possible * cells >= FEW_BUCKETS else 1
+
+    def rows(self) -> RowSample:
+        found = list(self.coordinator.swept("taking rows", self.requests(TakeRows)))
+        return RowSample(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def cell_moments(self, cells: list[Moments], held: Moments) -> CellMoments:
+        check_rows(sum(cell.n for cell in cells), self.config)
+        medians = _medians(self.coordinator, self.dataset, self.base, self.config, self.split, self.folds)
+        used = {*self.base.columns, self.config.target}
+        gaps = frozenset(name for name in used if self.dataset.columns[name].missing)
+        found = CellMoments(self.config, self.base, self.folds.choice, tuple(cells), held, medians, gaps)
+        _, whole = found.problem()
+        if digits(whole) >= ENOUGH_DIGITS + SPARE_DIGITS:
+            return found
+        return dataclasses.replace(found, factors=self.factors(merge_all(cells).mean))
+
+    def factors(self, origin: Array) -> Factors:
+        total: list[Array] | None = None
+        for parts in self.coordinator.swept("factoring folds", self.requests(FactorCells, origin)):
+            total = parts if total is None else [stack(*pair) for pair in zip(total, parts, strict=True)]
+        assert total is not None
+        return Factors(origin, tuple(total))
 
 
 def _stored(dataset: Dataset, base: Encoding, split: Split, choice: FoldChoice) -> tuple[list[Moments], Moments] | None:
