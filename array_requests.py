@@ -6,6 +6,7 @@ Rows are copied to float64 a few at a time, so an answer has the same bits whate
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -62,6 +63,22 @@ class RangeMoments(RangeRequest):
         width = self.X.shape[1] + self.Y.shape[1]
         pieces = self.pieces(worker, max(CHUNK_VALUES, 8 * width * width))
         return merge_all(Moments.of(_side_by_side(X, Y)) for X, Y in pieces)
+
+
+@dataclass(frozen=True)
+class RangeCells(RangeRequest):
+    """Moments of the columns (X..., Y...) over the rows of each cell, from the cell of every row (n,)."""
+
+    cells: SharedArray
+    count: int
+
+    def answer(self, worker: Worker) -> list[Moments]:
+        rows = slice(self.start, self.stop)
+        X, Y, cells = worker.array(self.X)[rows], worker.array(self.Y)[rows], worker.array(self.cells)[rows]
+        order = np.argsort(cells, kind="stable")
+        ends = np.searchsorted(cells[order], np.arange(self.count + 1))
+        chosen = (order[a:b] for a, b in itertools.pairwise(ends.tolist()))
+        return [Moments.of(_side_by_side(X[some], Y[some])) for some in chosen]
 
 
 @dataclass(frozen=True)

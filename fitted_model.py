@@ -6,13 +6,15 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from config import config_from
+from config import RunConfig, config_from
+from conformal import half_width_of
 from coordinator import Progress
 from engine_pool import kept_coordinator
 from errors import DataError
@@ -90,13 +92,30 @@ class FittedModel:
     def warnings(self) -> list[str]:
         return list(self._contents["warnings"])
 
-    def predict(self, data: Any, **knobs: Any) -> Floats:
+    @property
+    def prediction_interval(self) -> dict[str, Any] | None:
+        """Half-widths of prediction intervals by level, from the rows kept for testing, with what they mean."""
+        value: dict[str, Any] | None = self._contents.get("prediction_interval")
+        return value
+
+    @overload
+    def predict(self, data: Any, *, interval: None = None, **knobs: Any) -> Floats: ...
+
+    @overload
+    def predict(self, data: Any, *, interval: float, **knobs: Any) -> tuple[Floats, Floats, Floats]: ...
+
+    def predict(
+        self, data: Any, *, interval: float | None = None, **knobs: Any
+    ) -> Floats | tuple[Floats, Floats, Floats]:
         """A prediction for every row of a file or a pandas data frame; NaN for a row that could not be read.
 
-        `knobs` say how to read a file (delimiter, decimal, encoding, ...), where that cannot be found out.
+        With an interval such as 0.9: predictions, lower ends, upper ends. `knobs` say how to read a file (delimiter,
+        decimal, encoding, ...), where that cannot be found out.
         """
-        parts = self._of_frame(data) if is_frame(data) else self._of_file(_path(data), knobs)
-        return _gathered(parts)
+        width = None if interval is None else half_width_of(self._contents, interval)
+        parts = self._of_frame(data) if is_frame(data) else self._of_file(path_of(data), knobs)
+        found = _gathered(parts)
+        return found if width is None else (found, found - width, found + width)
 
     def save(self, path: str | Path) -> None:
         """Write the model as JSON, readable by eye and enough by itself to predict."""
@@ -157,7 +176,7 @@ class FittedModel:
                 yield np.asarray(predictions, np.float64), unseen
 
 
-def _path(data: Any) -> str:
+def path_of(data: Any) -> str:
     if isinstance(data, (str, Path)):
         return str(data)
     raise TypeError(
@@ -168,7 +187,7 @@ def _path(data: Any) -> str:
 
 def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     """From a path and the knobs of a run by name."""
-    config = config_from({**values, "file": _path(path)})
+    config = config_from({**values, "file": path_of(path)})
     with kept_coordinator(config, progress) as coordinator:
         if config.solver == "gradient":
             said, contents = train_gradient_with(coordinator, config)
@@ -178,7 +197,15 @@ def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = N
 
 
 def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
-    """Through a Parquet file that is gone afterwards, with the data set made from it."""
+    with frame_as_file(frame, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
+        fitted, said, contents = train_with(coordinator, config)
+        basis = Basis.of_fit(fitted).summed(coordinator)
+    return FittedModel(contents, said, basis)
+
+
+@contextmanager
+def frame_as_file(frame: Any, values: Mapping[str, Any]) -> Iterator[tuple[RunConfig, Path]]:
+    """The config of a run on a Parquet file of the frame, and the folder for its data set; both are gone afterwards."""
     import pyarrow
 
     labels = [str(name) for name, dtype in frame.dtypes.items() if str(dtype) == "category"]
@@ -190,11 +217,8 @@ def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None =
             raise DataError(
                 f"The data frame cannot be written as a table: {error}. Give each column one type."
             ) from None
-        config = config_from({**values, "file": str(path), "categorical": [*values.get("categorical", ()), *labels]})
-        with kept_coordinator(config, progress, Path(folder)) as coordinator:
-            fitted, said, contents = train_with(coordinator, config)
-            basis = Basis.of_fit(fitted).summed(coordinator)
-    return FittedModel(contents, said, basis)
+        categorical = [*values.get("categorical", ()), *labels]
+        yield config_from({**values, "file": str(path), "categorical": categorical}), Path(folder)
 
 
 def _gathered(parts: Iterator[tuple[Floats, int]]) -> Floats:

@@ -1,4 +1,4 @@
-"""Shoal in Python: `fit` a file or data frame, `load` and `inspect`, and scikit-learn estimators for arrays.
+"""Shoal in Python: `fit` a file or data frame, its whole `path`, `load`, `inspect`, and scikit-learn estimators.
 
 Importing this is cheap: NumPy, pandas and scikit-learn are imported by what needs them.
 
@@ -15,32 +15,41 @@ Importing this is cheap: NumPy, pandas and scikit-learn are imported by what nee
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cv_estimators import ElasticNetCV, LassoCV, RidgeCV
     from engine_pool import close_pools
     from errors import TrainingError
     from estimators import ElasticNet, Lasso, LinearRegression, Ridge
     from fitted_model import FittedModel
+    from path_api import PenaltyPath
 
 __all__ = [
     "ElasticNet",
+    "ElasticNetCV",
     "FittedModel",
     "Lasso",
+    "LassoCV",
     "LinearRegression",
+    "PenaltyPath",
     "Ridge",
+    "RidgeCV",
     "TrainingError",
     "close_pools",
     "fit",
     "inspect",
     "load",
+    "path",
 ]
 
 _ELSEWHERE = {
     **dict.fromkeys(("LinearRegression", "Ridge", "Lasso", "ElasticNet"), "estimators"),
+    **dict.fromkeys(("RidgeCV", "LassoCV", "ElasticNetCV"), "cv_estimators"),
     "FittedModel": "fitted_model",
+    "PenaltyPath": "path_api",
     "TrainingError": "errors",
     "close_pools": "engine_pool",
 }
@@ -82,6 +91,44 @@ def fit(
 
     values = {**knobs, "target": target, "model": model}
     return fit_frame(data, values, progress) if is_frame(data) else fit_file(data, values, progress)
+
+
+def path(
+    data: Any,
+    target: str,
+    model: str = "lasso",
+    *,
+    alphas: Sequence[float] | None = None,
+    n_alphas: int | None = None,
+    l1_ratio: float | Sequence[float] = 0.5,
+    folds: int | None = None,
+    fold_by: str = "row",
+    progress: Callable[[str, float], None] | None = None,
+    **knobs: Any,
+) -> PenaltyPath:
+    """The models of a file or data frame at all penalties of a path, exact at each.
+
+    The alphas are those given, or `n_alphas` (100) from the data: from the smallest that leaves no column down, in
+    equal ratios. With `folds` also the cross-validated mean squared error at each of them, the best alpha and the
+    largest within one standard error of it; `fold_by` is row, hash, group:COLUMN or time:COLUMN, and of several
+    mixing ratios of an elastic net the best is chosen. The other knobs are those of `fit`.
+
+    >>> path = shoal.path("houses.csv", target="price", alphas=[8.0, 4.0, 1.0], folds=4)
+    >>> path
+    <PenaltyPath: lasso models of 'price', 3 alphas, 8 to 1>
+      best: alpha = 1, 2 of 2 columns, mean squared error 16 +- 9.2
+      1-SE: alpha = 1, 2 of 2 columns, mean squared error 16 +- 9.2
+      4 folds by row, 4 rows
+    >>> path.coefficients["rooms"].round(9).to_dict()
+    {8.0: 2.0, 4.0: 6.0, 1.0: 9.0}
+    >>> round(path.model_at(2.0).coefficients["rooms"], 9)
+    8.0
+    """
+    from path_api import path_of_data
+    from tune_run import Wish
+
+    wish = Wish(10 if folds is None else folds, fold_by, l1_ratio, alphas, n_alphas)
+    return path_of_data(data, {**knobs, "target": target, "model": model}, wish, folds is not None, progress)
 
 
 def load(path: str | Path) -> FittedModel:

@@ -265,11 +265,12 @@ def test_importing_shoal_imports_no_library() -> None:
 
 
 def test_the_examples_of_the_documentation_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cv_estimators
     import estimators
 
     monkeypatch.chdir(tmp_path)
     Path("houses.csv").write_text("rooms,garden,price\n1,no,100\n3,no,120\n1,yes,110\n3,yes,130\n")
-    for module in (shoal, estimators):
+    for module in (shoal, estimators, cv_estimators):
         found = doctest.testmod(module, extraglobs={"shoal": shoal})
         assert found.attempted > 0
         assert not found.failed

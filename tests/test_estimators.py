@@ -139,8 +139,8 @@ def test_of_many_answers_the_one_with_the_smallest_norm_is_given_and_said(shape:
 
 
 def test_a_table_too_ill_conditioned_for_moments_is_fitted_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("estimators.SMALL", 0)
-    monkeypatch.setattr("estimators.POLISHED", 0)
+    monkeypatch.setattr("array_fits.SMALL", 0)
+    monkeypatch.setattr("array_fits.POLISHED", 0)
     x = np.linspace(0, 1, 400)
     X = np.vander(x, 9, increasing=True)[:, 1:]
     model = LinearRegression().fit(X, X.sum(axis=1) + 1)
@@ -156,7 +156,7 @@ def test_a_table_too_ill_conditioned_for_moments_is_fitted_from_its_rows(monkeyp
 def test_the_bits_do_not_depend_on_engine_or_worker_count(
     estimator: type, small: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("estimators.SMALL", small)
+    monkeypatch.setattr("array_fits.SMALL", small)
     monkeypatch.setattr(array_requests, "RANGE_VALUES", 4096)
     X, y = _numbers(5000, 9)
     Y = np.column_stack((y, y**2))
