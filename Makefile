@@ -3,9 +3,11 @@
 
 PYTHON ?= python3
 ARGS ?=
+comma := ,
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-EXTRAS := $(if $(or $(shell command -v cc),$(shell command -v gcc),$(shell command -v clang)),,[compiler])
+COMPILER := $(or $(shell command -v cc),$(shell command -v gcc),$(shell command -v clang))
+EXTRAS := export$(if $(COMPILER),,$(comma)compiler)
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
@@ -52,13 +54,13 @@ clean: ## remove .venv and everything else that was built
 	@touch $@
 
 .venv/.run: .venv/.python $(PINS)
-	@echo "Installing Shoal$(if $(EXTRAS), with a C compiler from PyPI,) ..."
-	@$(PIP) install -c constraints.txt -e '.$(EXTRAS)'
+	@echo "Installing Shoal$(if $(COMPILER),, with a C compiler from PyPI) ..."
+	@$(PIP) install -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 .venv/.dev: .venv/.run
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) install -c constraints.txt -e '.[dev,export]'
+	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 
 .venv/.bench: .venv/.run
