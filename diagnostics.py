@@ -43,6 +43,11 @@ def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Prog
         return _Diagnosis(model, dataset, coordinator, own_data).report()
 
 
+def residuals_of(model: SavedModel, dataset: Dataset, coordinator: Coordinator) -> dict[str, Any]:
+    """The same for a data set that is open, the one that the model was trained on."""
+    return _Diagnosis(model, dataset, coordinator, own_data=True).report()
+
+
 def _check_there(config: RunConfig) -> None:
     if not Path(config.file).is_file():
         raise DataError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from design import Indicator, Level, Number
+from design import Indicator, Level, Number, Product
 from errors import ConfigError, ResourceError
 from exports.names import FORMATS
 from model_file import SavedModel
@@ -43,9 +43,23 @@ class TextColumn:
         return any(self.levels.values())
 
 
+Side = NumberColumn | TextColumn
+
+
+@dataclass(frozen=True)
+class ProductPart:
+    """What one column gives times what another does; the same column twice for a square.
+
+    The left one is a plain value, or 1 for one of its levels; coefficients are on the right.
+    """
+
+    left: Side
+    right: Side
+
+
 @dataclass(frozen=True)
 class LinearForm:
-    """prediction = intercept + what each column adds."""
+    """prediction = intercept + what each column adds + what products of two columns add."""
 
     target: str
     kind: str  # linear, ridge, lasso or elasticnet
@@ -53,6 +67,7 @@ class LinearForm:
     intercept: float
     numbers: tuple[NumberColumn, ...]
     texts: tuple[TextColumn, ...]
+    products: tuple[ProductPart, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -79,7 +94,34 @@ def linear_form(model: SavedModel) -> LinearForm:
         contents["target"], contents["model"], contents.get("data", {}).get("file", ""), model.intercept,
         tuple(NumberColumn(name, *values.get(name, (0.0, 0.0)), missing.get(name, 0.0)) for name in model.numbers),
         tuple(TextColumn(name, found) for name, found in levels.items()),
+        tuple(_products([(term, coef) for term, coef in terms if isinstance(term, Product) and coef])),
     )  # fmt: skip
+
+
+def _products(terms: list[tuple[Product, float]]) -> Iterator[ProductPart]:
+    """One part for two numbers or a number and a text column; for two text columns one a level of the shorter one."""
+    texts: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    mixed: dict[tuple[Number, str], dict[str, float]] = {}
+    for term, coef in terms:
+        left, right = term.factors if isinstance(term.left, Number) else term.factors[::-1]
+        if isinstance(left, Level) and isinstance(right, Level):
+            texts.setdefault((left.column, right.column), {})[left.level, right.level] = coef
+        elif isinstance(left, Number) and isinstance(right, Level):
+            mixed.setdefault((left, right.column), {})[right.level] = coef
+        elif isinstance(left, Number) and isinstance(right, Number):
+            yield ProductPart(_plain(left), NumberColumn(right.column, coef, float(right.fill), 0.0))
+    for (number, column), levels in mixed.items():
+        yield ProductPart(_plain(number), TextColumn(column, levels))
+    for (first, second), values in texts.items():
+        if len({a for a, _ in values}) > len({b for _, b in values}):
+            first, second, values = second, first, {(b, a): coef for (a, b), coef in values.items()}
+        for level in dict.fromkeys(a for a, _ in values):
+            others = {b: coef for (a, b), coef in values.items() if a == level}
+            yield ProductPart(TextColumn(first, {level: 1.0}), TextColumn(second, others))
+
+
+def _plain(number: Number) -> NumberColumn:
+    return NumberColumn(number.column, 1.0, float(number.fill), 0.0)
 
 
 class Format(Protocol):

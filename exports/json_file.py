@@ -8,6 +8,8 @@ where, with `value` the row's value in the term's `column`,
     number      column                 value, or `fill` where it is missing
     indicator   column=__missing__     1 where the value is missing, else 0
     level       column=level           1 where the value (`__missing__` for none) is the term's `level`, else 0
+    product     column^2               x of the number that is both `left` and `right`, squared
+                left:right             x of `left` times x of `right`, which are terms of the kinds above
 """
 
 from __future__ import annotations
@@ -41,16 +43,22 @@ class JsonFile:
 def predict(contents: Mapping[str, Any], row: Mapping[str, float | str | None]) -> float:
     total = contents["intercept"]
     for term in contents["design"]["terms"]:
-        value, column = row[term["column"]], term["column"]
-        if term["type"] == "number":
-            x, name = (term["fill"] if value is None else value), column
-        elif term["type"] == "indicator":
-            x, name = float(value is None), f"{column}=__missing__"
-        else:
-            x = float(("__missing__" if value is None else value) == term["level"])
-            name = f"{column}={term['level']}"
+        name, x = named_value(term, row)
         total += contents["coefficients"][name] * x
     return float(total)
+
+
+def named_value(term: Mapping[str, Any], row: Mapping[str, float | str | None]) -> tuple[str, Any]:
+    """A term's name and its x."""
+    if term["type"] == "product":
+        (left, a), (right, b) = named_value(term["left"], row), named_value(term["right"], row)
+        return f"{left}^2" if term["left"] == term["right"] else f"{left}:{right}", a * b
+    value, column = row[term["column"]], term["column"]
+    if term["type"] == "number":
+        return column, term["fill"] if value is None else value
+    if term["type"] == "indicator":
+        return f"{column}=__missing__", float(value is None)
+    return f"{column}={term['level']}", float(("__missing__" if value is None else value) == term["level"])
 
 
 FORMAT = JsonFile()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 FORMATS = {
     "sql": ("exports.sql", ".sql"),
     "python": ("exports.python_function", ".py"),
@@ -14,6 +12,6 @@ FORMATS = {
 REPORT = "report"  # a page for people, which predicts nothing
 
 
-def usual_path(model: Path, to: str) -> Path:
-    """Where an export goes if nobody says: beside the model, with the end that suits the format."""
-    return model.with_name(model.stem + (".html" if to == REPORT else FORMATS[to][1]))
+def ending(to: str) -> str:
+    """The end of a file's name that suits the format."""
+    return ".html" if to == REPORT else FORMATS[to][1]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from design import MISSING_LEVEL
-from exports.base import LinearForm, Rows, TextColumn, linear_form
+from exports.base import LinearForm, NumberColumn, Rows, Side, TextColumn, linear_form
 from model_file import SavedModel
 from models import Array
 
@@ -79,7 +79,8 @@ class _Builder:
 
 
 def graph(form: LinearForm) -> Any:
-    """prediction = where(missing, fills, numbers) @ coef + missing @ if_missing + one looked-up value a text column."""
+    """prediction = where(missing, fills, numbers) @ coef + missing @ if_missing + one looked-up value a text column
+    + products of such values."""
     from onnx import TensorProto, helper
 
     build = _Builder(form.columns)
@@ -87,6 +88,7 @@ def graph(form: LinearForm) -> Any:
     if form.numbers:
         parts += _number_parts(build, form)
     parts += [_level_part(build, column) for column in form.texts]
+    parts += [build.node("Mul", _side(build, part.left), _side(build, part.right)) for part in form.products]
     output = build.node("Sum", *parts, output=form.unused_name("prediction"))
 
     def value(name: str, kind: int) -> Any:
@@ -111,6 +113,18 @@ def _number_parts(build: _Builder, form: LinearForm) -> list[str]:
         as_number = build.node("Cast", missing, to=TensorProto.DOUBLE)
         parts.append(build.node("MatMul", as_number, build.constant([[c.if_missing] for c in form.numbers])))
     return parts
+
+
+def _side(build: _Builder, column: Side) -> str:
+    """What a column gives to a product, (rows, 1)."""
+    if isinstance(column, TextColumn):
+        return _level_part(build, column)
+    return build.node("Mul", _filled(build, column), build.constant([[column.coefficient]]))
+
+
+def _filled(build: _Builder, column: NumberColumn) -> str:
+    missing = build.node("Or", build.node("IsNaN", column.name), build.node("IsInf", column.name))
+    return build.node("Where", missing, build.constant([[column.fill]]), column.name)
 
 
 def _level_part(build: _Builder, column: TextColumn) -> str:

@@ -15,7 +15,7 @@ from engine_pool import kept_coordinator
 from errors import ConfigError, StateError, TrainingError
 from exports.base import Format, Rows, format_named
 from exports.sql import Sql
-from exports.trial_rows import trial_rows
+from exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
 from model_file import SavedModel, load_model, model_from
 from models import Array
 from prediction import open_for
@@ -36,6 +36,8 @@ class Proof:
     largest_difference: float
     largest_relative: float
     what_was_compared: str
+    rows_with_gaps: int  # rows without a value in some column
+    rows_with_unseen: int  # rows with a level that the model does not know, in some column
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,7 +103,8 @@ def prove(format_: Format, path: Path, model: SavedModel) -> Proof:
             f"{theirs[worst]:.17g}, the model {ours[worst]:.17g}. {_REFUSED}"
         )
     compared = f"missing values, every level, an unseen level and extremes; {format_.runtime} against shoal predict"
-    return Proof(len(ours), float(difference[ordinary].max()), float(relative.max()), compared)
+    gaps, unseen = rows_with_gaps(rows), rows_with_unseen(rows, model.encoding.known)
+    return Proof(len(ours), float(difference[ordinary].max()), float(relative.max()), compared, gaps, unseen)
 
 
 def tolerance(terms: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from exports.base import LinearForm, Rows, linear_form
+from exports.base import LinearForm, Rows, Side, TextColumn, linear_form
 from model_file import SavedModel
 from models import Array
 
@@ -30,20 +30,45 @@ NUMBERS = {{  # column: (coefficient, value that stands in for a missing one, wh
 
 LEVELS = {{  # column: what each level adds; "__missing__" is no value
 {levels}}}
-
+{products}
 
 def predict(row):
     """The prediction for one row, a mapping from column names to values."""
     parts = [INTERCEPT]
     for name, (coefficient, fill, if_missing) in NUMBERS.items():
-        value = row[name]
-        value = math.nan if value is None or value == "" else float(value)
+        value = number(row[name])
         parts += [coefficient * value] if math.isfinite(value) else [coefficient * fill, if_missing]
     for name, levels in LEVELS.items():
-        value = row[name]
-        missing = value is None or value == "" or value != value
-        parts.append(levels.get("__missing__" if missing else str(value), 0.0))
-    return math.fsum(parts)
+        parts.append(levels.get(level(row[name]), 0.0))
+{multiplied}    return math.fsum(parts)
+
+
+def number(value):
+    return math.nan if value is None or value == "" else float(value)
+
+
+def level(value):
+    return "__missing__" if value is None or value == "" or value != value else str(value)
+'''
+
+
+PRODUCTS = """
+PRODUCTS = [  # what one column gives times what another does: (coefficient, stands in for a missing one), or levels
+{parts}]
+"""
+MULTIPLIED = """\
+    for left, right in PRODUCTS:
+        parts.append(side(row, *left) * side(row, *right))
+"""
+SIDE = '''
+
+def side(row, name, table):
+    """What a column gives to a product."""
+    if isinstance(table, dict):
+        return table.get(level(row[name]), 0.0)
+    coefficient, fill = table
+    value = number(row[name])
+    return coefficient * (value if math.isfinite(value) else fill)
 '''
 
 
@@ -67,12 +92,22 @@ def source(form: LinearForm) -> str:
     numbers = (
         f"    {c.name!a}: ({c.coefficient!r}, {c.fill!r}, {c.if_missing!r}),\n" for c in form.numbers if c.matters
     )
-    return TEMPLATE.format(
+    parts = "".join(f"    ({_side(part.left)}, {_side(part.right)}),\n" for part in form.products)
+    text = TEMPLATE.format(
+        products=PRODUCTS.format(parts=parts) if form.products else "",
+        multiplied=MULTIPLIED if form.products else "",
         target=ascii(form.target),
         intercept=repr(form.intercept),
         numbers="".join(numbers),
         levels="".join(f"    {c.name!a}: {_table(c.levels.items())},\n" for c in form.texts if c.matters),
     )
+    return text + SIDE if form.products else text
+
+
+def _side(column: Side) -> str:
+    if isinstance(column, TextColumn):
+        return f"({column.name!a}, {_table(column.levels.items())})"
+    return f"({column.name!a}, ({column.coefficient!r}, {column.fill!r}))"
 
 
 def _table(levels: Any) -> str:

@@ -10,7 +10,7 @@ from zipfile import ZIP_DEFLATED
 import numpy as np
 
 from design import MISSING_LEVEL
-from exports.base import LinearForm, Rows, TextColumn, linear_form
+from exports.base import LinearForm, ProductPart, Rows, Side, TextColumn, linear_form
 from model_file import SavedModel
 from models import Array
 
@@ -43,6 +43,8 @@ def pipeline(form: LinearForm) -> Any:
     from sklearn.pipeline import Pipeline
 
     columns = _columns(form).fit(_frame([t.name for t in form.texts], _one_row(form)))
+    for place, part in enumerate(form.products):
+        _set_levels(columns.named_transformers_[_product_name(place)], part)
     model = LinearRegression()
     model.coef_, model.intercept_ = _coefficients(form), form.intercept
     model.n_features_in_ = len(model.coef_)
@@ -53,17 +55,58 @@ def _columns(form: LinearForm) -> Any:
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import MissingIndicator, SimpleImputer
     from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import OneHotEncoder
 
-    categories = [np.array([level for level, _ in _entries(column)], object) for column in form.texts]
-    one_hot = OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
-    filled = SimpleImputer(strategy="constant", fill_value=MISSING_LEVEL)
     parts = [
         ("numbers", SimpleImputer(strategy="mean"), [c.name for c in form.numbers]),
         ("missing", MissingIndicator(features="all"), [c.name for c in form.numbers if c.if_missing]),
-        ("levels", Pipeline([("missing", filled), ("one_hot", one_hot)]), [c.name for c in form.texts]),
+        ("levels", Pipeline(_one_hot(form.texts)), [c.name for c in form.texts]),
     ]
+    for place, part in enumerate(form.products):
+        parts.append((_product_name(place), _product(part), list(dict.fromkeys((part.left.name, part.right.name)))))
     return ColumnTransformer([part for part in parts if part[2]], verbose_feature_names_out=True)
+
+
+def _one_hot(columns: Sequence[TextColumn]) -> list[tuple[str, Any]]:
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    categories = [np.array([level for level, _ in _entries(column)], object) for column in columns]
+    one_hot = OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
+    return [("missing", SimpleImputer(strategy="constant", fill_value=MISSING_LEVEL)), ("one_hot", one_hot)]
+
+
+def _product_name(place: int) -> str:
+    return f"product_{place}"
+
+
+def _product(part: ProductPart) -> Any:
+    """Two values, each from one column, and their product: three outputs, of which the model uses the last."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import PolynomialFeatures
+
+    sides = [("left", _side(part.left), [part.left.name]), ("right", _side(part.right), [part.right.name])]
+    times = PolynomialFeatures(degree=2, interaction_only=True, include_bias=False)
+    return Pipeline([("sides", ColumnTransformer(sides)), ("times", times)])
+
+
+def _side(column: Side) -> Any:
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import Pipeline
+    from sklearn.random_projection import GaussianRandomProjection
+
+    if not isinstance(column, TextColumn):
+        return SimpleImputer(strategy="mean")
+    # Of all transformers this one does a product with a matrix and nothing else; nothing is random once that is set.
+    return Pipeline([*_one_hot([column]), ("values", GaussianRandomProjection(n_components=1, random_state=0))])
+
+
+def _set_levels(product: Any, part: ProductPart) -> None:
+    """The value of each level, in place of what fitting made up."""
+    sides = product.named_steps["sides"].named_transformers_
+    for side, column in (("left", part.left), ("right", part.right)):
+        if isinstance(column, TextColumn):
+            sides[side].named_steps["values"].components_ = np.array([[value for _, value in _entries(column)]])
 
 
 def _entries(column: TextColumn) -> list[tuple[str | None, float]]:
@@ -75,7 +118,11 @@ def _entries(column: TextColumn) -> list[tuple[str | None, float]]:
 def _coefficients(form: LinearForm) -> Array:
     numbers = [c.coefficient for c in form.numbers]
     missing = [c.if_missing for c in form.numbers if c.if_missing]
-    return np.array([*numbers, *missing, *(value for column in form.texts for _, value in _entries(column))])
+    levels = [value for column in form.texts for _, value in _entries(column)]
+    products: list[float] = []
+    for part in form.products:
+        products += [0.0, 0.0, 1.0 if isinstance(part.right, TextColumn) else part.right.coefficient]
+    return np.array([*numbers, *missing, *levels, *products])
 
 
 def _one_row(form: LinearForm) -> Rows:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from errors import StateError
-from exports.base import LinearForm, NumberColumn, Rows, TextColumn, linear_form
+from exports.base import LinearForm, NumberColumn, ProductPart, Rows, Side, TextColumn, linear_form
 from model_file import SavedModel
 from models import Array
 
@@ -74,6 +74,7 @@ def select(form: LinearForm, table: str) -> str:
     for column in form.numbers:
         terms += _number_terms(column)
     terms += [_text_term(column) for column in form.texts if column.matters]
+    terms += [_product_term(part) for part in form.products]
     head = HEAD.format(target=json.dumps(form.target), kind=form.kind)  # json: one line, whatever the name
     alias = name(form.unused_name("prediction"))
     return f"{head}SELECT\n    t.*,\n    {_sum(terms)}\n    AS {alias}\nFROM {name(table)} AS t;\n"
@@ -88,9 +89,23 @@ def _sum(terms: list[str]) -> str:
 
 def _number_terms(column: NumberColumn) -> Iterator[str]:
     if column.coefficient:
-        yield f"COALESCE(t.{name(column.name)}, {number(column.fill)}) * {number(column.coefficient)}"
+        yield f"{_filled(column)} * {number(column.coefficient)}"
     if column.if_missing:
         yield f"CASE WHEN t.{name(column.name)} IS NULL THEN {number(column.if_missing)} ELSE 0e0 END"
+
+
+def _filled(column: NumberColumn) -> str:
+    return f"COALESCE(t.{name(column.name)}, {number(column.fill)})"
+
+
+def _product_term(part: ProductPart) -> str:
+    return f"{_side(part.left)} * {_side(part.right)}"
+
+
+def _side(column: Side) -> str:
+    if isinstance(column, TextColumn):
+        return _text_term(column)
+    return _filled(column) if column.coefficient == 1 else f"{_filled(column)} * {number(column.coefficient)}"
 
 
 def _text_term(column: TextColumn) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from design import Number
+from design import MISSING_LEVEL, Level, Number, Product
 from exports.base import Rows
 from model_file import SavedModel
 from models import Array
@@ -22,11 +22,12 @@ Bools = npt.NDArray[np.bool_]
 def trial_rows(model: SavedModel, seed: int = 0) -> tuple[Rows, Bools]:
     """The rows, and which of them have ordinary values only; the same for the same model.
 
-    Every text column has each of its levels, no value, and a level that the model does not know; every column of
-    numbers has gaps, negative values, zeros, and up to 1e12 spreads from its centre. The first rows are corners: no
-    value in any column, then all numbers 0.
+    Every text column has each of its levels, no value, and a level that the model does not know; two of them have all
+    combinations with a coefficient; every column of numbers has gaps, negative values, zeros, and up to 1e12 spreads
+    from its centre. The first rows are corners: no value in any column, then all numbers 0.
     """
-    count = max(COUNT, 2 + max((len(levels) for levels in model.encoding.known.values()), default=0))
+    together = _levels_together(model)
+    count = max(COUNT, 2 + max((len(levels) for levels in model.encoding.known.values()), default=0)) + len(together)
     random = np.random.default_rng(seed)
     extreme = np.arange(count) % EXTREMES == EXTREMES - 1
     numbers = _numbers(model, random, extreme)
@@ -36,7 +37,16 @@ def trial_rows(model: SavedModel, seed: int = 0) -> tuple[Rows, Bools]:
     for name in model.texts:
         rows[name] = _texts(model.encoding.known.get(name, ()), count, random)
         rows[name][0] = None
+    for place, pair in enumerate(together, count - len(together)):
+        for factor in pair:
+            rows[factor.column][place] = None if factor.level == MISSING_LEVEL else factor.level
     return rows, ~extreme
+
+
+def _levels_together(model: SavedModel) -> list[tuple[Level, Level]]:
+    """The levels of two columns that have a coefficient of their own together: chance would leave some out."""
+    products = [term.factors for term in model.encoding.terms if isinstance(term, Product)]
+    return [(a, b) for a, b in products if isinstance(a, Level) and isinstance(b, Level)]
 
 
 def unseen_level(known: Sequence[str]) -> str:
@@ -44,6 +54,16 @@ def unseen_level(known: Sequence[str]) -> str:
     while text in known:
         text += "'"
     return text
+
+
+def rows_with_gaps(rows: Rows) -> int:
+    return sum(None in row for row in zip(*rows.values(), strict=True))
+
+
+def rows_with_unseen(rows: Rows, known: Mapping[str, Sequence[str]]) -> int:
+    texts = [(rows[name], {*levels, None}) for name, levels in known.items()]
+    count = len(next(iter(rows.values()), ()))
+    return sum(any(values[i] not in levels for values, levels in texts) for i in range(count))
 
 
 def _texts(known: Sequence[str], count: int, random: np.random.Generator) -> list[float | str | None]:

@@ -12,7 +12,6 @@ import runpy
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ import skops.io
 
 import shoal
 from errors import ConfigError, ResourceError, StateError
-from exports import export, report
+from exports import export
 from exports.base import LinearForm, TextColumn, linear_form
-from exports.html_report import bars as report_bars
 from exports.names import FORMATS
 from exports.proof import own_predictions, prove
 from exports.python_function import FORMAT as PYTHON
@@ -631,16 +629,21 @@ def test_command_line(to: str, places: Callable[[str], Path], tmp_path: Path) ->
     assert out.exists()
     found = exported(model, "--to", to, "--out", tmp_path / "new" / "file", "--json").json
     assert found.keys() == {"format", "out", "proof", "use"}
-    assert found["proof"].keys() == {"rows", "largest_difference", "largest_relative", "what_was_compared"}
+    assert found["proof"].keys() == {
+        "rows", "largest_difference", "largest_relative", "what_was_compared", "rows_with_gaps", "rows_with_unseen",
+    }  # fmt: skip
     assert (found["format"], found["out"], found["proof"]["rows"]) == (to, str(tmp_path / "new" / "file"), 1000)
     assert found["proof"]["largest_relative"] < 1e-14
     assert (tmp_path / "new" / "file").exists()
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["MODEL"], "--to"), (["MODEL", "--to", "cobol"], "cobol"), (["--to", "sql"], "MODEL.json"),
+    (["MODEL"], "--to"), (["MODEL", "--to", "cobol"], "cobol"), (["--to", "sql"], "MODEL"),
     (["absent.json", "--to", "sql"], "absent.json"), (["MODEL", "--to", "onnx", "--table", "t"], "format sql only"),
-    (["MODEL", "--to", "sql", "--out", "MODEL"], "model's own"), (["MODEL", "--to", "sql", "--out", "/proc/x/m.sql"], "/proc"),
+    (["MODEL", "--to", "sql", "--out", "MODEL"], "model's own"), (["MODEL", "--to", "sql", "--out", "."], "got the folder"),
+    (["no-such-model", "--to", "sql"], "no-such-model"), (["MODEL", "--to", "report", "--table", "t"], "format sql only"),
+    (["MODEL", "--to", "report", "--out", "MODEL"], "model's own"), (["MODEL", "--to", "report", "--out", "/proc/x/m.html"], "/proc"),
+    (["MODEL", "--to", "sql", "--out", "/proc/x/m.sql"], "/proc"),
 ])  # fmt: skip
 def test_command_line_errors(
     arguments: list[str], words: str, places: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -669,74 +672,3 @@ def test_every_format_has_its_module() -> None:
         found = importlib.import_module(module).FORMAT
         assert found.use.endswith(".")
         assert found.runtime
-
-
-# ------------------------------------------------------------------ the page for people
-
-
-class Page(HTMLParser):
-    """The tags with their attributes, and the text between them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
-PLAIN = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr", "th", "td", "svg", "line",
-         "text", "circle"}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_report_of_every_model(case: str, places: Callable[[str], Path], tmp_path: Path) -> None:
-    path = places(case) / "model.json"
-    answer = exported(path, "--to", "report", "--out", tmp_path / "m.html")
-    assert answer.out == f"written to {tmp_path / 'm.html'}\n"
-    text = (tmp_path / "m.html").read_text("utf-8")
-    page = Page(text)
-    assert {tag for tag, _ in page.tags} <= PLAIN
-    assert not {name for _, attributes in page.tags for name in attributes} & {"src", "href", "style", "onload"}
-    assert "url(" not in text
-    assert "@import" not in text
-    contents = load_model(path).contents
-    for name in (*contents["coefficients"], contents["target"], contents["data"]["content"], "Certificate", "train"):
-        assert any(name in word for word in page.words), name
-    circles = [attributes for tag, attributes in page.tags if tag == "circle"]
-    assert len(circles) == len(contents["coefficients"])
-    assert all(240 <= float(circle["cx"] or "nan") <= 760 for circle in circles)
-
-
-def test_report_intervals_are_where_they_should_be(places: Callable[[str], Path]) -> None:
-    contents = load_model(places("penguins") / "model.json").contents
-    for bar in report_bars(contents):
-        estimate = contents["inference"]["coefficients"][bar.name]
-        spread = contents["coefficients_standardized"][bar.name] / estimate["estimate"]
-        assert (bar.low, bar.high) == pytest.approx((estimate["low"] * spread, estimate["high"] * spread))
-        assert bar.low < bar.value < bar.high
-
-
-def test_report_escapes_all_names(tmp_path: Path) -> None:
-    bad = [
-        *HOSTILE,
-        "<script>alert(1)</script>",
-        "<img src=x onerror=alert(1)>",
-        "&lt;b&gt;",
-        "' onload='x",
-        "</title><b>",
-    ]
-    contents = linear_contents(bad, {"<b>": bad}, target="</title><script>x</script>")
-    contents |= {"train": {"rows": 3}, "warnings": ["<i>note</i>"], "certificate": {}, "inference": None,
-                 "rows_dropped": {"<u>": 2}, "config": {"file": "<a href=x>.csv"}, "data": {"file": "<p>", "rows": 3}}  # fmt: skip
-    report(contents, tmp_path / "m.html")
-    page = Page((tmp_path / "m.html").read_text("utf-8"))
-    assert {tag for tag, _ in page.tags} <= PLAIN
-    assert not {name for _, attributes in page.tags for name in attributes} & {"src", "href", "onerror", "onload"}
-    for name in bad[-5:]:
-        assert name in page.words

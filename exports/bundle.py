@@ -1,0 +1,32 @@
+"""A model in every format at once, each proven or refused with a sentence; one format alone is in `proof`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from errors import TrainingError
+from exports import export
+from exports.base import format_named
+from exports.names import FORMATS, ending
+
+Progress = Callable[[str, float], None]
+STEM = "export"  # of the files' names; whoever hands them on gives them better ones
+
+
+def export_all(model: Path, folder: Path, progress: Progress) -> dict[str, Any]:
+    """Written to `folder`; by format, its file with the proof, or why there is none."""
+    found: dict[str, Any] = {}
+    for place, to in enumerate(FORMATS):
+        progress(f"writing and proving {to}", place / len(FORMATS))
+        found[to] = _exported(model, to, folder / f"{STEM}{ending(to)}")
+    return {"formats": found}
+
+
+def _exported(model: Path, to: str, out: Path) -> dict[str, Any]:
+    try:
+        proof = export(model, to, out)
+        return {"file": out.name, "bytes": out.stat().st_size, "proof": proof.as_dict(), "use": format_named(to).use}
+    except TrainingError as error:
+        return {"refused": str(error)}
