@@ -7,18 +7,22 @@ import contextlib
 import gc
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import cli_disk
+import cli_explain
+import cli_export
 import cli_models
 import cli_password
 import cli_runs
+import cli_search
+import cli_tune
 from config import DIALECT
 from errors import ConfigError, TrainingError
-from exports.names import FORMATS, REPORT, usual_path
 from printing import clear_line, print_json, short, show_fit, table
 from utils import THREAD_LIMITS
 
@@ -84,6 +88,11 @@ def _unforeseen(error: Exception) -> int:
 class _Parser(argparse.ArgumentParser):
     """Wrong flags are a plain sentence as well."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # `--alphas -1,2` is a list of numbers, one of which is wrong, and no flag of its own.
+        self._negative_number_matcher = re.compile(r"-\.?\d[\d.,eE+-]*")
+
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message[:1].upper()}{message[1:]}. See 'shoal {self.prog.split(' ')[-1]} --help'.")
 
@@ -114,21 +123,20 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     predict.add_argument("file", metavar="FILE")
     predict.add_argument("--out", required=True, metavar="predictions.csv")
+    predict.add_argument(
+        "--interval", type=float, metavar="LEVEL",
+        help="adds the columns lower and upper: 0.9 for intervals that hold nine of ten new targets",
+    )  # fmt: skip
     _add_knobs(predict, {"workers", "engine", *DIALECT})
     predict.add_argument("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)
 
-    export = commands.add_parser("export", help="write a model for another program, proven on 1,000 rows first")
-    export.add_argument("model", metavar="MODEL.json")
-    export.add_argument("--to", required=True, choices=[*FORMATS, REPORT], help="the format; report is for people")
-    export.add_argument("--out", metavar="FILE", help="beside the model, if not given")
-    export.add_argument(
-        "--table", metavar="NAME", help="sql only: the table; named like the training file, if not given"
-    )
-    export.add_argument("--json", action="store_true", help="print one JSON object")
-    export.set_defaults(command=_export)
+    cli_export.add_commands(commands, _progress)
+    cli_tune.add_command(commands, _add_knobs, _config, _progress)
+    cli_explain.add_command(commands, _progress)
     cli_runs.add_commands(commands)
     cli_models.add_commands(commands)
+    cli_search.add_commands(commands, _add_knobs)
     cli_disk.add_commands(commands)
     cli_password.add_commands(commands)
     return parser
@@ -247,34 +255,17 @@ def _predict(chosen: argparse.Namespace) -> None:
     from prediction import predict_file
 
     config = _config(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
-    found = predict_file(cli_models.model_path(chosen.model), config, Path(chosen.out), _progress(chosen.json))
+    model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
+    found = predict_file(model, config, Path(chosen.out), progress, chosen.interval)
     clear_line()
     if chosen.json:
         print_json(found)
         return
     print(f"{found['rows']:,} predictions of {found['target']} written to {found['out']}")
+    if found["half_width"] is not None:
+        print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {short(found['half_width'])}")
     for warning in found["warnings"]:
         print(f"note: {warning}")
-
-
-# ------------------------------------------------------------------ export
-
-
-def _export(chosen: argparse.Namespace) -> None:
-    from exports import export, report
-    from exports.base import format_named
-
-    out = Path(chosen.out) if chosen.out else usual_path(Path(chosen.model), chosen.to)
-    if chosen.to == REPORT:
-        report(Path(chosen.model), out)
-        print_json({"format": REPORT, "out": str(out)}) if chosen.json else print(f"written to {out}")
-        return
-    proof = export(Path(chosen.model), chosen.to, out, chosen.table)
-    use = format_named(chosen.to).use
-    if chosen.json:
-        print_json({"format": chosen.to, "out": str(out), "proof": proof.as_dict(), "use": use})
-        return
-    print(f"written to {out}\n{proof}\n{use}")
 
 
 def entry() -> NoReturn:

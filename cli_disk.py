@@ -13,7 +13,7 @@ from printing import print_json, table
 if TYPE_CHECKING:
     from housekeeping import Choice, Plan
 
-EXPLAINED = "data, shards, uploads, samples, jobs, checkpoints, runs, archives or leftovers; see 'shoal disk'"
+EXPLAINED = "data, shards, uploads, samples, jobs, checkpoints, runs, searches, archives or leftovers; see 'shoal disk'"
 
 
 def add_commands(commands: Any) -> None:

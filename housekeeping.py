@@ -26,7 +26,7 @@ from typing import Any
 import archives
 import run_queue
 from errors import ConfigError, ResourceError, TrainingError
-from run_folder import PATIENCE, Run, jobs_directory, lock_file, runs_directory
+from run_folder import PATIENCE, Run, jobs_directory, lock_file, runs_directory, searches_directory
 from utils import home
 
 DAY = 86_400.0
@@ -89,6 +89,11 @@ KINDS = {
         Kind(
             "runs", "Runs", "Settings, log, curves, result and model of every run.",
             "Gone for good, with their checkpoints. Saved models stay.", "run", "runs",
+        ),
+        Kind(
+            "searches", "Searches", "What was tried to find good settings, and what came of it.",
+            "Gone for good; a search cannot be continued. Its trials stay among the runs, and saved models stay.",
+            "search", "searches",
         ),
         Kind("archives", "Archives", "Runs that were packed away.", "Gone for good.", "archive", "archives"),
         Kind("models", "Models", "Saved models with their versions.",
@@ -184,6 +189,7 @@ class _Inventory:
         self._rooms: dict[str, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
             "cache": self._cached, "uploads": self._uploaded, "samples": self._sampled, "jobs": self._done_job,
             "runs": self._run, "archive": self._archived, "models": self._modelled, "trash": self._trashed,
+            "searches": self._searched,
         }  # fmt: skip
 
     def take(self) -> Iterator[Item]:
@@ -222,6 +228,9 @@ class _Inventory:
 
     def _modelled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
+
+    def _searched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("searches" if entry.is_dir(follow_symlinks=False) else "other", entry)
 
     def _done_job(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         if not entry.is_dir(follow_symlinks=False):
@@ -302,8 +311,9 @@ class _Needs:
     def __init__(self) -> None:
         self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
         jobs = [run for task in _entries(jobs_directory()) for run in _runs_in(task.path)]
+        searches = _runs_in(searches_directory())
         waiting = {ticket.run.id for ticket in run_queue.tickets()}
-        self.active = {run.directory: run for run in [*self.runs, *jobs] if _is_active(run, waiting)}
+        self.active = {run.directory: run for run in [*self.runs, *jobs, *searches] if _is_active(run, waiting)}
         self.files = {path for run in self.active.values() for path in _files_of(run)}
 
     def referred(self) -> set[str]:
@@ -367,7 +377,7 @@ Reason = Callable[[Item], str]  # why an item stays; empty if it may go
 
 def _reason(kind: Kind, choice: Choice) -> Reason:
     needs = _Needs()
-    if kind.name in ("runs", "jobs"):
+    if kind.name in ("runs", "jobs", "searches"):
         return lambda item: AT_WORK if item.path in needs.active else ""
     if kind.name == "checkpoints":
         return lambda item: AT_WORK if item.path.parent in needs.active else ""
@@ -500,7 +510,7 @@ def _set_aside(item: Item) -> Path | str:
     with contextlib.ExitStack() as stack:
         if item.kind in ("data", "shards") and not stack.enter_context(_alone_with(item.path)):
             return IN_USE
-        if item.kind in ("runs", "jobs", "checkpoints"):
+        if item.kind in ("runs", "jobs", "searches", "checkpoints"):
             directory = item.path.parent if item.kind == "checkpoints" else item.path
             lock = lock_file(directory / "lock")
             if lock is None:

@@ -29,11 +29,13 @@ def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
 
 
 def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """Predictions of the model file `job["model"]` for the config's file, in predictions.csv of the job's folder."""
+    """Predictions of the model file `job["model"]` for the config's file, in predictions.csv of the job's folder; with
+    the ends of intervals if `job["interval"]` is a level."""
     from prediction import predict_file
     from previews import first_rows
 
-    found = predict_file(Path(run.job["model"]), config, run.directory / "predictions.csv", progress)
+    out, interval = run.directory / "predictions.csv", run.job.get("interval")
+    found = predict_file(Path(run.job["model"]), config, out, progress, interval)
     return {**found, "preview": first_rows(Path(config.file).expanduser(), config.dialect)}
 
 
@@ -42,6 +44,21 @@ def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]
     from diagnostics import diagnose
 
     return diagnose(Path(run.job["model"]), config, bool(run.job["own_data"]), progress)
+
+
+def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """What the config's table says to every what-if, for `job["folds"]` folds by `job["fold_by"]`, in the folder."""
+    from folds import FoldChoice
+    from runs import coordinated
+    from study_file import save_study
+    from tuning import make_study
+
+    choice = FoldChoice.parse(int(run.job["folds"]), str(run.job["fold_by"]), config.seed)
+    with coordinated(config, progress) as coordinator:
+        study = make_study(coordinator, coordinator.open(config), config, choice)
+    save_study(run.directory, study)
+    rows = sum(cell.n for cell in study.cells.cells)
+    return {"rows": int(rows), "columns": study.cells.columns, "notes": list(study.notes)}
 
 
 def _generate(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -65,9 +82,25 @@ def _restore(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     return restore_all(run.job["runs"], progress)
 
 
+def _export(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The model file `job["model"]` in every format, in the job's folder; each proven, or why it is not there."""
+    from exports.bundle import export_all
+
+    return export_all(Path(run.job["model"]), run.directory, progress)
+
+
+def _report(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The report of the model file `job["model"]`, in report.html of the job's folder."""
+    from exports import report
+
+    out = run.directory / "report.html"
+    notes = report(Path(run.job["model"]), out, progress)
+    return {"file": out.name, "bytes": out.stat().st_size, "notes": list(notes)}
+
+
 JOBS: dict[str, Job] = {
-    "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "generate": _generate,
-    "archive": _archive, "restore": _restore,
+    "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "study": _study, "generate": _generate,
+    "archive": _archive, "restore": _restore, "export": _export, "report": _report,
 }  # fmt: skip
 
 

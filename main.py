@@ -5,9 +5,15 @@ What a page shows is in `dashboard/`; `dashboard/app.py` is the script that draw
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+from utils import THREAD_LIMITS
+
+os.environ.update(THREAD_LIMITS)  # before NumPy is imported: many small matrices for many people, not one large one
 
 import streamlit as st
 
@@ -19,7 +25,9 @@ from run_queue import revive
 async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Once, when the dashboard starts: runs that waited when the machine went down take their place again."""
     revive()
+    hurrying = asyncio.create_task(server.answer_at_once())
     yield
+    hurrying.cancel()
 
 
 app = st.App(

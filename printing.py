@@ -79,6 +79,9 @@ def show_fit(found: dict[str, Any]) -> None:
         if found[part]["rows"]
     ]
     table(("", "rows", "R2", "adjusted R2", "RMSE", "MAE"), scores, right={1, 2, 3, 4, 5})
+    width = (found.get("prediction_interval") or {"half_widths": {}})["half_widths"].get("0.9")
+    if width is not None:
+        print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
     certificate = found["certificate"]
     done = "in" if found.get("solver") == "gradient" else "read in"
     print(

@@ -75,6 +75,12 @@ class Run:
         return self.task == "train" and self.config.get("solver") == "gradient"
 
     @property
+    def search(self) -> str | None:
+        """The search that it is a trial of."""
+        found = self.job.get("search")
+        return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+
+    @property
     def result(self) -> dict[str, Any] | None:
         return self._read("result.json")
 
@@ -213,6 +219,11 @@ def jobs_directory() -> Path:
     return home() / "jobs"
 
 
+def searches_directory() -> Path:
+    """Where searches are: a folder each, see `search_folder`."""
+    return home() / "searches"
+
+
 def find_run(run_id: str) -> Run | None:
     directory = runs_directory() / Path(run_id).name
     return Run(directory) if (directory / "config.json").exists() else None
@@ -314,11 +325,11 @@ def own_lock(directory: Path, wait: float = 1.0) -> Iterator[bool]:
         yield True
 
 
-def spawn(directory: Path) -> None:
-    """Start the process of a run in a session of its own; it goes on when its starter is gone."""
+def spawn(directory: Path, module: str = "run_process") -> None:
+    """Start the process of a run (or of a search) in a session of its own; it goes on when its starter is gone."""
     with (directory / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "run_process", str(directory)],
+            [sys.executable, "-m", module, str(directory)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True,
             cwd=Path(__file__).parent, env={**os.environ, **THREAD_LIMITS},
         )  # fmt: skip

@@ -10,6 +10,7 @@ frees its locks, and its workers, which hang on a pipe to it, end as well.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -24,11 +25,12 @@ from typing import Any
 import run_queue
 from config import RunConfig
 from errors import ResourceError, StateError, TrainingError
-from run_folder import Run, own_lock, read_config, write_json, write_state
+from run_folder import Run, own_lock, read_config, searches_directory, write_json, write_state
 from run_log import RunLog
 
 ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
 GRACE = 10.0  # seconds for the work to end once its folder is gone
+ORPHANED = 10.0  # seconds in which the process of a search may come back to its trials
 PROGRESS = 0.1  # seconds between two notes of how far it has come
 
 
@@ -63,6 +65,13 @@ class Attendant:
         finally:
             self._done.set()
             thread.join(GRACE)
+
+    def stop(self) -> None:
+        """As a signal would."""
+        if self.listens:
+            self._asked.set()
+        else:
+            self._end_the_work()
 
     def close_ears(self) -> None:
         """The last word is being written: too late for anything else."""
@@ -118,6 +127,24 @@ class Attendant:
             return True  # a disk that is away for a moment
 
 
+class Orphanhood:
+    """A trial whose search was killed ends after a while: nobody would look at it. A search that ended as it should
+    has ended its trials; one of those that goes on again was resumed by a person."""
+
+    def __init__(self, search: Path, stop: Callable[[], None]) -> None:
+        self._search, self._stop, self._since = Run(search), stop, 0.0
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self._search.is_alive or self._search.state != "interrupted":
+            self._since = 0.0
+        elif not self._since:
+            self._since = now
+        elif now - self._since > ORPHANED:
+            self._since = math.inf
+            self._stop()
+
+
 # ------------------------------------------------------------------ one life
 
 
@@ -128,6 +155,8 @@ class Life:
         self.run, self.log, self.attendant = run, log, attendant
         self._unsaid: tuple[str, str] | None = None  # a state for which there was no room
         attendant.chores.append(self._say_again)
+        if search := run.search:
+            attendant.chores.append(Orphanhood(searches_directory() / Path(search).name, attendant.stop))
 
     def live(self) -> None:
         """Its last act is to write a result or an error, then the lock goes with it."""
@@ -159,8 +188,8 @@ class Life:
 
     def _keep_model(self, result: dict[str, Any]) -> None:
         """A saved version of a finished run's model; whatever goes wrong with that, the run itself is complete."""
-        if self.run.task != "train" or result.get("state", "finished") != "finished":
-            return
+        if self.run.task != "train" or self.run.search or result.get("state", "finished") != "finished":
+            return  # of a search, a person saves the best
         try:
             from model_store import save_run
 

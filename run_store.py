@@ -88,9 +88,12 @@ def metrics_of(run: Run) -> Iterator[Storage | None]:
 # ------------------------------------------------------------------ start
 
 
-def launch(config: RunConfig) -> Run:
-    """Start a fit in a process of its own session; it goes on when its starter is gone. Gradient runs queue."""
-    return _new_run(config, {"task": "train"})
+def launch(config: RunConfig, search: Mapping[str, Any] | None = None) -> Run:
+    """Start a fit in a process of its own session; it goes on when its starter is gone. Gradient runs queue.
+
+    A trial says of which `search` it is: {"id": ..., "trial": ...}.
+    """
+    return _new_run(config, {"task": "train", **({"search": dict(search)} if search else {})})
 
 
 def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None = None) -> Run:

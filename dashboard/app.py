@@ -6,13 +6,15 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import data_page, models_page, places, runs_page, system_page, train_page
+from dashboard import data_page, models_page, places, runs_page, search_page, system_page, train_page, tune_page
 from dashboard.literal import page_style
 
 PICTURES = Path(__file__).parent  # our own: Streamlit's icons for a tab come from another server
 VIEWS = {
     "data": data_page.show,
     "train": train_page.show,
+    "tune": tune_page.show,
+    "search": search_page.show,
     "runs": runs_page.show,
     "models": models_page.show,
     "system": system_page.show,

@@ -16,10 +16,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from exports.names import FORMATS, ending
 from run_store import jobs_directory
 
 PLOTLY_ADDRESS = f"api/plotly.js?v={version('plotly')}"  # relative to the page's base: there may be a proxy in front
 FOREVER = "private, max-age=31536000, immutable"
+EXPORTED = {**{f"export{ending(to)}": "export" for to in FORMATS}, "report.html": "report"}  # file: task of the job
 JOB = re.compile(r"[0-9a-f]{24}")
 
 
@@ -27,6 +29,8 @@ def routes() -> list[BaseRoute]:
     return [
         Route("/api/plotly.js", plotly, methods=["GET"]),
         Route("/api/predictions/{job}", predictions, methods=["GET"]),
+        Route("/api/export/{job}/{file}", exported, methods=["GET"]),
+        Route("/api/report/{job}/{file}", exported, methods=["GET"]),
     ]
 
 
@@ -63,6 +67,23 @@ async def predictions(request: Request) -> Response:
     if path is None:
         return PlainTextResponse("There are no such predictions; they may have been cleaned up. Predict again.", 404)
     return FileResponse(path, media_type="text/csv", filename=path.name, headers={"Cache-Control": "no-store"})
+
+
+async def exported(request: Request) -> Response:
+    """What a job made of a model; always to be saved, never shown as a page of this address."""
+    path = export_of(request.path_params["job"], request.path_params["file"])
+    if path is None:
+        return PlainTextResponse("There is no such file; it may have been cleaned up. Export the model again.", 404)
+    headers = {"Cache-Control": "no-store"}
+    return FileResponse(path, media_type="application/octet-stream", filename=path.name, headers=headers)
+
+
+def export_of(job: str, file: str) -> Path | None:
+    """The file of a finished job, by a name that such jobs give."""
+    if file not in EXPORTED or not JOB.fullmatch(job):
+        return None
+    path = jobs_directory() / EXPORTED[file] / job / file
+    return path if path.is_file() else None
 
 
 def predictions_of(job: str) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,9 +14,11 @@ import plugins
 from config import RANGES, RunConfig
 from dashboard.wording import choice_for, default_of, help_for, label_for
 from errors import ConfigError
+from pairs import pair_text
 
 LARGEST_WHOLE = 2**53 - 1  # a browser holds no larger whole number
 SHORT = 3  # choices that fit side by side
+PAIRED = 40  # columns of which all pairs are on offer; others can be typed
 
 Draft = dict[str, Any]
 
@@ -41,8 +44,9 @@ class KnobWidgets:
     page that is left, comes back as it was. `forget` lets the widgets follow a draft that something else has changed.
     """
 
-    def __init__(self, prefix: str, draft: Draft, columns: Sequence[str]) -> None:
+    def __init__(self, prefix: str, draft: Draft, columns: Sequence[str], numbers: Sequence[str] | None = None) -> None:
         self.prefix, self.draft, self.columns = prefix, draft, columns
+        self.numbers = columns if numbers is None else numbers
 
     def value(self, knob: str) -> Any:
         return self.draft.get(knob, default_of(knob))
@@ -105,11 +109,21 @@ class KnobWidgets:
 
     def _names(self, knob: str, **more: Any) -> list[str]:
         now = list(self.value(knob))
-        group = RunConfig.knobs()[knob].metadata.get("plugins")
-        options = names_of(group) if group else list(self.columns)
+        options = self._options(knob)
+        if RunConfig.knobs()[knob].metadata.get("of") == "pairs":
+            more = {"accept_new_options": True, **more}
         options += [name for name in now if name not in options]  # an unknown one is shown, and said to be so elsewhere
         chosen: list[str] = self._widget(st.multiselect, knob, now, options=options, **more)
         return chosen
+
+    def _options(self, knob: str) -> list[str]:
+        metadata = RunConfig.knobs()[knob].metadata
+        if "plugins" in metadata:
+            return names_of(metadata["plugins"])
+        if metadata.get("of") == "pairs":
+            few = list(self.columns)[:PAIRED]
+            return [pair_text(a, b) for a, b in itertools.combinations(few, 2)]
+        return list(self.numbers if metadata.get("of") == "numbers" else self.columns)
 
 
 def _ends(knob: str, kind: type) -> tuple[Any, Any]:

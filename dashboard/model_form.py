@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -11,6 +13,8 @@ from config import RunConfig
 from dashboard import places
 from dashboard.knob_widgets import Draft, KnobWidgets, default_values, is_asked, names_of
 from dashboard.wording import ABOUT_MODELS, ABOUT_MODES, ABOUT_SOLVERS, GROUPS, SOLVERS, label_for
+from errors import ConfigError
+from pairs import split_pair
 
 NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
 ENOUGH_TO_SPLIT = 50  # rows; with fewer, keeping a fifth for testing costs more than it tells
@@ -22,11 +26,26 @@ OPEN_STEPS = (
     "staleness", "local_steps", "momentum", "decay", "decay_every", "top_k",
 )  # fmt: skip
 ACROSS = 3  # knobs side by side
+PRODUCTS = ("squares", "interactions")
 
 
 def first_draft(found: Mapping[str, Any]) -> Draft:
     """Where a form begins: the config's defaults, but with rows to test on where there are enough."""
     return {"test_every": USUAL_EVERY} if found["rows"] >= ENOUGH_TO_SPLIT else {}
+
+
+def used_columns(values: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    """The columns of a table that a draft predicts from, in their order."""
+    chosen = values["features"] or columns
+    return [name for name in columns if name in chosen and name not in (values["target"], *values["exclude"])]
+
+
+def _stays(pair: str, used: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether a pair is of columns that are used; one that nobody understands is for the card to tell."""
+    try:
+        return all(name in used for name in split_pair(pair, columns))
+    except ConfigError:
+        return True
 
 
 def is_switch(knob: str) -> bool:
@@ -40,6 +59,7 @@ class ModelForm:
         self.draft = draft
         self.columns = [column["name"] for column in found["columns"]]
         self.numbers = [column["name"] for column in found["columns"] if column["type"] == "numeric"]
+        self.measured = {c["name"] for c in found["columns"] if c["type"] in ("numeric", "datetime")}
         self.widgets = KnobWidgets(prefix, draft, self.columns)
         self.prefix = prefix
 
@@ -151,7 +171,24 @@ class ModelForm:
             if knobs:
                 st.markdown(f"**{GROUPS[group]}**")
                 self._switches([knob for knob in knobs if is_switch(knob)])
-                self.ask(*[knob for knob in knobs if not is_switch(knob)])
+                self.ask(*[knob for knob in knobs if not is_switch(knob) and knob not in PRODUCTS])
+                if group == "table":
+                    self._products()
+
+    def _products(self) -> None:
+        """Squares and interactions, of columns that are used; what was chosen of others goes with them."""
+        used = used_columns(self.values, self.columns)
+        kept = {
+            "squares": [name for name in self.widgets.value("squares") if name in used or name not in self.columns],
+            "interactions": [pair for pair in self.widgets.value("interactions") if _stays(pair, used, self.columns)],
+        }
+        numbers = [name for name in used if name in self.measured]
+        about = f"{zlib.crc32(json.dumps(used).encode()):x}"  # a key for each choice of columns, as above
+        for slot, knob, empty in zip(st.columns(2), PRODUCTS, ("none", "none: type a:b or choose"), strict=True):
+            self.draft[knob] = kept[knob]
+            with slot:
+                among = KnobWidgets(self.prefix, self.draft, used, numbers)
+                among.ask(knob, placeholder=empty, key=self.widgets.key(knob, about))
 
     def _switches(self, knobs: list[str]) -> None:
         """In a row, each as wide as its words."""

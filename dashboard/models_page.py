@@ -12,6 +12,7 @@ import streamlit as st
 import model_store
 from dashboard import (
     diagnostics_view,
+    export_view,
     lineage_view,
     model_actions,
     places,
@@ -30,6 +31,7 @@ VIEWS = {
     "Coefficients": ":material/bar_chart:",
     "Diagnostics": ":material/scatter_plot:",
     "Predict": ":material/online_prediction:",
+    "Export": ":material/ios_share:",
     "Lineage": ":material/account_tree:",
     "Versions": ":material/history:",
 }
@@ -222,6 +224,9 @@ def _views(model: Model, version: Version, contents: dict[str, Any]) -> None:
     if tabs["Predict"].open:
         with tabs["Predict"]:
             predict_view.show(version, contents)
+    if tabs["Export"].open:
+        with tabs["Export"]:
+            export_view.show(version, contents)
     if tabs["Lineage"].open:
         with tabs["Lineage"]:
             lineage_view.show(version, contents)

@@ -4,6 +4,8 @@ Every view is drawn from its address, so reload, back button and shared links wo
 
     /                    Data       ?data=KEY&read=JSON&target=COLUMN   a table, how it is read, what to predict
     /train               Train      ?data=...  the form (with &like=RUN: that run's settings);  ?run=ID  the run
+    /tune                Tune       ?data=...&study=JSON  how it is tested;  &model, alpha, ...  the model at hand
+    /search              Search     ?data=...  the form of a search;  ?id=ID  the search
     /runs                Runs       ?compare=ID,ID
     /models              Models     ?model=NAME&version=N
     /system              System
@@ -22,6 +24,8 @@ ARRIVED = "places:arrived"
 TITLES = {
     "data": ("Data", ":material/table_view:"),
     "train": ("Train", ":material/model_training:"),
+    "tune": ("Tune", ":material/tune:"),
+    "search": ("Search", ":material/manage_search:"),
     "runs": ("Runs", ":material/list_alt:"),
     "models": ("Models", ":material/deployed_code:"),
     "system": ("System", ":material/monitor_heart:"),

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from config import config_from
+from conformal import FROM_BEFORE
 from dashboard import charts, uploads, wording
 from dashboard.literal import harmless, label, line, notice
 from dashboard.sources import Table, find_table
@@ -28,6 +29,7 @@ STEPS = 12  # columns in the waterfall
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
 NO_VALUE, OTHER = "(no value)", "(another name, which the model does not know)"
 FIRST_COLUMNS = 6
+LEVEL = 0.9  # of the intervals that are shown
 
 
 def show(version: Version, contents: dict[str, Any]) -> None:
@@ -56,7 +58,7 @@ def _one_row(version: Version, model: SavedModel) -> None:
         row = _form(version, model)
     with right:
         found = explain(model, row)
-        _answer(found, str(model.contents["target"]))
+        _answer(found, model)
         _contributions(found, str(model.contents["target"]))
 
 
@@ -68,7 +70,8 @@ def asked_columns(model: SavedModel) -> list[str]:
     effect = dict.fromkeys(columns, 0.0)
     weights = model.contents["coefficients_standardized"]
     for term in model.encoding.terms:
-        effect[term.column] = max(effect[term.column], abs(weights.get(term.name) or 0.0))
+        for column in term.columns:
+            effect[column] = max(effect[column], abs(weights.get(term.name) or 0.0))
     chosen = set(sorted(columns, key=lambda name: -effect[name])[:ASKED])
     return [name for name in columns if name in chosen]
 
@@ -116,13 +119,26 @@ def _reset(version: Version) -> None:
         del st.session_state[key]
 
 
-def _answer(found: Explained, target: str) -> None:
-    st.metric(label(f"Predicted {target}"), number(found.prediction, 6), border=True)
+def _answer(found: Explained, model: SavedModel) -> None:
+    st.metric(label(f"Predicted {model.contents['target']}"), number(found.prediction, 6), border=True)
+    line(interval_words(found.prediction, model.contents))
     for part in found.parts:
         if part.unseen:
             line(f"{part.column}: the model was not trained with this name; it counts as none.")
         elif part.filled:
             line(f"{part.column}: no value; the usual one stands in.")
+
+
+def interval_words(prediction: float, contents: dict[str, Any]) -> str:
+    """How far off a prediction is likely to be, from the rows kept for testing; or why that is not known."""
+    said = contents.get("prediction_interval") or {"half_widths": {}, "note": FROM_BEFORE}
+    width = said["half_widths"].get(str(LEVEL))
+    if width is None:
+        return wording.for_page(str(said["note"]))
+    return (
+        f"Nine in ten new rows like the {plural(said['rows'], 'test row')} lie within {number(width)} of their "
+        f"prediction: here from {number(prediction - width, 6)} to {number(prediction + width, 6)}."
+    )
 
 
 def _contributions(found: Explained, target: str) -> None:
@@ -156,7 +172,9 @@ def _sum(found: Explained) -> None:
     line(f"The sum is the prediction: {number(found.prediction, 8)}.")
 
 
-def _said(value: Value) -> str:
+def _said(value: Value | tuple[Value, Value]) -> str:
+    if isinstance(value, tuple):
+        return " × ".join(map(_said, value))
     if value is None:
         return "no value"
     return "another name" if value == "\0" else str(value) if isinstance(value, str) else f"{value:g}"
@@ -174,7 +192,19 @@ def _file(version: Version, model: SavedModel) -> None:
         st.query_params["rows"] = came
     table = _chosen_table()
     if table:
-        _predictions(version, table)
+        _predictions(version, table, _wanted_interval(version, model))
+
+
+def _wanted_interval(version: Version, model: SavedModel) -> float | None:
+    """Whether the ends of intervals are wanted too, where the model knows them."""
+    said = model.contents.get("prediction_interval") or {"half_widths": {}}
+    if said["half_widths"].get(str(LEVEL)) is None:
+        return None
+    wanted = st.toggle(
+        "With the ends of 90 % intervals", key=f"predict:interval:{version.label}",
+        help="Two more columns, lower and upper: nine in ten new rows like the test rows lie between them.",
+    )  # fmt: skip
+    return LEVEL if wanted else None
 
 
 def _chosen_table() -> Table | None:
@@ -201,8 +231,9 @@ def _chosen_table() -> Table | None:
     return found
 
 
-def _predictions(version: Version, table: Table) -> None:
-    config, arguments = config_from({"file": str(table.path)}), {"model": str(version.model_path)}
+def _predictions(version: Version, table: Table, interval: float | None) -> None:
+    config = config_from({"file": str(table.path)})
+    arguments: dict[str, Any] = {"model": str(version.model_path)} | ({"interval": interval} if interval else {})
     try:
         run = launch_job("predict", config, arguments)
         if run.state == "interrupted":
@@ -267,7 +298,7 @@ def first_predictions(path: Path, count: int) -> list[float | None]:
         with path.open() as file:
             next(file, None)
             for _, text in zip(range(count), file, strict=False):
-                value = text.rstrip("\n").partition(",")[2]
+                value = text.rstrip("\n").split(",")[1]
                 found.append(float(value) if value else None)
     except OSError:
         return []

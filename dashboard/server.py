@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import signal
+import socket
 import sys
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from starlette.middleware import Middleware
@@ -15,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import access, download_route, stream_route, upload_route, uploads
+from dashboard import access, download_route, stream_route, tune_route, upload_route, uploads
 from dashboard.gate import Gate
 from dashboard.literal import notice
 from errors import ConfigError, TrainingError
@@ -29,7 +33,7 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def routes() -> list[BaseRoute]:
-    ours = [*upload_route.routes(), *stream_route.routes(), *download_route.routes()]
+    ours = [*upload_route.routes(), *stream_route.routes(), *download_route.routes(), *tune_route.routes()]
     return [*ours, Route("/api/{rest:path}", _missing, methods=METHODS)]
 
 
@@ -55,6 +59,23 @@ def script_failed(error: Exception) -> bool:
 
 
 # ------------------------------------------------------------------ start
+
+
+async def answer_at_once() -> None:
+    """Let no answer wait for the browser's acknowledgement of the one before, which takes 40 ms (Nagle's algorithm).
+
+    asyncio sees to that for sockets that say they are TCP; Streamlit's does not say so. It is open when the server is.
+    """
+    while not (listening := _listening()):
+        await asyncio.sleep(0.02)
+    for found in listening:
+        if found.family in (socket.AF_INET, socket.AF_INET6):
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections take it over
+
+
+def _listening() -> list[Any]:
+    uvicorn = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    return [found for server in getattr(uvicorn, "servers", ()) for found in server.sockets]
 
 
 def prepare() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -18,6 +19,7 @@ from dashboard.sources import READING, Asked, asked, find_table, table_of, tidy
 from dashboard.waiting import watch
 from errors import ConfigError, TrainingError
 from forecast import Forecast, Shape, forecast
+from pairs import split_pair
 from run_store import Run, find_run, launch
 
 LAST, DRAFTS = "train:last", "train:drafts"  # in the session: the last address, and what was filled in for each table
@@ -211,6 +213,8 @@ class Composer:
         for problem in problems:
             line(problem)
         self._button(config, bool(problems) or _is_refused(foreseen))
+        if config and config.solver == "gradient":
+            places.link("search", "Search settings", icon=":material/manage_search:", **self.found.address)
 
     def _button(self, config: RunConfig | None, held: bool) -> None:
         exact = config is None or config.solver == "exact"
@@ -243,12 +247,32 @@ def problems_of(config: RunConfig, result: dict[str, Any]) -> list[str]:
     for name in (*config.features, *config.exclude):
         if name not in types:
             problems.append(f"There is no column '{name}' in this table. Take it out of the columns.")
+    problems += product_problems(config, types)
     if config.target and not Shape.of(result, config, 0).design:
         problems.append("No column is left to predict from. Use more columns, or allow more levels of text columns.")
     if config.solver == "gradient" and config.penalty and config.model != "linear":
         problems.append(
             f"The penalty '{config.penalty}' takes the place of a model's own. Choose the linear model, or no plug-in."
         )
+    return problems
+
+
+def product_problems(config: RunConfig, types: Mapping[str, str]) -> list[str]:
+    """What is wrong with squares and interactions, as far as the names and types of columns tell."""
+    problems = []
+    for name in config.squares:
+        if types.get(name) not in ("numeric", "datetime"):
+            problems.append(f"Expected a column of numbers to square, got '{name}'. Take it out of the squares.")
+    for pair in config.interactions:
+        try:
+            left, right = split_pair(pair, list(types))
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
+        if left == right:
+            problems.append(f"Expected two different columns in '{pair}'. Choose it among the squares instead.")
+        elif config.target in (left, right):
+            problems.append(f"The column to predict is in '{pair}'. Take that pair out.")
     return problems
 
 

@@ -27,6 +27,8 @@ LABELS = {
     "max_levels": "Most levels of a text column",
     "impute": "A missing number becomes",
     "fill": "That number",
+    "squares": "Squares of columns",
+    "interactions": "Products of two columns",
     "indicators": "Mark missing numbers with a column of their own",
     "test_every": "Every how many rows",
     "test_fraction": "Share of rows",
@@ -180,6 +182,9 @@ HELP = {
     "l1_ratio": "0 is like ridge, 1 is the lasso, and between them a mixture.",
     "features": "Only these columns are used. Empty: all but the column to predict.",
     "exclude": "These columns are not used, for example row numbers or what is known only afterwards.",
+    "squares": "Their squares are used beside them, so that the effect of a number can bend.",
+    "interactions": "The product of two columns is used beside them, so that the effect of one can depend on the "
+    "other. A text column gives one product a level. Choose pairs, or type them as a:b.",
     "seed": "The same number gives the same choice of test rows, the same parts and the same order of batches.",
     "confidence": "0.95: of a hundred such intervals, about 95 hold the true coefficient.",
     "engine": "One process is quickest for small files, worker processes for large ones.",
@@ -216,6 +221,7 @@ _COMMANDS_IN_TEXT = {
     r"( with)?: shoal train": " on the Train page",
     r"( with)?: shoal runs": " on the Runs page",
     r"--engine processes": "worker processes",
+    r"Train with --test-every 5 or --test-fraction 0\.2": "Train it again with some rows kept for testing",
     r"Use --precision float64": "Choose double precision",
     r"Add --set learning_rate=\.\.\. to step_rule=(\S+)\.": r"Give a learning rate together with the step rule \1.",
 }

@@ -12,11 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS: dict[int, set[str]] = {
-    0: {"config", "errors", "utils", "plugins", "printing", "settings_text"},
+    0: {"config", "errors", "utils", "plugins", "printing", "settings_text", "pairs"},
     1: {
-        "models", "moments", "least_squares", "smooth", "sparse", "paths", "path_kernel", "native", "folds", "cross_validation", "importance", "inference", "csv_kernel", "dialects", "data_pipeline",
-        "block_reader", "datasets", "design", "metrics", "parquet_reader", "model_file", "explanations", "previews", "histograms", "generated_data",
-        "optimizers", "compression", "hash_ring", "policy", "scaling", "sampling",
+        "models", "moments", "least_squares", "smooth", "sparse", "paths", "path_kernel", "native", "folds", "cross_validation", "tuned", "importance", "whatif", "intervals", "bootstrap", "conformal", "study_file", "inference", "csv_kernel", "dialects", "data_pipeline",
+        "block_reader", "datasets", "design", "terms", "interactions", "metrics", "parquet_reader", "model_file", "explanations", "previews", "histograms", "generated_data",
+        "search_space", "optimizers", "compression", "hash_ring", "policy", "scaling", "sampling",
     },
     2: {"worker", "block_requests", "fold_requests", "residual_requests", "array_requests", "shard_requests", "gradient_loop"},
     3: {"engines"},
@@ -25,17 +25,29 @@ LAYERS: dict[int, set[str]] = {
         "checkpoints", "storage", "callbacks", "run_folder", "run_log", "run_queue",
     },
     5: {
-        "runs", "run_store", "run_process", "prediction", "diagnostics", "model_store", "engine_pool", "refits", "exports",
+        "runs", "tune_run", "run_store", "run_process", "prediction", "explain_run", "diagnostics", "model_store", "engine_pool", "refits", "exports",
         "training", "conductor", "commands", "recorder", "following", "forks", "jobs",
-        "run_index", "run_notes", "archives", "housekeeping", "forecast",
+        "search_course", "search_folder", "search_process", "run_index", "run_notes", "archives", "housekeeping", "forecast",
     },
-    6: {"main", "dashboard", "cli", "cli_runs", "cli_password", "cli_models", "cli_disk", "shoal", "estimators", "fitted_model", "frames"},
+    6: {"main", "dashboard", "cli", "cli_export", "cli_runs", "cli_tune", "cli_explain", "path_api", "cv_estimators", "array_fits", "cli_password", "cli_models", "cli_disk", "cli_search", "shoal", "estimators", "fitted_model", "frames"},
 }  # fmt: skip
 LAYER = {module: layer for layer, modules in LAYERS.items() for module in modules}
 CHAINS = [("paths", "least_squares", "moments", "models"), ("block_reader", "data_pipeline", "dialects", "csv_kernel")]
 CONCRETE = {"runs", "engine_pool", "estimators", "shoal", "cli", "engines"}  # may name an engine by its class
 PACKAGES = ("engines", "exports", "storage", "dashboard")
-HEAVY = {"streamlit", "pandas", "sklearn", "scipy", "pyarrow", "plotly", "skops", "onnx", "onnxruntime"}
+HEAVY = {
+    "streamlit",
+    "pandas",
+    "sklearn",
+    "scipy",
+    "pyarrow",
+    "plotly",
+    "skops",
+    "onnx",
+    "onnxruntime",
+    "optuna",
+    "sqlalchemy",
+}
 
 
 def modules() -> list[Path]:

@@ -15,13 +15,14 @@ from streamlit.testing.v1 import AppTest
 
 import model_store
 from config import RunConfig, config_from
-from dashboard import charts, residual_charts, results, uploads, versions_view, wording
+from conformal import NO_TEST_ROWS
+from dashboard import charts, predict_view, residual_charts, results, uploads, versions_view, wording
 from dashboard.literal import harmless, label
 from dashboard.samples import SAMPLES
 from explanations import explain, typical_row
 from model_file import load_model
 from model_store import Version, version_of
-from run_store import Run, launch, post, runs_directory
+from run_store import Run, launch, launch_job, post, runs_directory
 from tests.page_helpers import checked, now_on, open_page, said, settle, widget
 from tests.run_helpers import ended, endless_run, run_home, short_run, small_table, training
 
@@ -236,6 +237,35 @@ def test_a_table_is_predicted_and_shown_beside_its_columns(tmp_path: Path) -> No
     np.testing.assert_allclose(table["Prediction"], expected, rtol=1e-12)
     assert list(table["species"]) == [r["species"] for r in records]
     assert [b.proto.label for b in page.get("download_button")] == ["Predictions as CSV"]
+
+
+def test_predictions_come_with_intervals_from_the_test_rows() -> None:
+    model = load_model(Version(NAME, 1).model_path)
+    interval = model.contents["prediction_interval"]
+    width, usual = interval["half_widths"]["0.9"], explain(model, typical_row(model.encoding)).prediction
+    page = open_model("Predict", rows="penguins")
+    low, high = (wording.number(usual + end * width, 6) for end in (-1, 1))
+    words = f"{interval['rows']} test rows lie within {wording.number(width)} of their prediction: here from {low} to {high}."
+    page = checked(widget(page, "button_group", "Predict").set_value("One row").run())
+    assert words in said(page)
+    page = checked(widget(page, "button_group", "Predict").set_value("A file").run())
+    page = settle(checked(widget(page, "toggle", "With the ends of 90 % intervals").set_value(True).run()))
+    assert "344 predictions of body_mass_g" in said(page)
+    version, file = Version(NAME, 1), str(SAMPLES["penguins"].ensure())
+    run = launch_job("predict", config_from({"file": file}), {"model": str(version.model_path), "interval": 0.9})
+    head, first = (run.directory / "predictions.csv").read_text().splitlines()[:2]
+    assert head == "row,prediction,lower,upper"
+    _, prediction, lower, upper = map(float, first.split(","))
+    assert (upper - prediction, prediction - lower) == pytest.approx((width, width))
+    assert page.dataframe[0].value["Prediction"][0] == prediction
+
+
+def test_without_test_rows_the_page_says_what_to_do() -> None:
+    said_by_file = {"prediction_interval": {"half_widths": {"0.9": None}, "note": NO_TEST_ROWS, "rows": 0}}
+    words = predict_view.interval_words(1.0, said_by_file)
+    assert "Train it again with some rows kept for testing." in words
+    assert "--" not in words
+    assert "before there were prediction intervals" in predict_view.interval_words(1.0, {})
 
 
 def _typed(text: str, number: bool) -> float | str | None:

@@ -304,6 +304,7 @@ def test_a_knob_without_meaning_is_not_asked_for(knob: str, values: dict[str, An
 OTHERS: dict[str, Any] = {
     "target": "no", "model": "lasso", "alpha": 0.25, "l1_ratio": 0.125, "features": ["a b", "1"], "exclude": ["x"],
     "categorical": ["zip"], "numeric": ["n"], "coding": "full", "max_levels": 7, "impute": "drop", "fill": -1.5,
+    "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
     "indicators": True, "test_every": 3, "test_fraction": 0.3, "seed": 2**60, "intercept": False, "standardize": False,
     "confidence": 0.9, "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
     "encoding": "latin-1", "quote": "'", "comment": "#", "skip_lines": 2, "header": False, "missing": ["NA", "-999"],

@@ -136,6 +136,7 @@ def views(open_: Callable[[str], None]) -> list[View]:
         View("choose", "", "Choose"),
         View("data", "?data=penguins", "344", phone=True),
         View("train", "train?data=penguins", "Column to predict", phone=True),
+        View("tune", "tune?data=penguins&model=elasticnet", "Cross-validated error", phone=True, curves=6),
         View("result", f"train?run={linear.id}", "penguins", phone=True),
         View("runs", "runs", "6 runs", phone=True),
         View("compare", f"runs?compare={momentum.id},{adam.id},{ridge.id}", "Settings that differ", curves=2),

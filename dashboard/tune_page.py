@@ -1,0 +1,164 @@
+"""The Tune page: a table's study, made by a process of its own, and the panel that asks it every what-if.
+
+/tune?data=...&study=JSON      how it is prepared and tested; the rest of the address is the panel's (`tune_state`)
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import streamlit as st
+
+from dashboard import places, recent, studies, wording
+from dashboard.data_page import inspection, nothing_there
+from dashboard.literal import heading, line, notice
+from dashboard.samples import SAMPLES
+from dashboard.sources import Asked, asked, find_table
+from dashboard.tune_form import StudyChoice, study_form
+from dashboard.tune_panel import tune_panel
+from dashboard.tune_state import PARTS, TuneState, run_config
+from dashboard.waiting import watch
+from errors import TrainingError
+from run_store import Run, launch, launch_job
+
+LAST = "tune:last"  # in the session: the last address
+RECENT = 5
+SOON, LOOK = 1.0, 0.02  # seconds: a study that is ready this soon needs no bar
+
+
+def show() -> None:
+    if "data" not in st.query_params and LAST in st.session_state:
+        places.stay(**st.session_state[LAST])  # the navigation leads back to the table at hand
+    found = asked()
+    if found is not None:
+        _study_view(found)
+    elif "data" in st.query_params:
+        nothing_there("The address names a table that is not on this machine; it may have been removed.")
+    else:
+        _empty_view()
+
+
+def _empty_view() -> None:
+    st.title("Tune a model", anchor=False)
+    st.caption(
+        "Move the penalty, leave columns out, predict another one: the answer follows your hand. "
+        "One look at the table is enough for all of it."
+    )
+    known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
+    with st.container(border=True):
+        st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
+        for seen, table in known:
+            left, right = st.columns([4, 1], vertical_alignment="center")
+            size = f" · {wording.plural(seen.rows, 'row')}" if seen.rows is not None else ""
+            with left:
+                line(f"{table.title}{size}")
+            with right:
+                places.link("tune", "Use it", icon=":material/arrow_forward:", data=table.key)
+        if not known:
+            st.write("Upload a file on the Data page, or begin with a sample.")
+            with st.container(horizontal=True):
+                for sample in SAMPLES.values():
+                    places.link("tune", sample.title, icon=":material/dataset:", data=sample.key)
+        places.link("data", "Choose data", icon=":material/table_view:")
+
+
+def _study_view(found: Asked) -> None:
+    heading(f"Tune on {found.table.title}")
+    st.session_state[LAST] = st.query_params.to_dict()
+    look = inspection(found)
+    if look.is_active:
+        watch(look, "Reading the file")
+        return
+    result = look.result
+    if result is None:
+        notice("error", wording.for_page(look.error or "The answer is gone."), "This file could not be read")
+        places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
+        return
+    if not any(column["type"] in ("numeric", "datetime") for column in result["columns"]):
+        notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")
+        return
+    choice = study_form(found, result)
+    if choice is not None:
+        _tune(found, result, choice)
+
+
+def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
+    try:
+        study = _made(found, choice)
+    except (TrainingError, OSError) as error:
+        notice("error", wording.for_page(str(error)), "This cannot be tuned")
+        return
+    if study.is_active:
+        watch(study, "Summing the folds")
+        return
+    if study.result is None:
+        notice("error", wording.for_page(study.error or "The answer is gone."), "This cannot be tuned")
+        return
+    try:
+        _panel(found, result, study)
+    except TrainingError as error:
+        notice("error", str(error), "This cannot be tuned")
+
+
+def _made(found: Asked, choice: StudyChoice) -> Run:
+    config = choice.config(found)
+    arguments = {"folds": choice.folds, "fold_by": choice.fold_by}
+    run = launch_job("study", config, arguments)
+    if run.state == "interrupted":
+        run = launch_job("study", config, arguments, anew=True)
+    deadline = time.monotonic() + SOON
+    while run.is_active and time.monotonic() < deadline:
+        time.sleep(LOOK)
+    return run
+
+
+def _panel(found: Asked, result: dict[str, Any], study: Run) -> None:
+    open_ = studies.opened(study.directory.name)
+    whatif = open_.whatif
+    order = [column["name"] for column in result["columns"]]
+    numbers = [column["name"] for column in result["columns"] if column["type"] == "numeric"]
+    columns = sorted(whatif.columns, key=order.index)
+    targets = sorted(whatif.targets, key=order.index)
+    elsewhere = [name for name in numbers if name in columns and name not in targets]
+    for note in open_.study.notes:
+        line(note)
+    start = _start(found, columns, targets)
+    answer = tune_panel(study.directory.name, whatif.cells.base.target, columns, targets, elsewhere, start)
+    if answer.target:
+        places.amend(target=str(answer.target), **dict.fromkeys(PARTS))
+        st.rerun()
+    if answer.train:
+        _train(study, answer.train)
+
+
+def _start(found: Asked, columns: list[str], targets: list[str]) -> TuneState:
+    """From the address, as far as this study can follow it; columns that Data leaves out begin without a tick."""
+    said = {part: st.query_params[part] for part in PARTS if part in st.query_params}
+    try:
+        state = TuneState.parse(said)
+    except TrainingError:
+        state, said = TuneState(), {}
+    out = state.out if "out" in said else tuple(found.read.get("exclude", ()))
+    return TuneState(
+        predict=state.predict if state.predict in targets else "",
+        out=tuple(name for name in out if name in columns),
+        model=state.model if state.model in wording.MODELS else TuneState.model,
+        ratio=state.ratio,
+        alpha=state.alpha,
+    )
+
+
+def _train(study: Run, said: dict[str, Any]) -> None:
+    """An ordinary exact run with the model at hand."""
+    try:
+        state = TuneState(
+            str(said.get("predict", "")), tuple(map(str, said.get("out", ()))), str(said.get("model", "")),
+            float(said.get("ratio", 0.5)), str(said.get("alpha", "")),
+        )  # fmt: skip
+        question = state.question(studies.opened(study.directory.name).whatif)
+        run = launch(run_config(study, state.settings(question, float(state.alpha))))
+    except (TrainingError, OSError, ValueError, TypeError) as error:
+        notice("error", wording.for_page(str(error)), "The run was not started")
+        return
+    places.go("train", run=run.id)
