@@ -142,10 +142,8 @@ class Resampled:
 def _over(function: Any, coef: Array, **more: Any) -> Any:
     """A statistic of what there is in each column; NaN where that is not much."""
     there = np.isfinite(coef).mean(axis=0) >= OFTEN
-    found = np.asarray(function(coef[:, there], axis=0, **more))
-    whole = np.full((*found.shape[:-1], coef.shape[1]), np.nan)
-    whole[..., there] = found
-    return whole
+    one_more = np.column_stack((np.where(there, coef, 0.0), np.zeros(len(coef))))  # NumPy has no quantiles of nothing
+    return np.where(there, np.asarray(function(one_more, axis=0, **more))[..., :-1], np.nan)
 
 
 def bootstrap(
@@ -239,16 +237,22 @@ class Pool:
         for start in range(0, resamples, step):
             yield self.weighted(draws(self.units, min(step, resamples - start), source))
 
+    @cached_property
+    def _upper(self) -> Array:
+        """(buckets, k (k + 1) / 2): one triangle of each bucket's squares; to take it out takes longer than a batch."""
+        assert self._buckets is not None
+        rows, columns = np.triu_indices(len(self.origin))
+        return np.asarray(self._buckets[2][:, rows, columns])
+
     def weighted(self, W: Array) -> Batch:
         """The sums of resamples that have each unit W (r, units) times."""
         k = len(self.origin)
         if self._rows is None:
             assert self._buckets is not None
-            counts, sums, squares = self._buckets
+            counts, sums, _ = self._buckets
             upper = np.triu_indices(k)
-            half = W @ squares[:, upper[0], upper[1]]
             whole = np.empty((len(W), k, k))
-            whole[:, upper[0], upper[1]] = whole[:, upper[1], upper[0]] = half
+            whole[:, upper[0], upper[1]] = whole[:, upper[1], upper[0]] = W @ self._upper
             return Batch(W @ counts, W @ sums, whole)
         X, whole = self._rows, np.empty((len(W), k, k))
         buffer = np.empty_like(X)  # used again and again: fresh memory would take longer than the sums

@@ -17,7 +17,7 @@ from design import Encoding, design_encoding, fills_for, mapped, matrix_between
 from errors import ConfigError, DataError, StateError
 from folds import FoldChoice
 from least_squares import LeastSquares, Standardisation, needs_data, triangle
-from models import Array
+from models import TINY, Array
 from moments import Moments, merge_all
 from paths import weights_along
 from terms import Number
@@ -106,9 +106,9 @@ class CellMoments:
         return self._with(target, [*terms, Number(self.base.target, 0.0)])
 
     def _with(self, target: str, terms: list[Any]) -> CellMoments:
-        places = {(type(term), term.name): place for place, term in enumerate(self.base.terms)}
-        own = places[Number, target] if target != self.base.target else len(self.base.terms)
-        taken = [*(places.get((type(t), t.name), len(self.base.terms)) for t in terms), own]
+        places = {term.key: place for place, term in enumerate(self.base.terms)}
+        own = places[Number(target, 0.0).key] if target != self.base.target else len(self.base.terms)
+        taken = [*(places.get(term.key, len(self.base.terms)) for term in terms), own]
         known = {c: levels for c, levels in self.base.known.items() if any(c in t.columns for t in terms)}
         before = range(len(self.base.terms) + 1) if self.places is None else self.places
         return dataclasses.replace(
@@ -186,7 +186,8 @@ class CrossValidation:
 
     @property
     def standard_error(self) -> Array:
-        return np.asarray(self.errors.std(axis=0, ddof=1) / np.sqrt(len(self.errors)))
+        size = np.maximum(self.errors.max(axis=0), TINY)  # squares of errors that are squares already may overflow
+        return np.asarray((self.errors / size).std(axis=0, ddof=1) * size / np.sqrt(len(self.errors)))
 
     @property
     def best(self) -> int:

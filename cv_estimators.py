@@ -23,7 +23,7 @@ from estimators import Exact, check
 from least_squares import LeastSquares, Standardisation, needs_data, triangle
 from models import penalty_for
 from moments import Moments, merge_all, plan_cells
-from paths import Path, alpha_grid, follow
+from paths import Path, alpha_grid, follow, has_path
 from tuned import checked_alphas, checked_ratios
 from utils import available_memory
 
@@ -202,7 +202,7 @@ class _Tuned(Exact):
         if given is not None:
             return [given] * len(ratios), ()
         problem = LeastSquares.from_moments(moments, plan.intercept, plan.standardize)
-        if problem.zero_gradient == 0:
+        if not has_path(problem):
             about = "No column is related to the target at all, so that all penalties are alike."
             return [np.geomspace(1, 1e-4, self.n_alphas)] * len(ratios), (about,)
         grids = [alpha_grid(problem, plan.model, ratio, self.n_alphas) for ratio in ratios]

@@ -182,7 +182,7 @@ class _Explanation:
         ordered = sorted(found.rises.items(), key=lambda item: -item[1])
         return {
             "folds": choice.count,
-            "fold_by": f"{choice.by}:{choice.column}" if choice.column else choice.by,
+            "fold_by": choice.text,
             "error": found.error,
             "rises": dict(ordered),
             "meaning": meaning("importance"),

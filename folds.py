@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +39,11 @@ class FoldChoice:
         if count < 2:
             raise ConfigError(f"Expected at least 2 folds, got {count}. 5 or 10 are usual.")
         return cls(count, by, column, seed)
+
+    @property
+    def text(self) -> str:
+        """By what, as `parse` takes it."""
+        return f"{self.by}:{self.column}" if self.column else self.by
 
     @property
     def cells(self) -> int:
@@ -128,8 +132,3 @@ def by_time(choice: FoldChoice, starts: Array) -> Folds:
             "Choose fewer folds or another column."
         )
     return Folds(choice, np.asarray(starts, float))
-
-
-def described(folds: Folds) -> dict[str, Any]:
-    choice = folds.choice
-    return {"folds": choice.count, "by": f"{choice.by}:{choice.column}" if choice.column else choice.by}

@@ -78,7 +78,8 @@ KINDS = {
             "Written anew when one is opened again.", "sample", "samples",
         ),
         Kind(
-            "jobs", "Looks and predictions", "What was found in files, and predictions that were asked for.",
+            "jobs", "Looks and predictions",
+            "What was found in files, predictions, exports and reports, and the sums behind the Tune page.",
             "Done anew when somebody asks again; predictions must be asked for again.", "answer", "answers",
         ),
         Kind(
@@ -311,14 +312,14 @@ class _Needs:
     def __init__(self) -> None:
         self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
         jobs = [run for task in _entries(jobs_directory()) for run in _runs_in(task.path)]
-        searches = _runs_in(searches_directory())
+        self.searches = _runs_in(searches_directory())
         waiting = {ticket.run.id for ticket in run_queue.tickets()}
-        self.active = {run.directory: run for run in [*self.runs, *jobs, *searches] if _is_active(run, waiting)}
+        self.active = {run.directory: run for run in [*self.runs, *jobs, *self.searches] if _is_active(run, waiting)}
         self.files = {path for run in self.active.values() for path in _files_of(run)}
 
     def referred(self) -> set[str]:
-        """Files of all runs that exist, ended ones too: they may be resumed, forked or looked at again."""
-        return self.files | {path for run in self.runs for path in _files_of(run)}
+        """Files of all runs and searches that exist, ended ones too: they may go on, be forked or looked at again."""
+        return self.files | {path for run in [*self.runs, *self.searches] for path in _files_of(run)}
 
 
 def _runs_in(folder: str | Path) -> list[Run]:

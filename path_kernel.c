@@ -4,13 +4,15 @@
  *
  * Each point starts from the one before. Weights move from where they are towards the minimum for the present signs;
  * the first that would change its sign stops the move and leaves. At rest, the columns whose correlation with the
- * residual is above l1 come in. Every move lowers the objective, so no set of signs comes twice.
+ * residual is above l1 come in. One that depends on the set and is above l1 takes the place of a column of it, along
+ * the line on which the fit stays the same. Every move lowers the objective, so no set of signs comes twice.
  */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #define DEPENDENT 1e-11 /* share of a column that is left when those in the set are taken away: under this, rounding */
+#define ABOVE 1e-9      /* share of l1 by which a column that depends on the set has to be above it: more than rounding */
 
 typedef struct {
     int64_t p, k;    /* columns in all and in the set */
@@ -66,6 +68,7 @@ static void unbar(Set *s, const int8_t *shut) {
     for (int64_t j = 0; j < s->p; j++) s->barred[j] = shut[j] || !(s->H[j * s->p + j] > 0);
 }
 
+/* x = (L L')^-1 (c - l1 sign) on the set. */
 static void solve(Set *s, const double *c, double l1) {
     int64_t p = s->p;
     for (int64_t i = 0; i < s->k; i++) {
@@ -136,6 +139,35 @@ static int64_t enter(Set *s, double l1, double slack, double l2, int bold) {
     return came;
 }
 
+/* Columns that depend on the set do not come in by `enter`, but the worst that is above its bound does here what some
+ * of the set do, at less cost, until one of those has weight 0. 0 if there is none; -1 if there is and it cannot. */
+static int64_t replace(Set *s, double l1, double slack, double l2, const int8_t *shut) {
+    double worst = ABOVE * l1 + slack, step = INFINITY, gain = 0;
+    int64_t at = -1, first = -1;
+    for (int64_t j = 0; j < s->p; j++) {
+        double over = fabs(s->g[j]) - l1;
+        if (s->barred[j] && !shut[j] && s->H[j * s->p + j] > 0 && over > worst) { worst = over; at = j; }
+    }
+    if (at < 0) return 0;
+    double sign = s->g[at] > 0 ? 1 : -1;
+    solve(s, s->H + at * s->p, 0); /* x: the column as a sum of those in the set */
+    for (int64_t i = 0; i < s->k; i++) {
+        double now = s->w[s->set[i]], less = sign * s->x[i];
+        gain += less * s->sign[s->set[i]];
+        if (less * s->sign[s->set[i]] > 0 && now / less < step) { step = now / less; first = i; }
+    }
+    if (first < 0 || !(gain > 1) || !isfinite(step)) return -1;
+    for (int64_t i = 0; i < s->k; i++) s->w[s->set[i]] -= step * sign * s->x[i];
+    leave(s, first);
+    factor(s, first, l2);
+    unbar(s, shut);
+    s->sign[at] = (int8_t)sign;
+    s->w[at] = step * sign;
+    s->set[s->k++] = at;
+    factor(s, s->k - 1, l2);
+    return 1;
+}
+
 /* W (m, p): the minimum at each of m penalties; W[0] holds a guess. Columns with shut[j] keep weight 0. Returns how
  * many points were settled: m if all. doubles: p * p + 3 p; ints: p; bytes: 2 p of room to work in. */
 __attribute__((visibility("default")))
@@ -163,7 +195,10 @@ int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *s
             if (lost) unbar(&s, shut); /* what depended on those that left may come in now */
             if (lost > 1 && before) bold = 0; /* too many came at once: one at a time always makes progress */
             correlate(&s, c);
-            if (!enter(&s, l1[point], slack, l2[point], bold)) { settled = 1; break; }
+            if (enter(&s, l1[point], slack, l2[point], bold)) continue;
+            int64_t replaced = replace(&s, l1[point], slack, l2[point], shut);
+            settled = !replaced;
+            if (replaced <= 0) break;
         }
         memcpy(W + point * p, s.w, (size_t)p * sizeof *s.w);
         if (!settled) return point;

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errors import DataError
-from least_squares import ENOUGH_DIGITS, LeastSquares, solve_lower, solve_upper
+from least_squares import CONSTANT, ENOUGH_DIGITS, LeastSquares, solve_lower, solve_upper
 from models import TINY, Array, Certificate, Penalty, RestsOn, certify, penalty_for
 from path_kernel import sparse_path
 from smooth import smallest_norm, solve_smooth, solve_transposed, triangular
@@ -119,7 +119,7 @@ def _sparse_weights(problem: LeastSquares, l1: Array, l2: Array) -> Array:
     coarse = _squares_too_coarse(problem, l2)
     for i in range(len(W)):
         if i >= settled or coarse[i]:
-            W[i] = solve(problem, Penalty(l1[i], l2[i]), W[min(i, max(settled - 1, 0))]).w
+            W[i] = solve(problem, Penalty(l1[i], l2[i]), W[i if i < settled else max(i - 1, 0)]).w
     return W
 
 
@@ -165,6 +165,12 @@ def _ridge_weights(problem: LeastSquares, l2: Array) -> Array:
     return weights
 
 
+def has_path(problem: LeastSquares) -> bool:
+    """Whether any column is related to the target; none is to one that varies by rounding only."""
+    flat = np.sqrt(problem.y_scatter / problem.n) <= CONSTANT * abs(problem.y_mean)
+    return bool(problem.zero_gradient > 0 and not flat)
+
+
 def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
     """From a penalty that leaves nothing (for ridge: nearly nothing) down to one that hardly matters, in equal ratios.
 
@@ -173,7 +179,7 @@ def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: 
     (four) powers of ten below glmnet's beginning for a target of spread 1; glmnet's end is too strong for many tables.
     """
     slope = problem.zero_gradient
-    if slope == 0:
+    if not has_path(problem):
         raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
     depth = 1e-4 if problem.n >= len(problem.z) else 1e-2
     strongest_l2 = slope / np.sqrt(problem.y_scatter / problem.n) / RIDGE_AS

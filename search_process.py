@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import quote
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -57,9 +58,8 @@ AGAIN, REPEATED = "again", "repeated"
 
 def open_study(directory: Path, seed: int) -> optuna.Study:
     """The study of a search, made if it is new."""
-    storage = optuna.storages.RDBStorage(
-        f"sqlite:///{directory / 'study.db'}", engine_kwargs={"connect_args": {"timeout": 20.0}}
-    )
+    path = quote(str(directory / "study.db"))  # a ? in a folder's name is no question
+    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 20.0}})
     study = optuna.create_study(storage=storage, study_name="search", direction="minimize", load_if_exists=True)
     # A continued search must not draw the numbers again with which it began.
     drawn = len(study.get_trials(deepcopy=False))

@@ -20,11 +20,11 @@ import numpy.typing as npt
 from config import config_from
 from cross_validation import CellMoments, Factors
 from design import Encoding, encoding_from
-from errors import StateError
+from errors import ResourceError, StateError
 from folds import FoldChoice
 from models import Array
 from moments import Moments
-from utils import write_atomically
+from utils import disk_errors, write_atomically
 
 NAME, VERSION = "shoal-study", 1
 SUMMARY = "study.json"
@@ -106,6 +106,18 @@ def save_study(directory: Path, study: Study) -> None:
     if cells.places is not None:
         raise ValueError("expected the study as it was summed, got a part of it")
     directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with disk_errors():
+            _save_arrays(directory, study)
+            write_atomically(directory / SUMMARY, json.dumps(_summary(study), ensure_ascii=False).encode())
+    except (OSError, ResourceError):
+        for path in directory.glob("*.npy"):  # on a full disk, a hundred MB that nobody can use
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _save_arrays(directory: Path, study: Study) -> None:
+    cells = study.cells
     together = [*cells.cells, cells.held]
     _save(directory, "cell_counts", np.array([cell.n for cell in together]))
     _save(directory, "cell_means", np.array([cell.mean for cell in together]))
@@ -117,7 +129,6 @@ def save_study(directory: Path, study: Study) -> None:
         kind = "bucket" if isinstance(study.sample, Buckets) else "row"
         for field in dataclasses.fields(study.sample):
             _save(directory, f"{kind}_{field.name}", getattr(study.sample, field.name))
-    write_atomically(directory / SUMMARY, json.dumps(_summary(study), ensure_ascii=False).encode())
 
 
 def open_study(directory: Path) -> Study:
@@ -178,8 +189,11 @@ def _open_sample(directory: Path) -> Buckets | RowSample | None:
 
 
 def _save(directory: Path, name: str, array: npt.NDArray[Any]) -> None:
+    """As np.save, which does not tell why it could not write."""
+    array = np.ascontiguousarray(array)
     with (directory / f"{name}.npy").open("wb") as file:
-        np.save(file, np.ascontiguousarray(array), allow_pickle=False)
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        file.write(array.data)
 
 
 def _load(directory: Path, name: str) -> npt.NDArray[Any]:

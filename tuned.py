@@ -98,7 +98,7 @@ class Tuned:
             "n_features_kept": self.path.kept.tolist(),
             "l1_ratios": [self._ratio(i) for i in range(len(self.paths))] if model == "elasticnet" else [],
             "folds": choice.count,
-            "fold_by": f"{choice.by}:{choice.column}" if choice.column else choice.by,
+            "fold_by": choice.text,
             "rows": round(self.target.n),
             "certificate": dataclasses.asdict(certificate),
             "warnings": list(self.notes),

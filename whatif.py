@@ -75,8 +75,8 @@ class Setting:
 
     @property
     def size(self) -> int:
-        """Bytes, nearly: R and its square for every fold."""
-        return 16 * (len(self.cells.cells) + 2) * (len(self.problem.z) + 1) ** 2
+        """Bytes, nearly: R and its square for every fold, and the sums of its cell."""
+        return 24 * (len(self.cells.cells) + 2) * (len(self.problem.z) + 1) ** 2
 
     def errors(self, weights: Callable[[LeastSquares], Array], pause: Callable[[], None] = lambda: None) -> Array:
         """(folds, m): the mean squared errors of the weights (m, p) that each fold's problem is given."""
@@ -118,13 +118,17 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """The whole path of a question, and its errors in every fold; a linear model has the one alpha 0."""
+    """The whole path of a question, and its errors in every fold; a linear model has the one alpha 0.
 
-    setting: Setting
+    It does not hold on to its setting, which takes many times its own memory.
+    """
+
     path: Path
     cv: CrossValidation
-    train: Array
-    test: Array | None
+    train: Array  # mean squared errors (m,) on training rows
+    test: Array | None  # and on those that were kept for testing
+    trained: Moments  # of the target
+    held: Moments | None
     seconds: float
 
     @property
@@ -141,7 +145,7 @@ class Course:
         return int(found[0]) if len(found) else None
 
     def point(self, place: int) -> Point:
-        path, setting = self.path, self.setting
+        path = self.path
         mean = float(self.cv.mean[place])
         return Point(
             alpha=float(self.alphas[place]),
@@ -150,9 +154,9 @@ class Course:
             intercept=float(path.intercepts[place]),
             cv_mean=mean,
             cv_se=float(self.cv.standard_error[place]),
-            cross_validated=Scores.of(mean, setting.train),
-            train=Scores.of(float(self.train[place]), setting.train),
-            test=None if self.test is None or setting.held is None else Scores.of(self.test[place], setting.held),
+            cross_validated=Scores.of(mean, self.trained),
+            train=Scores.of(float(self.train[place]), self.trained),
+            test=None if self.test is None or self.held is None else Scores.of(float(self.test[place]), self.held),
             certificate=path.certificates[place],
         )
 
@@ -368,13 +372,15 @@ class WhatIf:
             except Exception as error:  # noqa: BLE001 - whoever waits is told
                 wish.error = error
             with self._lock:
-                self._wishes.pop(question, None)
+                again = self._wishes.pop(question, wish)  # another where the hand moved on meanwhile, and came back
+                again.course, again.error = wish.course, wish.error
                 if wish.course is not None:
                     self._courses.put(question, wish.course)
                     self.pace = wish.course.seconds
-                    if wish.asked:
+                    if again.asked:
                         self._look_ahead(question, wish.course.seconds)
             wish.done.set()
+            again.done.set()
 
     def _look_ahead(self, question: Question, seconds: float) -> None:
         """Mixing ratios are likely to be asked for next, the nearest first."""
@@ -395,11 +401,12 @@ class WhatIf:
             lambda problem: weights_along(problem, question.model, alphas, question.l1_ratio), self._stand_still
         )
         return Course(
-            setting,
             path,
             CrossValidation(alphas, errors),
             mean_squares(setting.train, path.coef, path.intercepts),
             None if setting.held is None else mean_squares(setting.held, path.coef, path.intercepts),
+            setting.train.take([-1]),
+            None if setting.held is None else setting.held.take([-1]),
             time.perf_counter() - began,
         )
 

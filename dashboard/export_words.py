@@ -17,10 +17,6 @@ FORMATS = {
     "onnx": ("ONNX", "A graph in double precision for ONNX runtimes: C++, C#, Java, JavaScript, phones."),
     "json": ("JSON", "The model file itself: readable by eye, and enough to predict in any language."),
 }
-ICONS = {
-    "sql": ":material/database:", "python": ":material/code:", "sklearn": ":material/conversion_path:",
-    "onnx": ":material/hub:", "json": ":material/data_object:",
-}  # fmt: skip
 MIME = {
     "sql": "application/sql", "python": "text/x-python", "sklearn": "application/octet-stream",
     "onnx": "application/octet-stream", "json": "application/json",

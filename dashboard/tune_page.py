@@ -94,6 +94,9 @@ def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
         return
     if study.result is None:
         notice("error", wording.for_page(study.error or "The answer is gone."), "This cannot be tuned")
+        if st.button("Try again", key="tune:again", icon=":material/refresh:"):
+            _made(found, choice, anew=True)
+            st.rerun()
         return
     try:
         _panel(found, result, study)
@@ -101,10 +104,10 @@ def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
         notice("error", str(error), "This cannot be tuned")
 
 
-def _made(found: Asked, choice: StudyChoice) -> Run:
+def _made(found: Asked, choice: StudyChoice, anew: bool = False) -> Run:
     config = choice.config(found)
     arguments = {"folds": choice.folds, "fold_by": choice.fold_by}
-    run = launch_job("study", config, arguments)
+    run = launch_job("study", config, arguments, anew)
     if run.state == "interrupted":
         run = launch_job("study", config, arguments, anew=True)
     deadline = time.monotonic() + SOON

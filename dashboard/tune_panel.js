@@ -743,7 +743,8 @@ class Tune {
   take(answer, more) {
     this.point = answer.point
     this.pending = answer.pending
-    if (answer.terms) Object.assign(this, { terms: answer.terms, owners: answer.owners })
+    // Without their curve: whoever comes back to the one before needs its terms again.
+    if (answer.terms) Object.assign(this, { terms: answer.terms, owners: answer.owners, key: null })
     if (answer.curve) {
       this.key = answer.key
       this.curve = { ...answer.curve, path: unpacked(answer.curve.path, answer.terms.length) }

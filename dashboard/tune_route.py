@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import hashlib
 import json
 import logging
@@ -25,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import studies
-from dashboard.tune_state import TuneState, command_lines
+from dashboard.tune_state import TuneState, checked_alpha, command_lines
 from errors import ConfigError, StateError, TrainingError
 from models import Array
 from whatif import BEST, ONE_SE, Course, Point, Question, Scores, WhatIf
@@ -35,6 +37,8 @@ log = logging.getLogger("shoal")
 AT_ONCE = 0.06  # seconds of a course that an answer waits for; where they take longer the model comes first
 AT_FIRST = 1.0  # seconds that the first answer waits: nothing is on the page yet
 AT_LEISURE = 20.0  # seconds that an answer waits where the page has nothing else to ask
+MIDDLE = "place:50"  # of a path
+WAITING = 8  # answers that may wait like that at a time; others wait for their turn
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
 Part = Callable[[studies.OpenStudy, Parameters], Answer]
@@ -42,12 +46,20 @@ Part = Callable[[studies.OpenStudy, Parameters], Answer]
 
 def routes() -> list[BaseRoute]:
     parts = {"": answer, "/worth": worth, "/doubt": doubt, "/command": command}
-    return [Route(f"/api/tune/{{job}}{ending}", _answering(part), methods=["GET"]) for ending, part in parts.items()]
+    waiting = asyncio.Semaphore(WAITING)
+    return [
+        Route(f"/api/tune/{{job}}{ending}", _answering(part, waiting), methods=["GET"])
+        for ending, part in parts.items()
+    ]
 
 
-def _answering(part: Part) -> Callable[[Request], Any]:
+def _answering(part: Part, waiting: asyncio.Semaphore) -> Callable[[Request], Any]:
     async def answering(request: Request) -> Response:
-        return await run_in_threadpool(_safely, part, request.path_params["job"], dict(request.query_params))
+        job, asked = request.path_params["job"], dict(request.query_params)
+        # A page that is asked for something else gives up its wait, which its thread does not hear of: such threads
+        # must not be all that the server has.
+        async with waiting if asked.get("wait") else contextlib.nullcontext():
+            return await run_in_threadpool(_safely, part, job, asked)
 
     return answering
 
@@ -115,7 +127,8 @@ def _alpha(whatif: WhatIf, question: Question, course: Course | None, wanted: st
     if wanted in (BEST, ONE_SE):
         if course is not None:
             return float(course.alphas[course.cv.best if wanted == BEST else course.cv.one_se])
-        wanted = asked.get("near", "place:50")  # for the moment
+        near = checked_alpha(asked.get("near", MIDDLE))  # for the moment
+        wanted = MIDDLE if near in (BEST, ONE_SE) else near
     if wanted.startswith("place:"):
         alphas = whatif.alphas(question)
         return float(alphas[min(int(wanted.removeprefix("place:")), len(alphas) - 1)])

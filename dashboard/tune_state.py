@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shlex
@@ -11,6 +12,7 @@ from typing import Any
 
 from config import RunConfig, config_from
 from errors import ConfigError
+from pairs import split_pair
 from run_store import Run
 from settings_text import command_line
 from whatif import BEST, ONE_SE, Question, WhatIf
@@ -36,7 +38,7 @@ class TuneState:
             _names(asked.get("out", "[]")),
             asked.get("model", "lasso"),
             _ratio(asked.get("ratio", "0.5")),
-            _alpha(asked.get("alpha", BEST)),
+            checked_alpha(asked.get("alpha", BEST)),
         )
 
     def question(self, whatif: WhatIf) -> Question:
@@ -85,7 +87,7 @@ def _ratio(text: str) -> float:
     return ratio
 
 
-def _alpha(text: str) -> str:
+def checked_alpha(text: str) -> str:
     if text in (BEST, ONE_SE):
         return text
     place = text.removeprefix("place:")
@@ -104,8 +106,16 @@ def _alpha(text: str) -> str:
 
 
 def run_config(study: Run, settings: Mapping[str, Any]) -> RunConfig:
-    """The study's own preparation with this model: an ordinary exact run."""
-    return config_from({**study.config, **settings})
+    """The study's own preparation with this model: an ordinary exact run. Squares and interactions go with their
+    columns."""
+    config = config_from({**study.config, **settings})
+    gone = {config.target, *config.exclude}
+    columns = {*(study.result or {}).get("columns", ()), str(study.config["target"]), *gone}
+    return dataclasses.replace(
+        config,
+        squares=tuple(name for name in config.squares if name not in gone),
+        interactions=tuple(pair for pair in config.interactions if not gone & set(split_pair(pair, columns))),
+    )
 
 
 def command_lines(study: Run, settings: Mapping[str, Any]) -> list[str] | None:
@@ -119,4 +129,4 @@ def command_lines(study: Run, settings: Mapping[str, Any]) -> list[str] | None:
     return [train, f"{tune.replace('shoal train', 'shoal tune', 1)} {shlex.join(folds)}"]
 
 
-__all__ = ["BEST", "ONE_SE", "PARTS", "TuneState", "command_lines", "run_config"]
+__all__ = ["BEST", "ONE_SE", "PARTS", "TuneState", "checked_alpha", "command_lines", "run_config"]

@@ -187,4 +187,4 @@ def _alphas(grid: Array, alpha: float) -> tuple[Array, int | None]:
 
 
 def _steps(count: float) -> int:
-    return max(0, min(MORE, math.ceil(count)))
+    return max(0, math.ceil(min(MORE, count)))

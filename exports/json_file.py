@@ -28,8 +28,8 @@ from models import Array
 
 class JsonFile:
     packages: tuple[str, ...] = ()
-    runtime = "the rule of docs/operations.md applied to the JSON alone"
-    use = "shoal predict FILE.json data.csv --out predictions.csv, or the rule in docs/operations.md in any language."
+    runtime = "the rule of docs/exports.md applied to the JSON alone"
+    use = "shoal predict FILE.json data.csv --out predictions.csv, or the rule in docs/exports.md in any language."
 
     def write(self, model: SavedModel, out: Path) -> None:
         save_model(out, model.contents)

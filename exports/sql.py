@@ -75,7 +75,8 @@ def select(form: LinearForm, table: str) -> str:
         terms += _number_terms(column)
     terms += [_text_term(column) for column in form.texts if column.matters]
     terms += [_product_term(part) for part in form.products]
-    head = HEAD.format(target=json.dumps(form.target), kind=form.kind)  # json: one line, whatever the name
+    # One line each, whatever a model file says: what follows a line of comment is run.
+    head = HEAD.format(target=json.dumps(form.target), kind=" ".join(form.kind.split()))
     alias = name(form.unused_name("prediction"))
     return f"{head}SELECT\n    t.*,\n    {_sum(terms)}\n    AS {alias}\nFROM {name(table)} AS t;\n"
 

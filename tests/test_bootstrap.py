@@ -333,6 +333,18 @@ def test_columns_that_depend_or_do_not_vary() -> None:
     assert not ridge.coef[:, 5].any()
 
 
+@pytest.mark.parametrize("model", ["linear", "ridge", "lasso"])
+def test_nothing_that_is_determined(model: str) -> None:
+    """A column and its double, and no column at all."""
+    rng = np.random.default_rng(0)
+    x, y = np.arange(60.0), rng.normal(size=60)
+    for X in (np.column_stack((x, 2 * x)), np.zeros((60, 0))):
+        found = bootstrap(arrays(X, y), rows_of(X, y), model, 0.1, resamples=30)
+        assert found.std_error.shape == found.ends[0].shape == found.ends[1].shape == (X.shape[1],)
+        assert np.isfinite(found.ends).all() == (model == "ridge" or not X.size)
+        assert set(found.as_dict([str(i) for i in range(X.shape[1])])["coefficients"]) == set("01"[: X.shape[1]])
+
+
 def test_a_rare_level_is_not_in_every_resample() -> None:
     X, y = plain_table(100, 3)
     rare = np.zeros(100)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlparse
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
@@ -167,6 +167,31 @@ def test_columns_and_targets_follow_at_once(visitor: Visitor, server: Server) ->
     page.get_by_role("combobox", name="Column to predict").last.select_option("year")
     expect(columns.get_by_role("checkbox", name="body_mass_g")).to_be_visible(timeout=SLOW)
     settled(page)
+
+
+def test_coming_back_before_a_curve_is_there_shows_the_terms_of_the_model_at_hand(
+    visitor: Visitor, server: Server
+) -> None:
+    page = opened(visitor, "tune?data=penguins&alpha=20")
+
+    def without_curve(route: Route) -> None:
+        answer = route.fetch().json()
+        if "terms" in answer and "wait=1" not in route.request.url:  # as where a path takes long
+            answer.pop("curve", None)
+            answer["pending"] = True
+        route.fulfill(json=answer)
+
+    page.route("**/api/tune/*?*out=*", without_curve)
+    page.route("**/api/tune/*?*wait=1*", lambda route: None)  # and it does not come
+    species = page.locator("[data-part=columns]").get_by_role("checkbox", name="species")
+    species.uncheck()
+    expect(page.locator(".tune[aria-busy=true]")).to_be_visible()
+    expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 6")
+    species.check()
+    expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 7")
+    expect(page.locator(".tune[aria-busy=false]")).to_be_visible()
+    same(coefficients(page), lasso(server, "body_mass_g", 20))
+    page.unroute_all(behavior="ignoreErrors")
 
 
 def test_a_target_with_gaps_is_summed_anew(visitor: Visitor, server: Server) -> None:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from config import config_from
 from coordinator import Coordinator, silent
-from cross_validation import CellMoments, cross_validate
+from cross_validation import CellMoments, CrossValidation, cross_validate
 from engines.inline import InlineEngine
 from folds import FoldChoice
 from tests.helpers import written
@@ -312,3 +312,10 @@ def test_lasso_on_columns_that_nearly_depend_on_one_another(tmp_path: Path) -> N
 
 def _tuned(path: Path, features: list[str]) -> Tuned:
     return tune(sums(path, FoldChoice.parse(4, "row"), features=features), "lasso")
+
+
+@pytest.mark.parametrize("size", [1.0, 1e200, 1e-200])
+def test_the_standard_error_of_large_and_of_small_errors(size: float) -> None:
+    errors = size * np.array([[1.0, 2.0, 0.0], [3.0, 2.0, 0.0], [5.0, 5.0, 0.0]])
+    found = CrossValidation(np.array([3.0, 2.0, 1.0]), errors)
+    np.testing.assert_allclose(found.standard_error, size * np.array([2.0, np.sqrt(3), 0.0]) / np.sqrt(3), rtol=1e-14)

@@ -30,6 +30,7 @@ from exports.base import LinearForm, TextColumn, linear_form
 from exports.names import FORMATS
 from exports.proof import own_predictions, prove
 from exports.python_function import FORMAT as PYTHON
+from exports.sql import select
 from exports.trial_rows import trial_rows, unseen_level
 from model_file import SavedModel, load_model, model_from, save_model
 from tests.helpers import Answer
@@ -672,3 +673,10 @@ def test_every_format_has_its_module() -> None:
         found = importlib.import_module(module).FORMAT
         assert found.use.endswith(".")
         assert found.runtime
+
+
+def test_a_model_file_cannot_end_the_comment_of_the_sql() -> None:
+    form = LinearForm("y\nSELECT 1", "lasso\nWITH q AS (SELECT 1) --", "t.csv", 1.0, (), ())
+    head, _, rest = select(form, "t").partition("\nSELECT\n")
+    assert all(line.startswith("--") for line in head.splitlines())
+    assert "WITH" not in rest

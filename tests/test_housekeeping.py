@@ -155,6 +155,17 @@ def test_uploads_that_a_run_or_a_model_refers_to_are_not_unused(home: Path) -> N
     assert [path.exists() for path in (by_run, by_model, unused)] == [True, True, False]
 
 
+def test_the_upload_of_a_search_is_not_unused(home: Path) -> None:
+    """A search that ended can go on, also when the runs of its trials are gone."""
+    file, search = upload(home), home / "searches" / "240101-000000"
+    search.mkdir(parents=True)
+    (search / "config.json").write_text(json.dumps({"file": str(file)}))
+    aged(search, 2)
+    assert dict(clean("uploads", Choice(unused=True)).kept) == {housekeeping.REFERRED: 1}
+    assert clean("searches").count == 1
+    assert clean("uploads", Choice(unused=True)).count == 1
+
+
 def test_data_of_an_ended_run_is_used_until_the_run_is_gone(home: Path, data: Path) -> None:
     run = launch(config_from({"file": str(data), "target": "y"}))
     ended(run)

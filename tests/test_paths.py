@@ -10,11 +10,13 @@ import scipy.stats
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 
 import sparse
+from errors import DataError
 from inference import inference
 from least_squares import LeastSquares, Standardisation, triangle
 from models import Penalty, penalty_for
-from moments import Moments
-from paths import Solution, polish, refine, solve, with_certificate
+from moments import Moments, merge_all
+from path_kernel import sparse_path
+from paths import Solution, alpha_grid, polish, refine, solve, with_certificate
 
 
 def _correlated(rng: np.random.Generator, n: int, p: int, rho: float) -> np.ndarray:
@@ -329,3 +331,45 @@ def test_nothing_to_fit(penalty: Penalty) -> None:
             assert solution.rank == 0
             inference(problem, solution)
             polish(X, y, problem, solution)
+
+
+@pytest.mark.parametrize("kind", ["wide", "sum", "levels"])
+def test_the_quick_path_is_optimal_where_columns_depend_on_one_another(kind: str) -> None:
+    """Also for the columns that cannot come in because they depend on those that are in."""
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        n, p = (int(rng.integers(2, 20)), 25) if kind == "wide" else (80, 10)
+        X = rng.standard_normal((n, p))
+        if kind == "sum":
+            X[:, 1] = X[:, 0] + X[:, 3] - X[:, 4]
+        if kind == "levels":
+            X = np.column_stack([np.eye(5)[rng.integers(0, 5, n)] for _ in range(4)])
+        X = X - X.mean(axis=0)
+        y = X[:, 1] + rng.standard_normal(n)
+        H, c = X.T @ X / n, X.T @ (y - y.mean()) / n
+        l1 = np.geomspace(1, 1e-4, 30) * np.abs(c).max()
+        W, settled = sparse_path(H, c, l1, np.zeros(30))
+        assert settled == 30
+        for w, bound in zip(W, l1, strict=True):
+            assert Penalty(l1=bound).optimality_gap(w, H @ w - c) < 1e-9 * np.abs(c).max()
+
+
+def test_the_quick_path_of_nothing_and_of_what_is_no_number() -> None:
+    assert sparse_path(np.zeros((0, 0)), np.zeros(0), np.ones(2), np.zeros(2))[0].shape == (2, 0)
+    assert sparse_path(np.eye(2), np.ones(2), np.zeros(0), np.zeros(0))[0].shape == (0, 2)
+    for bad in (np.nan, np.inf):
+        given = np.eye(3), np.array([1.0, bad, 1.0]), np.array([0.1]), np.zeros(1)
+        assert sparse_path(*given)[0].shape == (1, 3)  # it ends
+        assert sparse_path(np.diag([1.0, bad, 1.0]), np.ones(3), np.array([0.1]), np.zeros(1))[0][0, 0] == 0.9
+
+
+@pytest.mark.parametrize("model", ["ridge", "lasso", "elasticnet"])
+def test_no_path_to_a_target_that_varies_by_rounding_only(model: str) -> None:
+    """Sums of parts may leave a slope where no scatter is left."""
+    rng = np.random.default_rng(0)
+    for value in (0.1, 0.7, 1 / 3, 5.0):
+        Z = np.column_stack((rng.standard_normal((60, 2)), np.full(60, value)))
+        for parts in (1, 3, 7):
+            moments = merge_all(Moments.of(Z[i::parts]) for i in range(parts))
+            with pytest.raises(DataError, match="No column is related"):
+                alpha_grid(LeastSquares.from_moments(moments, True, True), model)

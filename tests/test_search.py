@@ -443,3 +443,12 @@ def test_mistakes_on_the_command_line_are_one_plain_sentence(arguments: list[str
 def test_neither_pages_nor_the_command_line_load_optuna() -> None:
     loaded = {package(name) for name in loaded_by("search_folder, cli_search, run_process")}
     assert not loaded & {"optuna", "sqlalchemy", "numpy"}
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_the_study_is_in_its_folder_whatever_that_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "50% #1?a=b"
+    folder.mkdir()
+    search_process.open_study(folder, 0).ask()
+    assert (folder / "study.db").stat().st_size > 0
+    assert not (tmp_path / "50% #1").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from config import config_from
 from cross_validation import cross_validate
-from errors import ConfigError, StateError
+from errors import ConfigError, ResourceError, StateError
 from folds import FoldChoice
 from least_squares import needs_data
 from models import penalty_for
@@ -232,3 +233,26 @@ def test_buckets_leave_out_empty_ones() -> None:
     assert buckets.counts.tolist() == [2.0, 1.0]
     np.testing.assert_allclose(buckets.squares[0], [[4.0, 8.0], [8.0, 17.0]])
     np.testing.assert_allclose(buckets.sums, [[2.0, 5.0], [-1.0, 0.0]])
+
+
+def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+    study = study_of(tmp_path, table(3000))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(ResourceError, match="disk is full"):
+            save_study(tmp_path / "study", study)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((tmp_path / "study").iterdir()) == []
+
+
+def test_terms_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    """Level b=c of column a, and level c of column a=b, are both called a=b=c."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.normal(size=200), "a": rng.choice(["b=c", "z"], 200, p=[0.9, 0.1])})
+    frame["a=b"] = rng.choice(["a", "c"], 200)
+    frame["y"] = frame.x + 3.0 * (frame.a == "b=c") + rng.normal(size=200)
+    cells = study_of(tmp_path, frame).cells.only(["x", "a"])
+    share = dict(zip((term.key for term in cells.base.terms), cells.cells[0].mean, strict=False))
+    assert share["level", "a", "b=c"] == pytest.approx((frame.a == "b=c")[::5].mean())

@@ -394,6 +394,7 @@ def test_a_fold_without_variation_of_the_target(tmp_path: Path) -> None:
 
 
 def test_a_target_without_any_variation(tmp_path: Path) -> None:
+    assert "No column is related to the target" in refused(odd(tmp_path, y=0.1))  # whose mean is rounded
     path = odd(tmp_path, y=5.0)
     assert "No column is related to the target" in refused(path)
     found = tuned(path, "--alphas", "1,0.1")

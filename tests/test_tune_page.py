@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +16,9 @@ import pytest
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from config import config_from
 from dashboard import studies, tune_route
@@ -22,9 +26,10 @@ from dashboard.samples import SAMPLES
 from dashboard.tune_form import StudyChoice
 from dashboard.tune_state import TuneState, run_config
 from errors import ConfigError
-from run_store import Run, jobs_directory, launch_job
+from run_store import Run, jobs_directory, launch, launch_job
 from tests.page_helpers import open_page, said, settle, widget
 from tests.run_helpers import ended
+from whatif import WhatIf
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -149,9 +154,14 @@ def test_the_command_means_the_same_model(study: Run) -> None:
         ({"model": "forest"}, "model"), ({"alpha": "-1"}, "alpha"), ({"alpha": "nan"}, "alpha"), ({"ratio": "2"}, "ratio"),
         ({"out": "{"}, "columns"), ({"out": '["a"'}, "columns"), ({"predict": "nowhere"}, "target"), ({"alpha": "place:x"}, "alpha"),
         ({"out": json.dumps(["a", "c", HOSTILE])}, "at least one column"), ({"alpha": "1e999"}, "alpha"),
+        ({"near": "far"}, "alpha"), ({"near": "nan"}, "alpha"), ({"near": "place:x"}, "alpha"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_gets_one_sentence(study: Run, asked: dict[str, str], words: str) -> None:
+def test_what_cannot_be_gets_one_sentence(
+    study: Run, asked: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "near" in asked:
+        monkeypatch.setattr(WhatIf, "course", lambda *_: None)  # then the model comes before its curve
     status, found = get(f"/api/tune/{study.directory.name}", **asked)
     assert status == 200
     assert words in found["problem"]
@@ -166,6 +176,39 @@ def test_no_other_folder_is_opened(study: Run, name: str) -> None:
     status, found = get(f"/api/tune/{name}")
     assert status == 410
     assert "gone" in found["problem"]
+
+
+def test_pages_that_wait_for_curves_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser that gives up a wait cannot end its thread, and the server has forty."""
+    lock, inside, most, ended_, quick = threading.Lock(), [0], [0], threading.Event(), threading.Event()
+
+    def slowly(part: Any, job: str, asked: Any) -> Response:
+        if not asked:
+            quick.set()
+            return Response("{}")
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        assert ended_.wait(20)
+        with lock:
+            inside[0] -= 1
+        return Response("{}")
+
+    monkeypatch.setattr(tune_route, "_safely", slowly)
+    endpoint = next(route for route in tune_route.routes() if isinstance(route, Route)).endpoint
+
+    async def many() -> None:
+        scope = {"type": "http", "method": "GET", "path_params": {"job": "x"}, "headers": []}
+        waiting = [asyncio.create_task(endpoint(Request({**scope, "query_string": b"wait=1"}))) for _ in range(60)]
+        while inside[0] < tune_route.WAITING:
+            await asyncio.sleep(0.001)
+        await endpoint(Request({**scope, "query_string": b""}))
+        ended_.set()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(many())
+    assert quick.is_set()
+    assert most == [tune_route.WAITING]
 
 
 def test_only_so_many_studies_stay_open(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +238,28 @@ def test_a_state_as_settings_of_a_run(study: Run) -> None:
     )
     with pytest.raises(ConfigError):
         TuneState.parse({"alpha": "much"})
+
+
+def test_squares_and_interactions_go_with_their_columns(home: Path) -> None:
+    frame = table().rename(columns={HOSTILE: "b:d"})
+    frame.assign(y2=frame.y**2).to_csv(home / "table.csv", index=False)
+    products = {"squares": ["a", "c"], "interactions": ["a:c", "c:y2", '"b:d":y2']}
+    config = config_from({"file": str(home / "table.csv"), "target": "y", **products})
+    study = launch_job("study", config, {"folds": 5, "fold_by": "row"})
+    assert ended(study) == "finished", study.error
+    whatif = studies.opened(study.directory.name).whatif
+    for state, squares, interactions in (
+        (TuneState(out=("c",)), ("a",), ('"b:d":y2',)),
+        (TuneState(predict="a"), ("c",), ("c:y2", '"b:d":y2')),
+        (TuneState(predict="c", out=("y", "y2")), ("a",), ()),
+    ):
+        question = state.question(whatif)
+        made = run_config(study, state.settings(question, 0.5))
+        assert (made.squares, made.interactions) == (squares, interactions)
+        run = launch(made)
+        assert ended(run) == "finished", run.error
+        terms = whatif.setting(question).encoding.terms
+        assert set((run.result or {})["coefficients"]) == {term.name for term in terms}
 
 
 def test_the_choice_of_folds_survives_the_address() -> None:
@@ -247,3 +312,13 @@ def test_a_study_that_fails_says_why_and_keeps_the_form(home: Path) -> None:
     page = settle(open_page("tune", data="penguins", study=json.dumps({"fold_by": "group:sex", "folds": 9})))
     assert "Expected at least 9 groups in column" in said(page)
     assert page.button(key="tune:apply")
+
+
+def test_a_study_that_failed_can_be_made_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = {"data": "penguins", "study": json.dumps({"fold_by": "group:sex", "folds": 9})}
+    page = settle(open_page("tune", **address))
+    (failed,) = (jobs_directory() / "study").iterdir()
+    before = (failed / "error.json").stat().st_ino
+    page = settle(page.button(key="tune:again").click().run())
+    assert "Expected at least 9 groups in column" in said(page)
+    assert (failed / "error.json").stat().st_ino != before

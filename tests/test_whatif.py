@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -138,7 +140,9 @@ def test_columns_targets_and_models_are_those_of_a_refit(
     course = asked.course(question)
     assert course is not None
     assert set(question.columns) == {*NUMBERS, *TEXTS, "y"} - {target, *left_out}
-    ordered = question._replace(columns=tuple(sorted(question.columns, key=_in_order(course.setting.encoding.names))))
+    ordered = question._replace(
+        columns=tuple(sorted(question.columns, key=_in_order(asked.setting(question).encoding.names)))
+    )
     for place in {0, len(course.alphas) // 2, len(course.alphas) - 1}:
         alpha = float(course.alphas[place])
         assert_same(asked.point(question, alpha), refitted(frame, ordered, alpha))
@@ -282,3 +286,63 @@ def test_the_thread_ends_when_there_is_nothing_to_do() -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert asked.course(asked.question("y", (), "ridge")) is not None
+
+
+def test_a_wish_that_was_given_up_and_comes_back_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While its course was being made: for the page, the answer would have come only when its patience ended."""
+    asked = WhatIf(wide(5))
+    begun, held, made = threading.Event(), threading.Event(), asked._followed
+
+    def slowly(question: Question) -> Any:
+        begun.set()
+        assert held.wait(20)
+        return made(question)
+
+    monkeypatch.setattr(asked, "_followed", slowly)
+    first, second = asked.question("y", (), "lasso"), asked.question("y", ("x1",), "lasso")
+    assert asked.course(first, 0.0) is None
+    assert begun.wait(20)
+    assert asked.course(second, 0.0) is None
+    found: list[Any] = []
+    hand = threading.Thread(target=lambda: found.append(asked.course(first, 20)))
+    hand.start()
+    while first not in asked._wishes:
+        time.sleep(0.001)
+    held.set()
+    hand.join(10)
+    assert not hand.is_alive()
+    assert found[0] is not None
+
+
+def test_courses_do_not_keep_the_problems_that_were_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "KEPT_BYTES", 200_000)
+    asked = WhatIf(wide(20))
+    settings = []
+    for i in range(8):
+        question = asked.question("y", (f"x{i}",), "ridge")
+        assert asked.course(question, 20) is not None
+        settings.append(weakref.ref(asked.setting(question)))
+    gc.collect()
+    assert len(asked._courses.found) > 4
+    assert sum(setting() is not None for setting in settings) <= len(asked._settings.found) < 4
+
+
+def test_a_point_between_is_right_where_columns_add_up_to_another() -> None:
+    """A total beside its parts: with the fast solver, a column that depends on others may have to take their place."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((400, 6))
+    X[:, 5] = X[:, 0] + X[:, 1] + X[:, 2]
+    y = X[:, 5] + 0.3 * X[:, 3] + rng.standard_normal(400)
+    parts = tuple(Moments.of(np.column_stack((X, y))[i::5]) for i in range(5))
+    base = Encoding(tuple(Number(f"x{i}", 0.0) for i in range(6)), {}, "y")
+    empty: tuple[dict[str, float], ...] = tuple({} for _ in range(6))
+    asked = WhatIf(CellMoments(config_from({"target": "y"}), base, FoldChoice(5), parts, Moments.empty(7), empty))
+    question, row = asked.question("y", (), "lasso"), np.arange(400)
+    assert asked.course(question, 20) is not None
+    for alpha in (0.03, 0.0058):
+        errors = []
+        for fold in range(5):
+            train = row % 5 != fold
+            model = make_pipeline(StandardScaler(), Lasso(alpha=alpha, **TIGHT)).fit(X[train], y[train])
+            errors.append(np.mean((y[~train] - model.predict(X[~train])) ** 2))
+        assert asked.point(question, alpha).cv_mean == pytest.approx(np.mean(errors), rel=1e-9)

@@ -58,6 +58,7 @@ class View:
     shows: str
     phone: bool = False
     curves: int = 0
+    height: int = 0  # of the window, where the usual one would cut off what matters
 
 
 def until(what: Callable[[], Any], of: str) -> Any:
@@ -136,7 +137,7 @@ def views(open_: Callable[[str], None]) -> list[View]:
         View("choose", "", "Choose"),
         View("data", "?data=penguins", "344", phone=True),
         View("train", "train?data=penguins", "Column to predict", phone=True),
-        View("tune", "tune?data=penguins&model=elasticnet", "Cross-validated error", phone=True, curves=6),
+        View("tune", "tune?data=penguins&model=elasticnet", "Cross-validated error", phone=True, curves=6, height=1420),
         View("result", f"train?run={linear.id}", "penguins", phone=True),
         View("runs", "runs", "6 runs", phone=True),
         View("compare", f"runs?compare={momentum.id},{adam.id},{ridge.id}", "Settings that differ", curves=2),
@@ -186,6 +187,8 @@ class Camera:
     def shoot(self, page: Page, view: View, name: str) -> Path:
         narrow = (page.viewport_size or {}).get("width") == NARROW[0]
         curves = min(view.curves, 1) if narrow else view.curves  # charts below the window are drawn when they are seen
+        if view.height and not narrow:
+            page.set_viewport_size({"width": WIDE[0], "height": view.height})
         self.visit(page, view.address, view.shows, curves)
         quiet(page)
         path = self.folder / f"{name}.png"
@@ -204,7 +207,7 @@ def quiet(page: Page) -> None:
 def save(picture: bytes, path: Path) -> None:
     """256 colours are enough for a page, and a third of the bytes."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    image.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(path, optimize=True)
+    image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 # ------------------------------------------------------------------ all of it
