@@ -89,7 +89,7 @@ class _Parser(argparse.ArgumentParser):
     """Wrong flags are a plain sentence as well."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # `--alpha` of one command is not `--alphas`
         # `--alphas -1,2` is a list of numbers, one of which is wrong, and no flag of its own.
         self._negative_number_matcher = re.compile(r"-\.?\d[\d.,eE+-]*")
 

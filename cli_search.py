@@ -86,8 +86,21 @@ def _start(chosen: argparse.Namespace) -> int:
     space, fixed = chosen_space({knob: getattr(chosen, knob) for knob in KNOBS if getattr(chosen, knob) is not None})
     given = {k: v for k, v in vars(chosen).items() if k in RunConfig.knobs() and k not in KNOBS and v is not None}
     limits = {name: value for name in LIMITS if (value := getattr(chosen, name)) is not None}
-    search = start(config_from({"epochs": PASSES, **given, **fixed}), Plan(space, **limits))
-    return _go(search, chosen)
+    config = config_from({"epochs": PASSES, **given, **fixed})
+    _check_columns(config)
+    return _go(start(config, Plan(space, **limits)), chosen)
+
+
+def _check_columns(config: Any) -> None:
+    """Before any trial: a wrong name would fail them all. The file has to be read anyway, and is then in the cache."""
+    from dataclasses import replace
+
+    from design import choose_columns
+    from runs import coordinated
+
+    if config.target:
+        with coordinated(replace(config, solver="exact")) as coordinator:
+            choose_columns(coordinator.open(config), config)
 
 
 def _continue(chosen: argparse.Namespace) -> int:

@@ -51,6 +51,8 @@ class Question:
         self.choice(config)
         if not 0.5 <= self.confidence < 1:
             raise ConfigError(f"Expected a confidence from 0.5 to 0.9999, got {self.confidence!r}. 0.95 is usual.")
+        if self.seed < 0:
+            raise ConfigError(f"Expected a seed of at least 0, got {self.seed}. 0 is usual.")
 
     def choice(self, config: RunConfig) -> FoldChoice:
         # Every k-th row kept for testing would leave some folds by row without any.

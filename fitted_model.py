@@ -208,6 +208,8 @@ def frame_as_file(frame: Any, values: Mapping[str, Any]) -> Iterator[tuple[RunCo
     """The config of a run on a Parquet file of the frame, and the folder for its data set; both are gone afterwards."""
     import pyarrow
 
+    if not len(frame.columns):
+        raise DataError("Expected a data frame with columns, got one without. Choose another.")
     labels = [str(name) for name, dtype in frame.dtypes.items() if str(dtype) == "category"]
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
         path = Path(folder) / "frame.parquet"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +32,16 @@ class FoldChoice:
     seed: int = 0
 
     @classmethod
-    def parse(cls, count: int, text: str, seed: int = 0) -> FoldChoice:
+    def parse(cls, count: object, text: str, seed: int = 0) -> FoldChoice:
         """From `row`, `hash`, `group:COLUMN` or `time:COLUMN`."""
         by, colon, column = text.partition(":")
         if by not in WAYS or (by in ("group", "time")) != bool(column) or (colon and not column):
             raise ConfigError(f"Expected folds by row, hash, group:COLUMN or time:COLUMN, got '{text}'. Choose one.")
+        if isinstance(count, bool) or not isinstance(count, Integral):
+            raise ConfigError(f"Expected a whole number of folds, got {count!r}. 5 or 10 are usual.")
         if count < 2:
             raise ConfigError(f"Expected at least 2 folds, got {count}. 5 or 10 are usual.")
-        return cls(count, by, column, seed)
+        return cls(int(count), by, column, seed)
 
     @property
     def text(self) -> str:

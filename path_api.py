@@ -22,7 +22,7 @@ from paths import Path, follow
 from refits import Basis
 from runs import described
 from tune_run import Wish, summed, tuned_from
-from tuned import Tuned, checked_alphas, checked_ratios, grid_for
+from tuned import Tuned, checked_alphas, checked_ratios, grid_for, is_number
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,6 +119,8 @@ class PenaltyPath:
     def model_at(self, alpha: float) -> FittedModel:
         """The model at any alpha, on the path or between its points, from what was summed: no row is read for it."""
         started = time.perf_counter()
+        if not (is_number(alpha) and 0 <= alpha < float("inf")):
+            raise ConfigError(f"Expected alpha to be a number of at least 0, got {alpha!r}. Correct it.")
         config = dataclasses.replace(self._config, alpha=float(alpha), l1_ratio=self._path.l1_ratio)
         self._basis = basis = self._basis.suiting(config)
         fit = basis.fit(config, {})

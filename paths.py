@@ -39,7 +39,8 @@ def solve(problem: LeastSquares, penalty: Penalty, start: Array | None = None) -
         w, unique, notes = solve_sparse(problem, penalty, start)
     dead = int((problem.norms == 0).sum())
     if dead:
-        notes = (f"{dead} of the columns do not vary; their weights are 0.", *notes)
+        many = f"{dead} columns do not vary; their weights are 0."
+        notes = ("1 column does not vary; its weight is 0." if dead == 1 else many, *notes)
     return _solution(problem, penalty, w, unique, notes)
 
 
@@ -167,8 +168,11 @@ def _ridge_weights(problem: LeastSquares, l2: Array) -> Array:
 
 def has_path(problem: LeastSquares) -> bool:
     """Whether any column is related to the target; none is to one that varies by rounding only."""
-    flat = np.sqrt(problem.y_scatter / problem.n) <= CONSTANT * abs(problem.y_mean)
-    return bool(problem.zero_gradient > 0 and not flat)
+    return problem.zero_gradient > 0 and not _is_flat(problem)
+
+
+def _is_flat(problem: LeastSquares) -> bool:
+    return bool(np.sqrt(problem.y_scatter / problem.n) <= CONSTANT * abs(problem.y_mean))
 
 
 def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
@@ -180,6 +184,8 @@ def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: 
     """
     slope = problem.zero_gradient
     if not has_path(problem):
+        if _is_flat(problem):
+            raise DataError("The target does not vary over the training rows, so there is no path. Choose another one.")
         raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
     depth = 1e-4 if problem.n >= len(problem.z) else 1e-2
     strongest_l2 = slope / np.sqrt(problem.y_scatter / problem.n) / RIDGE_AS

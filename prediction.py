@@ -18,7 +18,7 @@ from errors import DataError
 from model_file import SavedModel, load_model
 from parquet_reader import inspect_parquet
 from runs import coordinated
-from utils import disk_errors, listed, write_stream
+from utils import disk_errors, keep_apart, listed, write_stream
 
 
 def predict_file(
@@ -28,6 +28,7 @@ def predict_file(
 
     With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level.
     """
+    keep_apart(out, Path(config.file).expanduser(), "the file with the rows to predict for")
     model = load_model(model_path)
     width = None if interval is None else half_width_of(model.contents, interval)
     rows = empty = unseen = 0

@@ -156,9 +156,9 @@ def checked_alphas(
         raise ConfigError(f"Expected a number of alphas from 1 to {MOST:,}, got {n_alphas!r}. 100 is usual.")
     if alphas is None:
         return None, ()
-    values = list(alphas)
+    values = list(alphas) if isinstance(alphas, Iterable) else [alphas]
     for value in values:
-        if not (_is_number(value) and math.isfinite(value) and value >= 0):
+        if not (is_number(value) and math.isfinite(value) and value >= 0):
             raise ConfigError(f"Expected alphas to be finite numbers of at least 0, got {value!r}. Correct it.")
     if not values:
         raise ConfigError("Expected at least one alpha to try, got none. Name some, or leave it to the data.")
@@ -167,7 +167,7 @@ def checked_alphas(
     return falling, (f"{twice} of the alphas were given more than once; each is tried once.",) if twice else ()
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -180,7 +180,7 @@ def checked_ratios(model: str, l1_ratio: float | Sequence[float]) -> tuple[float
         raise ConfigError(f"Expected a model out of {', '.join(MODELS)}, got {model!r}. Choose one of these.")
     ratios = list(l1_ratio) if isinstance(l1_ratio, (Sequence, np.ndarray)) else [l1_ratio]
     for ratio in ratios:
-        if not (_is_number(ratio) and 0 <= ratio <= 1):
+        if not (is_number(ratio) and 0 <= ratio <= 1):
             raise ConfigError(f"Expected l1_ratio from 0 (ridge) to 1 (lasso), got {ratio!r}. Give shares such as 0.5.")
     if not ratios:
         raise ConfigError("Expected at least one l1_ratio, got none. 0.5 is usual.")

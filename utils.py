@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from errors import ResourceError
+from errors import ConfigError, ResourceError
 
 # One BLAS thread a worker: two threads each made a Gram matrix 4 to 9 times slower on shared cores.
 # They must be in the environment before NumPy is imported; afterwards nobody reads them.
@@ -62,6 +62,12 @@ def read_at(descriptor: int, target: memoryview, offset: int) -> None:
         if not count:
             raise EOFError(f"expected {len(rest)} more bytes at {offset}, came to the end of the file")
         rest, offset = rest[count:], offset + count
+
+
+def keep_apart(out: Path, data: Path, what: str) -> None:
+    """Refuse to write over the data that something is made from."""
+    if data.exists() and out.exists() and out.samefile(data):
+        raise ConfigError(f"'{out}' is {what}; writing there would destroy it. Give another name with --out.")
 
 
 def write_atomically(path: Path, data: bytes) -> None:

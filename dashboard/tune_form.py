@@ -11,9 +11,10 @@ import streamlit as st
 from config import RunConfig, config_from
 from dashboard import places, wording
 from dashboard.knob_widgets import KnobWidgets, forget, is_asked
-from dashboard.literal import line
+from dashboard.literal import line, notice
 from dashboard.sources import Asked
-from errors import TrainingError
+from dashboard.train_page import product_problems
+from errors import ConfigError, TrainingError
 from folds import FoldChoice
 
 USUAL_FOLDS = 10
@@ -35,7 +36,7 @@ class StudyChoice:
 
     @classmethod
     def parse(cls, text: str) -> StudyChoice:
-        """From an address; what cannot be is passed over."""
+        """From an address."""
         try:
             said = json.loads(text)
             knobs = {name: said[name] for name in KNOBS if name in said}
@@ -44,8 +45,8 @@ class StudyChoice:
                 int(said.get("folds", USUAL_FOLDS)), str(said.get("fold_by", "row")), {k: known[k] for k in knobs}
             )
             FoldChoice.parse(found.folds, found.fold_by)
-        except (TypeError, ValueError, AttributeError, RecursionError, TrainingError):
-            return cls(USUAL_FOLDS, "row", {})
+        except (TypeError, ValueError, AttributeError, RecursionError):
+            raise ConfigError("The address asks for a preparation that cannot be understood. Choose it anew.") from None
         return found
 
     @property
@@ -72,7 +73,7 @@ class StudyChoice:
         parts.append(f"missing numbers: {wording.choice_for('impute', impute)}")
         parts.append("columns standardised" if self.knobs.get("standardize", True) else "columns as they are")
         if every := self.knobs.get("test_every"):
-            parts.append(f"every {every}th row kept for testing")
+            parts.append(f"one row in {every} kept for testing")
         extra = len(self.knobs.get("squares", ())) + len(self.knobs.get("interactions", ()))
         if extra:
             parts.append(
@@ -83,7 +84,7 @@ class StudyChoice:
 
 def study_form(found: Asked, result: dict[str, Any]) -> StudyChoice | None:
     """The choice that the address holds; None until there is something to predict."""
-    choice = StudyChoice.parse(st.query_params.get(STUDY, "{}"))
+    choice = _asked_for()
     numbers = [column["name"] for column in result["columns"] if column["type"] == "numeric"]
     with st.container(horizontal=True, vertical_alignment="center"):
         size = f"{wording.plural(result['rows'], 'row')}, {wording.plural(len(result['columns']), 'column')}"
@@ -97,6 +98,15 @@ def study_form(found: Asked, result: dict[str, Any]) -> StudyChoice | None:
     with st.expander("How it is tested and prepared", icon=":material/tune:"):
         Preparation(found, result, choice).show()
     return choice
+
+
+def _asked_for() -> StudyChoice:
+    """The choice of the address; what cannot be is said, and the usual one is taken."""
+    try:
+        return StudyChoice.parse(st.query_params.get(STUDY, "{}"))
+    except TrainingError as error:
+        notice("warning", f"{error} The usual preparation is shown.")
+        return StudyChoice(USUAL_FOLDS, "row", {})
 
 
 def _ask_target(found: Asked, numbers: list[str]) -> None:
@@ -115,7 +125,8 @@ class Preparation:
     """The widgets; a change takes effect with the button, because it takes a pass over the rows."""
 
     def __init__(self, found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
-        self.choice, self.prefix = choice, f"tune:{found.table.key}"
+        self.found, self.choice, self.prefix = found, choice, f"tune:{found.table.key}"
+        self.types = {c["name"]: c["type"] for c in result["columns"]}
         self.columns = [c["name"] for c in result["columns"] if c["name"] != found.target]
         if st.session_state.get(f"{self.prefix}~said") != choice.text:
             forget(self.prefix)
@@ -140,8 +151,20 @@ class Preparation:
             self.widgets.ask("indicators")
         self._products()
         chosen = StudyChoice(folds, fold_by, self.draft)
-        st.button("Apply", type="primary", disabled=chosen.text == self.choice.text, key="tune:apply",
+        problem = self._problem(chosen)
+        if problem:
+            notice("error", problem)
+        same = chosen.text == self.choice.text
+        st.button("Apply", type="primary", disabled=same or bool(problem), key="tune:apply",
                   on_click=places.amend, kwargs={STUDY: chosen.text})  # fmt: skip
+
+    def _problem(self, chosen: StudyChoice) -> str:
+        """Why this cannot be applied; empty if it can."""
+        try:
+            config = chosen.config(self.found)
+        except TrainingError as error:
+            return wording.for_page(str(error))
+        return " ".join(product_problems(config, self.types))
 
     def _folds(self) -> tuple[int, str]:
         by, _, column = self.choice.fold_by.partition(":")

@@ -95,13 +95,21 @@ def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
     if study.result is None:
         notice("error", wording.for_page(study.error or "The answer is gone."), "This cannot be tuned")
         if st.button("Try again", key="tune:again", icon=":material/refresh:"):
-            _made(found, choice, anew=True)
-            st.rerun()
+            _again(found, choice)
         return
     try:
         _panel(found, result, study)
     except TrainingError as error:
         notice("error", str(error), "This cannot be tuned")
+
+
+def _again(found: Asked, choice: StudyChoice) -> None:
+    try:
+        _made(found, choice, anew=True)
+    except (TrainingError, OSError) as error:
+        notice("error", wording.for_page(str(error)), "It was not started")
+        return
+    st.rerun()
 
 
 def _made(found: Asked, choice: StudyChoice, anew: bool = False) -> Run:

@@ -341,8 +341,14 @@ class Tune {
     this.typed.setAttribute("aria-label", "Alpha as a number")
     this.typed.onchange = () => {
       const value = Number(this.typed.value.replace(",", "."))
-      if (Number.isFinite(value) && value >= 0 && this.typed.value.trim()) this.change({ alpha: String(value) })
-      else this.drawControls()
+      const fine = Number.isFinite(value) && value >= 0 && this.typed.value.trim() !== ""
+      this.typed.setAttribute("aria-invalid", String(!fine))
+      put(this.problem, fine ? "" : `Expected a number of at least 0 for alpha, got '${this.typed.value}'. The last one still counts.`) // prettier-ignore
+      if (fine) this.change({ alpha: String(value) })
+    }
+    this.typed.onblur = () => {
+      this.typed.removeAttribute("aria-invalid")
+      this.drawControls()
     }
     this.best = button("Best", () => this.change({ alpha: "best" }), "The alpha with the lowest cross-validated error. It is kept when anything else changes.") // prettier-ignore
     this.oneSe = button("1-SE", () => this.change({ alpha: "one_se" }), "The strongest penalty whose error is within one standard error of the best: a simpler model that is about as good.") // prettier-ignore
@@ -498,6 +504,7 @@ class Tune {
 
   columns() {
     const { root, note, tools } = card("Columns", "and how much the error rises without each")
+    root.classList.add("tune-ticks")
     this.worthNote = note
     this.search = el("input", "tune-search")
     Object.assign(this.search, { type: "search", placeholder: "Find a column" })
@@ -683,7 +690,8 @@ class Tune {
 
   // The place of the path that is nearest to the alpha that is shown.
   get place() {
-    return this.curve && this.point ? this.nearest(this.point.alpha) : undefined
+    if (this.curve && this.curve.alphas.length > 1 && this.point) this.lastPlace = this.nearest(this.point.alpha)
+    return this.lastPlace // a linear model has no path: whoever leaves it comes back to where the slider stood
   }
 
   // And to the alpha that was asked for last: the slider must not go back while an answer is on its way.
@@ -755,6 +763,10 @@ class Tune {
       this.keepAddress()
     }
     put(this.problem, "")
+    if (this.root.classList.contains("is-refused")) {
+      this.root.classList.remove("is-refused")
+      this.train.disabled = false
+    }
     this.schedule()
     if (more) return
     if (answer.pending) this.asker.next = `${this.settings.url}?${this.parameters({ ...(this.key && { have: this.key }), wait: "1" })}` // prettier-ignore
@@ -764,6 +776,9 @@ class Tune {
   fail(problem, mortal) {
     put(this.problem, problem)
     this.root.setAttribute("aria-busy", "false")
+    // What is on the page answers another question than the one that was refused.
+    this.root.classList.toggle("is-refused", !!mortal)
+    if (mortal) this.train.disabled = true
     this.drawControls()
     this.drawColumns()
     if (!mortal) this.resting = setTimeout(() => this.follow(), RETRY)

@@ -19,6 +19,7 @@ from exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
 from model_file import SavedModel, load_model, model_from
 from models import Array
 from prediction import open_for
+from utils import keep_apart
 
 LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further off is refused
 
@@ -53,6 +54,8 @@ def proven_export(source: Path | Mapping[str, Any], to: str, out: Path, table: s
     """Write the model under another name, prove that file, and only then give it its own."""
     format_ = _with_table(format_named(to), table)
     model = model_of(source, out)
+    if trained_on := model.contents.get("config", {}).get("file"):
+        keep_apart(out, Path(str(trained_on)).expanduser(), "the data that the model was trained on")
     out.parent.mkdir(parents=True, exist_ok=True)
     # In a folder beside it: on the same disk, and with the name that some runtimes go by.
     with tempfile.TemporaryDirectory(prefix=".shoal-", dir=out.parent) as folder:

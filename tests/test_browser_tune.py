@@ -162,8 +162,10 @@ def test_columns_and_targets_follow_at_once(visitor: Visitor, server: Server) ->
     same(shown, lasso(server, "body_mass_g", 20, ("species",)))
     columns.get_by_role("button", name="None").click()
     expect(page.get_by_role("alert").filter(has_text="at least one column")).to_be_visible()
+    expect(page.get_by_role("button", name="Train this model")).to_be_disabled()  # it would be that of before
     columns.get_by_role("button", name="All").click()
     expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 7")
+    expect(page.get_by_role("button", name="Train this model")).to_be_enabled()
     page.get_by_role("combobox", name="Column to predict").last.select_option("year")
     expect(columns.get_by_role("checkbox", name="body_mass_g")).to_be_visible(timeout=SLOW)
     settled(page)
@@ -276,3 +278,30 @@ def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, s
     expect(page.locator("[data-part=coefficients]").get_by_text(HOSTILE)).to_be_visible()
     assert overflow(page) <= 0
     assert page.locator(".tune img").count() == 0
+
+
+def test_the_slider_stays_where_it_was_through_a_model_without_a_penalty(visitor: Visitor) -> None:
+    page = opened(visitor, "tune?data=penguins&alpha=10")
+    slider = page.get_by_role("slider", name="Penalty strength (alpha)")
+    before = int(slider.input_value())
+    for model in ("Linear", "Ridge"):
+        page.get_by_text(model, exact=True).click()
+        settled(page)
+        page.wait_for_timeout(400)
+    assert abs(int(slider.input_value()) - before) <= 1
+
+
+def test_nonsense_for_alpha_is_said_and_does_not_stay(visitor: Visitor) -> None:
+    page = opened(visitor, "tune?data=penguins&alpha=10")
+    box = page.get_by_label("Alpha as a number")
+    box.fill("abc")
+    box.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="got 'abc'")).to_be_visible()
+    box.press("Tab")
+    expect(box).to_have_value("10")
+    box.fill("12,5")
+    box.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="got 'abc'")).to_have_count(0)
+    settled(page)
+    box.press("Tab")
+    expect(box).to_have_value("12.5")

@@ -190,6 +190,7 @@ def test_tables_for_the_eye(data: Path) -> None:
         (["--fold-by", "moon"], "row, hash, group:COLUMN or time:COLUMN"),
         (["--alpha", "2"], "a linear model has no penalty"),
         (["--resamples", "many"], "invalid int value"),
+        (["--seed", "-1"], "seed of at least 0, got -1"),
     ],
 )
 def test_bad_wishes_are_refused_in_a_sentence(data: Path, flags: list[str], expected: str) -> None:

@@ -680,3 +680,15 @@ def test_a_model_file_cannot_end_the_comment_of_the_sql() -> None:
     head, _, rest = select(form, "t").partition("\nSELECT\n")
     assert all(line.startswith("--") for line in head.splitlines())
     assert "WITH" not in rest
+
+
+def test_nothing_is_written_over_the_data(tmp_path: Path) -> None:
+    data, model = tmp_path / "data.csv", tmp_path / "model.json"
+    data.write_text("a,y\n1,2\n2,3\n3,5\n4,6\n")
+    assert command("train", data, "--target", "y", "--out", model).code == 0
+    before = data.read_bytes()
+    for words in (["export", model, "--to", "sql", "--out", data], ["predict", model, data, "--out", data]):
+        answer = command(*words)
+        assert answer.code == 1
+        assert "would destroy it" in answer.err
+        assert data.read_bytes() == before

@@ -160,7 +160,7 @@ def test_linear_equals_scikit_learn_and_a_constant_column_gets_no_weight() -> No
         solution = solve(problem, Penalty())
         np.testing.assert_allclose(solution.coef[:-1], truth.coef_, rtol=1e-10)
         assert solution.coef[-1] == 0
-        assert solution.notes == ("1 of the columns do not vary; their weights are 0.",)
+        assert solution.notes == ("1 column does not vary; its weight is 0.",)
 
 
 def test_without_intercept_a_constant_column_is_a_column() -> None:
@@ -371,5 +371,5 @@ def test_no_path_to_a_target_that_varies_by_rounding_only(model: str) -> None:
         Z = np.column_stack((rng.standard_normal((60, 2)), np.full(60, value)))
         for parts in (1, 3, 7):
             moments = merge_all(Moments.of(Z[i::parts]) for i in range(parts))
-            with pytest.raises(DataError, match="No column is related"):
+            with pytest.raises(DataError, match="target does not vary"):
                 alpha_grid(LeastSquares.from_moments(moments, True, True), model)

@@ -440,6 +440,16 @@ def test_mistakes_on_the_command_line_are_one_plain_sentence(arguments: list[str
     assert word in answer.err
 
 
+def test_a_wrong_target_starts_no_trial(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("a,y\n" + "1,2\n2,3\n3,5\n" * 10)
+    answer = shoal("search", path, "--target", "nope", "--trials", "3")
+    assert answer.code == 1
+    assert answer.is_plain()
+    assert "'nope'" in answer.err
+    assert list_searches() == []
+
+
 def test_neither_pages_nor_the_command_line_load_optuna() -> None:
     loaded = {package(name) for name in loaded_by("search_folder, cli_search, run_process")}
     assert not loaded & {"optuna", "sqlalchemy", "numpy"}

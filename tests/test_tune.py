@@ -394,9 +394,9 @@ def test_a_fold_without_variation_of_the_target(tmp_path: Path) -> None:
 
 
 def test_a_target_without_any_variation(tmp_path: Path) -> None:
-    assert "No column is related to the target" in refused(odd(tmp_path, y=0.1))  # whose mean is rounded
+    assert "The target does not vary" in refused(odd(tmp_path, y=0.1))  # whose mean is rounded
     path = odd(tmp_path, y=5.0)
-    assert "No column is related to the target" in refused(path)
+    assert "The target does not vary" in refused(path)
     found = tuned(path, "--alphas", "1,0.1")
     assert found["cv_mean"] == [0.0, 0.0]
     assert found["intercepts"]["best"] == 5.0
@@ -559,3 +559,18 @@ def test_a_negative_list_is_no_flag(table: Path) -> None:
     answer = shoal("tune", table, "--target", "y", "--alphas", "-1,2")
     assert answer.code == 1
     assert "at least 0, got -1" in answer.err
+
+
+def test_odd_values_in_python_are_sentences(table: Path, tmp_path: Path) -> None:
+    for wrong in ({"folds": "x"}, {"folds": 5.0}, {"folds": True}):
+        with pytest.raises(ConfigError, match="whole number of folds"):
+            api.path(table, target="y", **wrong)
+    found = api.path(table, target="y", alphas=1.0)
+    assert found.alphas.tolist() == [1.0]
+    with pytest.raises(ConfigError, match="alpha to be a number"):
+        found.model_at("x")
+    with pytest.raises(TrainingError, match="data frame with columns"):
+        api.path(pd.DataFrame(), target="y")
+    (tmp_path / "flat.csv").write_text("a,y\n" + "".join(f"{i},3\n" for i in range(20)))
+    with pytest.raises(TrainingError, match="target does not vary"):
+        api.path(tmp_path / "flat.csv", target="y")

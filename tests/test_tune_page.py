@@ -267,7 +267,8 @@ def test_the_choice_of_folds_survives_the_address() -> None:
     assert StudyChoice.parse(choice.text or "") == choice
     assert StudyChoice(10, "row", {"impute": "median"}).text is None
     for text in ("", "[]", "{", '{"folds": 1}', '{"fold_by": "moon"}', '{"impute": "magic"}', '{"folds": "x"}'):
-        assert StudyChoice.parse(text) == StudyChoice(10, "row", {})
+        with pytest.raises(ConfigError):
+            StudyChoice.parse(text)
     assert StudyChoice.parse('{"file": "/etc/passwd", "folds": 3}') == StudyChoice(3, "row", {})
 
 
@@ -318,7 +319,23 @@ def test_a_study_that_failed_can_be_made_again(home: Path, monkeypatch: pytest.M
     address = {"data": "penguins", "study": json.dumps({"fold_by": "group:sex", "folds": 9})}
     page = settle(open_page("tune", **address))
     (failed,) = (jobs_directory() / "study").iterdir()
-    before = (failed / "error.json").stat().st_ino
+    before = (failed / "error.json").stat().st_mtime_ns
     page = settle(page.button(key="tune:again").click().run())
     assert "Expected at least 9 groups in column" in said(page)
-    assert (failed / "error.json").stat().st_ino != before
+    assert (failed / "error.json").stat().st_mtime_ns != before
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [('{"folds":1}', "at least 2 folds"), ("nonsense", "cannot be understood"), ('{"impute":"moon"}', "impute")],
+)
+def test_an_address_that_cannot_be_followed_is_said(home: Path, asked: str, word: str) -> None:
+    page = settle(open_page("tune", data="penguins", study=asked))
+    assert word in said(page)
+    assert "The usual preparation is shown." in said(page)
+
+
+def test_a_product_that_cannot_be_is_said_and_not_applied(home: Path) -> None:
+    page = settle(open_page("tune", data="penguins", study=json.dumps({"interactions": ["year:moon"]})))
+    assert "year:moon" in said(page)
+    assert page.button(key="tune:apply").disabled
