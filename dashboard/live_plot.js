@@ -90,30 +90,12 @@ function streamOf(url) {
   return streams.get(url)
 }
 
-// ------------------------------------------------------------------ small things
-
-function el(tag, className = "", text = "") {
-  const made = document.createElement(tag)
-  if (className) made.className = className
-  if (text) made.textContent = text
-  return made
-}
-
-function put(element, text) {
-  if (element.textContent !== text) element.textContent = text
-}
-
-function number(value, digits = 5) {
-  if (value === null || value === undefined) return "–"
-  if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9)) return value.toExponential(2)
-  return Number(value.toPrecision(digits)).toLocaleString("en")
-}
+// ------------------------------------------------------------------ small things; others are in panel_tools.js
 
 const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`)
 const bytes = (value) => (value >= 1e9 ? `${(value / 1e9).toFixed(2)} GB` : `${Math.round(value / 1e6)} MB`)
 const unitOf = { percent, number, rate: (v) => `${number(v, 3)} B/s` }
 const clock = (at) => new Date(1000 * at).toLocaleTimeString("en-GB")
-const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;")
 
 function span(seconds) {
   if (seconds === null) return ""
@@ -121,37 +103,6 @@ function span(seconds) {
   const minutes = Math.floor(seconds / 60)
   const rest = String(Math.floor(seconds % 60)).padStart(2, "0")
   return minutes < 60 ? `${minutes}:${rest} min` : `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")} h`
-}
-
-function theme(element) {
-  const style = getComputedStyle(element)
-  const read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise
-  return {
-    text: read("--st-text-color", "#31333f"),
-    background: read("--st-background-color", "#ffffff"),
-    border: read("--st-border-color", "#d6d6d9"),
-    font: read("--st-font", "sans-serif"),
-    colors: read("--st-chart-categorical-colors", "#0b8378,#d55e00,#3987c9,#cc79a7").split(","),
-    faint: "rgba(128, 128, 128, 0.2)", // on white and on black
-    red: read("--st-chart-categorical-colors", "").split(",")[8] || "#d1495b",
-  }
-}
-
-let plotly = null
-function loadPlotly(url) {
-  plotly ??= new Promise((resolve, reject) => {
-    if (globalThis.Plotly) return resolve(globalThis.Plotly)
-    const script = document.createElement("script")
-    script.src = new URL(url, document.baseURI)
-    script.onload = () => resolve(globalThis.Plotly)
-    script.onerror = () => {
-      plotly = null // the next drawing tries again
-      script.remove()
-      reject(new Error("plotly.js could not be loaded"))
-    }
-    document.head.append(script)
-  })
-  return plotly
 }
 
 // ------------------------------------------------------------------ panels

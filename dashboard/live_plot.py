@@ -27,7 +27,7 @@ SECONDS = AXES[2]
 _component = st.components.v2.component(
     "shoal_live_plot",
     css=(HERE / "live_plot.css").read_text("utf-8"),
-    js=(HERE / "live_plot.js").read_text("utf-8"),
+    js="".join((HERE / name).read_text("utf-8") for name in ("panel_tools.js", "live_plot.js")),
     isolate_styles=False,  # Plotly puts its own style into the page's head
 )
 

@@ -187,8 +187,8 @@ class Camera:
     def shoot(self, page: Page, view: View, name: str) -> Path:
         narrow = (page.viewport_size or {}).get("width") == NARROW[0]
         curves = min(view.curves, 1) if narrow else view.curves  # charts below the window are drawn when they are seen
-        if view.height and not narrow:
-            page.set_viewport_size({"width": WIDE[0], "height": view.height})
+        if not narrow:
+            page.set_viewport_size({"width": WIDE[0], "height": self.height or view.height or WIDE[1]})
         self.visit(page, view.address, view.shows, curves)
         quiet(page)
         path = self.folder / f"{name}.png"
