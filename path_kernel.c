@@ -19,6 +19,7 @@ typedef struct {
     const double *H; /* (p, p) */
     double *L;       /* (p, p): lower triangle of the set, H_AA + l2 I = L L' */
     double *w, *g, *x; /* weights, correlations c - H w, solution on the set */
+    double *turns;     /* (2, p): rotations */
     int64_t *set;
     int8_t *sign, *barred;
 } Set;
@@ -64,6 +65,27 @@ static void factor(Set *s, int64_t from, double l2) {
     }
 }
 
+/* A column leaves a set with a factor: the rows below move up, and rotations of neighbouring columns make them a
+ * triangle again, which is cheaper than those rows anew by the number of columns. */
+static void drop(Set *s, int64_t i) {
+    int64_t p = s->p;
+    double *cosine = s->turns, *sine = s->turns + p;
+    leave(s, i);
+    for (int64_t r = i; r < s->k; r++) {
+        double *row = s->L + r * p;
+        memcpy(row, row + p, (size_t)(r + 2) * sizeof *row);
+        for (int64_t t = i; t < r; t++) {
+            double a = row[t], b = row[t + 1];
+            row[t] = cosine[t] * a + sine[t] * b;
+            row[t + 1] = cosine[t] * b - sine[t] * a;
+        }
+        double length = hypot(row[r], row[r + 1]);
+        cosine[r] = row[r] / length;
+        sine[r] = row[r + 1] / length;
+        row[r] = length;
+    }
+}
+
 static void unbar(Set *s, const int8_t *shut) {
     for (int64_t j = 0; j < s->p; j++) s->barred[j] = shut[j] || !(s->H[j * s->p + j] > 0);
 }
@@ -85,7 +107,7 @@ static void solve(Set *s, const double *c, double l1) {
 }
 
 /* Move to the solution for the present signs, losing the columns whose sign would change on the way. */
-static int64_t move(Set *s, const double *c, double l1, double l2) {
+static int64_t move(Set *s, const double *c, double l1) {
     int64_t lost = 0;
     for (;;) {
         solve(s, c, l1);
@@ -102,8 +124,7 @@ static int64_t move(Set *s, const double *c, double l1, double l2) {
             s->w[j] = step == 1 && first < 0 ? s->x[i] : s->w[j] + step * (s->x[i] - s->w[j]);
         }
         if (first < 0) return lost;
-        leave(s, first);
-        factor(s, first, l2);
+        drop(s, first);
         lost++;
     }
 }
@@ -158,8 +179,7 @@ static int64_t replace(Set *s, double l1, double slack, double l2, const int8_t 
     }
     if (first < 0 || !(gain > 1) || !isfinite(step)) return -1;
     for (int64_t i = 0; i < s->k; i++) s->w[s->set[i]] -= step * sign * s->x[i];
-    leave(s, first);
-    factor(s, first, l2);
+    drop(s, first);
     unbar(s, shut);
     s->sign[at] = (int8_t)sign;
     s->w[at] = step * sign;
@@ -169,11 +189,12 @@ static int64_t replace(Set *s, double l1, double slack, double l2, const int8_t 
 }
 
 /* W (m, p): the minimum at each of m penalties; W[0] holds a guess. Columns with shut[j] keep weight 0. Returns how
- * many points were settled: m if all. doubles: p * p + 3 p; ints: p; bytes: 2 p of room to work in. */
+ * many points were settled: m if all. doubles: p * p + 5 p; ints: p; bytes: 2 p of room to work in. */
 __attribute__((visibility("default")))
 int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *shut, int64_t m, const double *l1,
                     const double *l2, double *W, double *doubles, int64_t *ints, int8_t *bytes, int64_t most) {
-    Set s = {p, 0, H, doubles, doubles + p * p, doubles + p * p + p, doubles + p * p + 2 * p, ints, bytes, bytes + p};
+    double *room = doubles + p * p;
+    Set s = {p, 0, H, doubles, room, room + p, room + 2 * p, room + 3 * p, ints, bytes, bytes + p};
     double largest = 0, factored = -1; /* the l2 that the factor was made with */
     for (int64_t j = 0; j < p; j++) if (fabs(c[j]) > largest) largest = fabs(c[j]);
     memset(bytes, 0, 2 * (size_t)p);
@@ -191,7 +212,7 @@ int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *s
         if (l2[point] != factored) factor(&s, 0, factored = l2[point]);
         while (steps++ < most) {
             int64_t before = s.k;
-            int64_t lost = move(&s, c, l1[point], l2[point]);
+            int64_t lost = move(&s, c, l1[point]);
             if (lost) unbar(&s, shut); /* what depended on those that left may come in now */
             if (lost > 1 && before) bold = 0; /* too many came at once: one at a time always makes progress */
             correlate(&s, c);

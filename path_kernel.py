@@ -37,7 +37,7 @@ def sparse_path(
         W[0] = start
     closed = np.zeros(p, np.int8) if shut is None else np.ascontiguousarray(shut, np.int8)
     H, c, l1, l2 = (np.ascontiguousarray(a, np.float64) for a in (H, c, l1, l2))
-    doubles, ints, bytes_ = np.empty(p * p + 3 * p), np.empty(p, np.int64), np.empty(2 * p, np.int8)
+    doubles, ints, bytes_ = np.empty(p * p + 5 * p), np.empty(p, np.int64), np.empty(2 * p, np.int8)
     before = [a.ctypes.data for a in (H, c, closed)]
     after = [a.ctypes.data for a in (l1, l2, W, doubles, ints, bytes_)]
     return W, int(library().sparse_path(p, *before, m, *after, STEPS * p + 100))

@@ -34,6 +34,7 @@ WIDE, NARROW = (1280, 900), (420, 900)
 LOOKS = ((WIDE, "light", "light"), (WIDE, "dark", "dark"), (NARROW, "light", "phone"))
 PATIENCE = 60.0  # seconds for anything to come to pass; two cores may be busy with other things
 STILL = 3.0  # seconds for a page to stand still
+BREATH = 1.0  # seconds between the last of those and the one that is kept: taking them holds up a live page
 MOST_BYTES = 3_000_000  # of all pictures together
 # A page asks beside its own address first whether the server is there; Streamlit does so on every page but the first.
 HARMLESS = re.compile(r"/_stcore/(health|host-config)$")
@@ -191,6 +192,7 @@ class Camera:
             page.set_viewport_size({"width": WIDE[0], "height": self.height or view.height or WIDE[1]})
         self.visit(page, view.address, view.shows, curves)
         quiet(page)
+        page.wait_for_timeout(BREATH * 1000)
         path = self.folder / f"{name}.png"
         save(page.screenshot(animations="disabled"), path)
         print(f"  {path.name}", flush=True)
