@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -124,7 +126,10 @@ def tune(
     encoding, problem = cells.problem()
     grids = [grid_for(problem, model, ratio, n_alphas) if given is None else given for ratio in ratios]
     paths = tuple(follow(problem, model, grid, ratio) for ratio, grid in zip(ratios, grids, strict=True))
-    folds = {fold: _fold(cells, fold, model, ratios, grids) for fold in cells.tested}
+    # The arithmetic of a fold runs outside the interpreter's lock, so threads are enough for all cores.
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as hands:
+        found = hands.map(lambda fold: _fold(cells, fold, model, ratios, grids), cells.tested)
+        folds = dict(zip(cells.tested, found, strict=True))
     errors = zip(*(fold.errors for fold in folds.values()), strict=True)
     return Tuned(
         tuple(encoding.names),
