@@ -75,12 +75,6 @@ class Resampled:
         return np.asarray(np.isfinite(self.coef).mean(axis=0))
 
     @cached_property
-    def basic(self) -> tuple[Array, Array]:
-        """The same reflected at the estimate: what resampling adds to it is taken away from it."""
-        low, high = self.ends
-        return 2 * self.estimate - high, 2 * self.estimate - low
-
-    @cached_property
     def intercept_ends(self) -> tuple[float, float] | None:
         if self.intercept is None or not np.isfinite(self.intercept).any():
             return None

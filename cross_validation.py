@@ -165,7 +165,7 @@ class CellMoments:
         cell = self.choice.test_cell(fold)
         n = self.cells[cell].n
         if self.factors is None:
-            return mean_squares(self.test(fold, encoding), *raw_weights(problem, W))
+            return mean_squares(self.test(fold, encoding), *problem.raw_along(W))
         constant = np.zeros(len(problem.scale), bool)  # what does not vary in training has no weight, but may vary here
         units = Standardisation(problem.centre, problem.scale, constant, problem.y_mean, problem.intercept)
         rows = self.factors.rows([cell], self.base, encoding, units)
@@ -213,12 +213,6 @@ def cross_validate(cells: CellMoments, model: str, alphas: Sequence[float] | Arr
 def _fold_errors(cells: CellMoments, fold: int, model: str, alphas: Array, l1_ratio: float) -> Array:
     encoding, problem = cells.problem(fold)
     return cells.errors(fold, encoding, problem, weights_along(problem, model, alphas, l1_ratio))
-
-
-def raw_weights(problem: LeastSquares, W: Array) -> tuple[Array, Array]:
-    """Weights (m, p) and intercepts (m,) in the units of the file, from those in standardised columns."""
-    coef = W / problem.scale
-    return coef, problem.y_mean - coef @ problem.centre if problem.intercept else np.zeros(len(W))
 
 
 def mean_squares(moments: Moments, coef: Array, intercepts: Array) -> Array:

@@ -94,7 +94,7 @@ def generate(shape: Shape, progress: Callable[[str, float], None]) -> dict[str, 
     shape.path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = shape.path.with_name(f".{shape.path.name}.tmp")  # one job a shape, so one writer
     try:
-        with disk_errors():
+        with disk_errors("the table"):
             _write(shape, unfinished, progress)
             unfinished.replace(shape.path)
     finally:

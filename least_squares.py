@@ -142,6 +142,11 @@ class LeastSquares:
         coef = w / self.scale
         return coef, (self.y_mean - float(self.centre @ coef) if self.intercept else 0.0)
 
+    def raw_along(self, W: Array) -> tuple[Array, Array]:
+        """The same for each row of W (m, p): weights (m, p) and intercepts (m,)."""
+        coef = W / self.scale
+        return coef, self.y_mean - coef @ self.centre if self.intercept else np.zeros(len(W))
+
     @cached_property
     def zero_gradient(self) -> float:
         """max |Xs'y| / n: the scale that gradients are judged by."""

@@ -297,7 +297,7 @@ def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any])
 
 def _save(name: str, model: bytes, card: dict[str, Any]) -> Version:
     folder = models_directory() / name
-    with disk_errors():
+    with disk_errors("the model"):
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
         unfinished.mkdir()
@@ -350,7 +350,7 @@ def write_note(version: Version, text: str) -> Version:
         current = Version(version.name, version.number)
         if not current.card:
             raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
-        with disk_errors():
+        with disk_errors("the model"):
             write_json(current.directory / "card.json", {**current.card, "note": text})
     return Version(version.name, version.number)
 

@@ -46,8 +46,12 @@ def solve(problem: LeastSquares, penalty: Penalty, start: Array | None = None) -
 
 def _solution(problem: LeastSquares, penalty: Penalty, w: Array, unique: bool, notes: tuple[str, ...]) -> Solution:
     coef, intercept = problem.raw(w)
-    certificate = _certify(problem, penalty, w, problem.gradient(w), problem.rss(w), problem.rests_on)
-    return Solution(w, coef, intercept, problem.rank, certificate, unique, notes)
+    return Solution(w, coef, intercept, problem.rank, certificate_of(problem, penalty, w), unique, notes)
+
+
+def certificate_of(problem: LeastSquares, penalty: Penalty, w: Array) -> Certificate:
+    """How far w can be from the optimum, by what the problem itself rests on."""
+    return _certify(problem, penalty, w, problem.gradient(w), problem.rss(w), problem.rests_on)
 
 
 def _certify(
@@ -87,9 +91,7 @@ def follow(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0
     """The whole path with a certificate at each point."""
     alphas = np.asarray(alphas, np.float64)
     W = weights_along(problem, model, alphas, l1_ratio)
-    coef = W / problem.scale
-    intercepts = problem.y_mean - coef @ problem.centre if problem.intercept else np.zeros(len(W))
-    return Path(model, l1_ratio, alphas, W, coef, intercepts, certify_along(problem, model, alphas, l1_ratio, W))
+    return Path(model, l1_ratio, alphas, W, *problem.raw_along(W), certify_along(problem, model, alphas, l1_ratio, W))
 
 
 def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0.5) -> Array:

@@ -34,7 +34,7 @@ def predict_file(
     rows = empty = unseen = 0
     with coordinated(config, progress) as coordinator:
         dataset = open_for(model, coordinator, config)
-        with disk_errors(), write_stream(out) as file:
+        with disk_errors("the predictions"), write_stream(out) as file:
             file.write("row,prediction\n" if width is None else "row,prediction,lower,upper\n")
             for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
                 file.write(_lines(rows, predictions.tolist(), width))

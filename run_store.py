@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import hashlib
 import json
 import os
@@ -35,7 +34,7 @@ from run_folder import (
     write_json,
     write_state,
 )
-from utils import listed
+from utils import disk_errors, listed
 
 if TYPE_CHECKING:
     from checkpoints import Checkpoints, Snapshot
@@ -48,6 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 LATEST = "last"  # the name of the newest run, wherever a run is asked for
+FOLDER = "the folder of a run"  # where a disk may be full
 BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
 LOOK = 0.05  # seconds between two looks for the outcome of a command
 BUSY = 2.0  # seconds to wait for a store that another process has locked: a person waits as well
@@ -98,7 +98,7 @@ def launch(config: RunConfig, search: Mapping[str, Any] | None = None) -> Run:
 
 def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None = None) -> Run:
     config = _from_anywhere(config)
-    with _disk_errors():
+    with disk_errors(FOLDER):
         while True:
             directory = runs_directory() / new_run_id()
             with contextlib.suppress(FileExistsError):
@@ -134,7 +134,7 @@ def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None
     directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
     if anew and not Run(directory).is_active:
         shutil.rmtree(directory, ignore_errors=True)
-    with _disk_errors():
+    with disk_errors(FOLDER):
         try:
             directory.mkdir(parents=True)
         except FileExistsError:
@@ -169,20 +169,6 @@ def _enqueue(run: Run) -> None:
     run_queue.enqueue(run)
 
 
-@contextlib.contextmanager
-def _disk_errors() -> Iterator[None]:
-    """A full disk in plain words."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise ResourceError(
-                "The disk is full: there is no room for the folder of a run. "
-                "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
-            ) from error
-        raise
-
-
 # ------------------------------------------------------------------ resume and fork
 
 
@@ -196,7 +182,7 @@ def resume(run: Run) -> Run:
         return run
     _check_resumable(run)
     read_config(run)
-    with _disk_errors(), own_lock(run.directory) as mine:
+    with disk_errors(FOLDER), own_lock(run.directory) as mine:
         if not mine:
             raise StateError(f"The run {run.id} was resumed by somebody else a moment ago. See: shoal show {run.id}.")
         _close_open_commands(run)
@@ -207,7 +193,7 @@ def resume(run: Run) -> Run:
             _enqueue(run)
         else:
             write_state(run.directory, "preparing", "")
-    with _disk_errors():
+    with disk_errors(FOLDER):
         spawn(run.directory)
     return run
 

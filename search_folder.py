@@ -263,7 +263,7 @@ def start(config: RunConfig, plan: Plan) -> Search:
     found = search_space.combinations(plan.space, config)
     if found is not None and len(found) < 2:
         raise ConfigError("Expected a knob with more than one value to search, got none. Leave one of them open.")
-    with disk_errors():
+    with disk_errors("the folder of a search"):
         directory = _new_directory()
         write_json(directory / "job.json", {"task": "search"})
         write_json(directory / "config.json", config.as_dict())
@@ -352,7 +352,7 @@ def go_on(search: Search, trials: int | None = None, within: float | None = None
             f"The search {search.id} has used up its {wanted.within:g} s. "
             f"Allow more: shoal search --continue {search.id} --within {2 * wanted.within:g}, or 0 for no limit."
         )
-    with disk_errors(), own_lock(search.directory) as mine:
+    with disk_errors("the folder of a search"), own_lock(search.directory) as mine:
         if not mine:
             raise StateError(f"The search {search.id} was continued by somebody else a moment ago.")
         write_json(search.directory / "search.json", wanted.as_dict())

@@ -107,7 +107,7 @@ def save_study(directory: Path, study: Study) -> None:
         raise ValueError("expected the study as it was summed, got a part of it")
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        with disk_errors():
+        with disk_errors("the sums of the folds"):
             _save_arrays(directory, study)
             write_atomically(directory / SUMMARY, json.dumps(_summary(study), ensure_ascii=False).encode())
     except (OSError, ResourceError):

@@ -131,14 +131,14 @@ def hold(path: Path, owner: object) -> bool:
 
 
 @contextlib.contextmanager
-def disk_errors() -> Iterator[None]:
-    """A full disk in plain words."""
+def disk_errors(what: str = "the data set's blocks (about as large as the file)") -> Iterator[None]:
+    """A full disk in plain words; `what` is that which did not fit."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise ResourceError(
-                "The disk is full: there is no room for the data set's blocks (about as large as the file). "
+                f"The disk is full: there is no room for {what}. "
                 "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
             ) from error
         raise

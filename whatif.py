@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cross_validation import CellMoments, CrossValidation, mean_squares, raw_weights
+from cross_validation import CellMoments, CrossValidation, mean_squares
 from design import Encoding, mapped
 from errors import ConfigError
 from importance import Importance, drop_one
 from least_squares import LeastSquares
-from models import MODELS, Array, Certificate, Penalty, certify, penalty_for
+from models import MODELS, Array, Certificate, Penalty, penalty_for
 from moments import Moments
 from path_kernel import sparse_path
-from paths import Path, alpha_grid, follow, solve, weights_along
+from paths import Path, alpha_grid, certificate_of, follow, solve, weights_along
 
 ALPHAS = 100
 BEST, ONE_SE = "best", "one_se"
@@ -430,7 +430,7 @@ def _weights(problem: LeastSquares, penalty: Penalty, start: Array | None) -> Ar
 
 def _point(setting: Setting, alpha: float, penalty: Penalty, w: Array, cv: CrossValidation) -> Point:
     problem = setting.problem
-    coef, intercepts = raw_weights(problem, w[None])
+    coef, intercepts = problem.raw_along(w[None])
     mean = float(cv.mean[0])
     scores = [
         None if rows is None else Scores.of(float(mean_squares(rows, coef, intercepts)[0]), rows)
@@ -439,10 +439,5 @@ def _point(setting: Setting, alpha: float, penalty: Penalty, w: Array, cv: Cross
     assert scores[0] is not None
     return Point(
         alpha, w, coef[0], float(intercepts[0]), mean, float(cv.standard_error[0]), Scores.of(mean, setting.train),
-        scores[0], scores[1], _certificate(problem, penalty, w),
+        scores[0], scores[1], certificate_of(problem, penalty, w),
     )  # fmt: skip
-
-
-def _certificate(problem: LeastSquares, penalty: Penalty, w: Array) -> Certificate:
-    scales = {"y_scatter": problem.y_scatter, "zero_gradient": problem.zero_gradient}
-    return certify(penalty, w, problem.gradient(w), problem.rss(w), problem.n, rests_on=problem.rests_on, **scales)

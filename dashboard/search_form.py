@@ -211,6 +211,8 @@ def _foresee(config: RunConfig, plan: Plan) -> None:
     )
     share = wording.plural(run_queue.slots_for(base), "core")
     line(f"{wording.plural(together, 'trial')} at a time, on {share} each. They are ordinary runs, in the same queue.")
+    if base.test_every:
+        line(f"One row in {base.test_every} is kept for testing; the models are fitted to the others.")
     line("It goes on when this tab is closed, and can be stopped and continued.")
 
 
