@@ -6,16 +6,16 @@ import time
 
 import streamlit as st
 
-from dashboard import places, recent, search_view, wording
-from dashboard.data_page import inspection, nothing_there
-from dashboard.literal import heading, label, line, notice
+from dashboard import places, search_view, wording
+from dashboard.data_page import nothing_there
+from dashboard.literal import heading, label, line
 from dashboard.live_words import STATES
 from dashboard.search_form import SearchForm
-from dashboard.sources import Asked, asked, find_table
-from dashboard.waiting import watch
+from dashboard.sources import Asked, asked
+from dashboard.table_first import looked_at, offer_tables
 from search_folder import Search, list_searches
 
-RECENT, EARLIER = 5, 20
+EARLIER = 20
 ABOUT = (
     "Tries settings of gradient runs (when gradients are applied, batches, step rules, schedules, compression) and "
     "finds those that come to the exact optimum soonest."
@@ -46,36 +46,15 @@ def show() -> None:
 def _empty_view() -> None:
     st.title("Search for settings", anchor=False)
     st.caption(ABOUT)
-    known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
-    with st.container(border=True):
-        st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
-        for seen, table in known:
-            left, right = st.columns([4, 1], vertical_alignment="center")
-            size = f" · {wording.plural(seen.rows, 'row')}" if seen.rows is not None else ""
-            with left:
-                line(f"{table.title}{size}")
-            with right:
-                places.link("search", "Use it", icon=":material/arrow_forward:", data=table.key)
-        if not known:
-            st.write("Upload a file or try a sample on the Data page first.")
-        places.link("data", "Choose data", icon=":material/table_view:")
+    offer_tables("search")
 
 
 def _form_view(found: Asked) -> None:
     st.html(STYLE)
     heading(f"Search for settings on {found.table.title}")
     st.caption(ABOUT)
-    run = inspection(found)
-    if run.is_active:
-        watch(run, "Reading the file")
-        return
-    result = run.result
+    result = looked_at(found)
     if result is None:
-        notice("error", wording.for_page(run.error or "The answer is gone."), "This file could not be read")
-        places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
-        return
-    if not any(column["type"] == "numeric" for column in result["columns"]):
-        notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")
         return
     search = SearchForm(found, result).show()
     if search is not None:

@@ -9,14 +9,14 @@ from typing import Any
 import streamlit as st
 
 from config import RunConfig, config_from
-from dashboard import places, recent, run_view, settings_tabs, wording
-from dashboard.data_page import inspection, nothing_there
+from dashboard import places, run_view, settings_tabs, wording
+from dashboard.data_page import nothing_there
 from dashboard.forecast_card import show_forecast, show_queue
 from dashboard.knob_widgets import Draft, forget
 from dashboard.literal import heading, line, notice
 from dashboard.model_form import ModelForm, first_draft
-from dashboard.sources import READING, Asked, asked, find_table, table_of, tidy
-from dashboard.waiting import watch
+from dashboard.sources import READING, Asked, asked, table_of, tidy
+from dashboard.table_first import looked_at, offer_tables
 from errors import ConfigError, TrainingError
 from forecast import Forecast, Shape, forecast
 from pairs import split_pair
@@ -24,7 +24,6 @@ from run_store import Run, find_run, launch
 
 LAST, DRAFTS = "train:last", "train:drafts"  # in the session: the last address, and what was filled in for each table
 ELSEWHERE = {"file", "out", *READING}  # knobs that the address says, or that have no place in a form
-RECENT = 5
 STYLE = """<style>
 [data-testid="stColumn"]:has(> * .st-key-train-card) { align-self: flex-start; position: sticky; top: 4.5rem; }
 .st-key-train-form textarea { font-family: "Source Code Pro", monospace; font-size: 0.875rem; }
@@ -57,21 +56,7 @@ def show() -> None:
 def _empty_view() -> None:
     st.title("Train a model", anchor=False)
     st.caption("Choose a table first. Then say what to predict, and how.")
-    known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
-    with st.container(border=True):
-        if known:
-            st.subheader("Tables you used lately", anchor=False)
-        for seen, table in known:
-            left, right = st.columns([4, 1], vertical_alignment="center")
-            size = f" · {wording.plural(seen.rows, 'row')}" if seen.rows is not None else ""
-            with left:
-                line(f"{table.title}{size}")
-            with right:
-                places.link("train", "Use it", icon=":material/arrow_forward:", data=table.key)
-        if not known:
-            st.subheader("No table yet", anchor=False)
-            st.write("Upload a file or try a sample on the Data page; it comes back here by itself.")
-        places.link("data", "Choose data", icon=":material/table_view:")
+    offer_tables("train")
 
 
 # ------------------------------------------------------------------ the form
@@ -101,19 +86,10 @@ def _form_view(found: Asked, like: Run | None) -> None:
     st.html(STYLE)
     heading(f"Train on {found.table.title}")
     st.session_state[LAST] = st.query_params.to_dict()
-    run = inspection(found)
-    if run.is_active:
-        watch(run, "Reading the file")
-        return
-    result = run.result
+    result = looked_at(found)
     if result is None:
-        notice("error", wording.for_page(run.error or "The answer is gone."), "This file could not be read")
-        places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
         return
     _about(found, result)
-    if not any(column["type"] == "numeric" for column in result["columns"]):
-        notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")
-        return
     Composer(found, like, result).show()
 
 

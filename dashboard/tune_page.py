@@ -10,11 +10,11 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import places, recent, studies, wording
-from dashboard.data_page import inspection, nothing_there
+from dashboard import places, studies, wording
+from dashboard.data_page import nothing_there
 from dashboard.literal import heading, line, notice
-from dashboard.samples import SAMPLES
-from dashboard.sources import Asked, asked, find_table
+from dashboard.sources import Asked, asked
+from dashboard.table_first import looked_at, offer_tables
 from dashboard.tune_form import StudyChoice, study_form
 from dashboard.tune_panel import tune_panel
 from dashboard.tune_state import PARTS, TuneState, run_config
@@ -23,7 +23,6 @@ from errors import TrainingError
 from run_store import Run, launch, launch_job
 
 LAST = "tune:last"  # in the session: the last address
-RECENT = 5
 SOON, LOOK = 1.0, 0.02  # seconds: a study that is ready this soon needs no bar
 
 
@@ -45,38 +44,14 @@ def _empty_view() -> None:
         "Move the penalty, leave columns out, predict another one: the answer follows your hand. "
         "One look at the table is enough for all of it."
     )
-    known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
-    with st.container(border=True):
-        st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
-        for seen, table in known:
-            left, right = st.columns([4, 1], vertical_alignment="center")
-            size = f" · {wording.plural(seen.rows, 'row')}" if seen.rows is not None else ""
-            with left:
-                line(f"{table.title}{size}")
-            with right:
-                places.link("tune", "Use it", icon=":material/arrow_forward:", data=table.key)
-        if not known:
-            st.write("Upload a file on the Data page, or begin with a sample.")
-            with st.container(horizontal=True):
-                for sample in SAMPLES.values():
-                    places.link("tune", sample.title, icon=":material/dataset:", data=sample.key)
-        places.link("data", "Choose data", icon=":material/table_view:")
+    offer_tables("tune")
 
 
 def _study_view(found: Asked) -> None:
     heading(f"Tune on {found.table.title}")
     st.session_state[LAST] = st.query_params.to_dict()
-    look = inspection(found)
-    if look.is_active:
-        watch(look, "Reading the file")
-        return
-    result = look.result
+    result = looked_at(found)
     if result is None:
-        notice("error", wording.for_page(look.error or "The answer is gone."), "This file could not be read")
-        places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
-        return
-    if not any(column["type"] in ("numeric", "datetime") for column in result["columns"]):
-        notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")
         return
     choice = study_form(found, result)
     if choice is not None:

@@ -1,0 +1,53 @@
+"""What a page needs before its form: a table, and what is in it. Each says so itself where it has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from dashboard import places, recent, wording
+from dashboard.data_page import inspection
+from dashboard.literal import line, notice
+from dashboard.samples import SAMPLES
+from dashboard.sources import Asked, find_table
+from dashboard.waiting import watch
+
+RECENT = 5
+
+
+def offer_tables(page: str) -> None:
+    """The tables that were used lately, else samples; each leads to this page."""
+    known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
+    with st.container(border=True):
+        st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
+        for seen, table in known:
+            left, right = st.columns([4, 1], vertical_alignment="center")
+            size = f" · {wording.plural(seen.rows, 'row')}" if seen.rows is not None else ""
+            with left:
+                line(f"{table.title}{size}")
+            with right:
+                places.link(page, "Use it", icon=":material/arrow_forward:", data=table.key)
+        if not known:
+            st.write("Upload a file on the Data page, or begin with a sample.")
+            with st.container(horizontal=True):
+                for sample in SAMPLES.values():
+                    places.link(page, sample.title, icon=":material/dataset:", data=sample.key)
+        places.link("data", "Choose data", icon=":material/table_view:")
+
+
+def looked_at(found: Asked) -> dict[str, Any] | None:
+    """What is in the table; None while that is not known, or where there is nothing to predict, which is said."""
+    look = inspection(found)
+    if look.is_active:
+        watch(look, "Reading the file")
+        return None
+    result = look.result
+    if result is None:
+        notice("error", wording.for_page(look.error or "The answer is gone."), "This file could not be read")
+        places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
+        return None
+    if not any(column["type"] == "numeric" for column in result["columns"]):
+        notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")
+        return None
+    return result
