@@ -8,6 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 COMPILER := $(or $(shell command -v cc),$(shell command -v gcc),$(shell command -v clang))
 EXTRAS := export$(if $(COMPILER),,$(comma)compiler)
+WITH_SUPPORT := PYTHONPATH=$(CURDIR)/tests # what tests and tools share is tests/support
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
@@ -22,23 +23,24 @@ run: .venv/.kernel ## start the dashboard on http://localhost:5000
 
 test: .venv/.dev .venv/.kernel ## run the whole test suite
 	@failed=0; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone" $(ARGS) || [ $$? = 5 ] || failed=1; \
-	$(BIN)/python -m pytest -m alone $(ARGS) || [ $$? = 5 ] || failed=1; \
+	$(BIN)/pytest tests -n 2 --dist loadfile -m "not alone" $(ARGS) || [ $$? = 5 ] || failed=1; \
+	$(BIN)/pytest tests -m alone $(ARGS) || [ $$? = 5 ] || failed=1; \
 	exit $$failed # both parts are run; 5 says that there was no test of that name in one of them
 
 lint: .venv/.dev ## check style (ruff) and types (mypy, strict)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy *.py engines exports storage
+	@mkdir -p .venv/types && ln -sfn ../.. .venv/types/shoal # mypy knows a package by the name of its folder
+	@MYPYPATH=.venv/types $(BIN)/mypy -p shoal
 
 bench: .venv/.bench .venv/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks $(ARGS)
 
 soak: .venv/.dev .venv/.kernel ## kill 200 workers and 50 runs, and compare the ends; writes docs/soak.md
-	@$(BIN)/python -m benchmarks.soak $(ARGS)
+	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.soak $(ARGS)
 
 shots: .venv/.dev .venv/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
-	@$(BIN)/python -m tools.shots $(ARGS)
+	@$(WITH_SUPPORT) $(BIN)/python -m tools.shots $(ARGS)
 
 clean: ## remove .venv and everything else that was built
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -69,7 +71,7 @@ clean: ## remove .venv and everything else that was built
 	@touch $@
 
 # Workers and runs are processes of their own, so bytecode that is ready saves each of them a tenth of a second.
-.venv/.kernel: .venv/.run $(wildcard *.c) $(wildcard *.py engines/*.py exports/*.py storage/*.py dashboard/*.py)
-	@$(BIN)/python native.py >/dev/null
-	@$(BIN)/python -m compileall -q *.py engines exports storage dashboard
+.venv/.kernel: .venv/.run $(wildcard kernels/*.c) $(wildcard *.py */*.py dashboard/*/*.py)
+	@$(BIN)/python -P -m shoal.kernels.build >/dev/null
+	@$(BIN)/python -m compileall -q -x '/(\.venv|build|tests|examples)/' .
 	@touch $@

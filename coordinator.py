@@ -17,27 +17,37 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from block_reader import BlockReport
-from block_requests import CountKeys, Factor, Predict, Probe, ReadRange, Score, SumMoments, Sums, value_of_key
-from compression import Compression, make_compression
-from config import RunConfig
-from data_pipeline import Identity, Source, file_format, inspect_text, reader_question, spool
-from datasets import FORMAT, Cache, Dataset
-from design import Encoding, Split
-from engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
-from errors import BadRowsError, DataError, EngineError, SourceChanged, WorkerFailed
-from gradient_loop import COPIES, Assignment, Board, Part, Update
-from ingest import Ingest, ragged_message
-from least_squares import Standardisation, stack
-from models import Array
-from moments import Merger, Moments, merge_all
-from optimizers import StepRule, clipped, stale_rate, unbounded
-from parquet_reader import inspect_parquet
-from plugins import Penalty
-from policy import Barrier, FailurePolicy, Loss, Member, Policy, Task
-from shard_requests import Shards
-from utils import disk_errors
-from worker import Worker
+from shoal.data.block_reader import BlockReport
+from shoal.data.dataset import FORMAT, Cache, Dataset
+from shoal.data.encoding import Encoding, Split
+from shoal.data.parquet_reader import inspect_parquet
+from shoal.data_pipeline import Identity, Source, file_format, inspect_text, reader_question, spool
+from shoal.engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
+from shoal.errors import BadRowsError, DataError, EngineError, SourceChanged, WorkerFailed
+from shoal.models import Array
+from shoal.passes.blocks import (
+    CountKeys,
+    Factor,
+    Predict,
+    Probe,
+    ReadRange,
+    Score,
+    SumMoments,
+    Sums,
+    value_of_key,
+)
+from shoal.passes.gradient_loop import COPIES, Assignment, Board, Part, Update
+from shoal.passes.ingest import Ingest, ragged_message
+from shoal.passes.shards import Shards
+from shoal.plugins import Penalty
+from shoal.settings.config import RunConfig
+from shoal.solve.least_squares import Standardisation, stack
+from shoal.solve.moments import Merger, Moments, merge_all
+from shoal.steps.compression import Compression, make_compression
+from shoal.steps.optimizers import StepRule, clipped, stale_rate, unbounded
+from shoal.steps.policy import Barrier, FailurePolicy, Loss, Member, Policy, Task
+from shoal.utils import disk_errors
+from shoal.worker import Worker
 
 Progress = Callable[[str, float], None]
 CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost

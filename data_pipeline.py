@@ -25,18 +25,21 @@ from typing import IO, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-import plugins
-from csv_kernel import (
-    PADDING,
-    DateOrder,
-    Kind,
-    Parser,
-    library,
+from shoal import plugins
+from shoal.data.dialects import (
+    Dialect,
+    as_kernel_bytes,
+    body,
+    column_names,
+    detect,
+    offset_of_line,
+    split,
+    usual_width,
 )
-from dialects import Dialect, as_kernel_bytes, body, column_names, detect, offset_of_line, split, usual_width
-from errors import ConfigError, DataError, TrainingError
-from models import Array
-from utils import disk_errors, listed
+from shoal.errors import ConfigError, DataError, TrainingError
+from shoal.kernels.csv_kernel import PADDING, DateOrder, Kind, Parser, library
+from shoal.models import Array
+from shoal.utils import disk_errors, listed
 
 BLOCK_BYTES = 8 << 20  # text in one block: large enough to amortise a request, small enough to balance and to redo
 WIDE_BLOCK_BYTES = 64 << 20  # for wide tables: a block should have more rows than columns, or sums cost more than it

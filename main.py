@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from utils import THREAD_LIMITS
+from shoal.utils import THREAD_LIMITS
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: many small matrices for many people, not one large one
 
 import streamlit as st
 
-from dashboard import server
-from run_queue import revive
+from shoal.dashboard import server
+from shoal.runs.slots import revive
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from models import Array
+from shoal.models import Array
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from errors import ConfigError
+from shoal.errors import ConfigError
 
 Array = NDArray[np.floating[Any]]
 RestsOn = Literal["moments", "data"]

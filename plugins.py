@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from errors import ConfigError, TrainingError
+from shoal.errors import ConfigError, TrainingError
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint

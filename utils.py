@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from errors import ConfigError, ResourceError
+from shoal.errors import ConfigError, ResourceError
 
 # One BLAS thread a worker: two threads each made a Gram matrix 4 to 9 times slower on shared cores.
 # They must be in the environment before NumPy is imported; afterwards nobody reads them.

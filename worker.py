@@ -24,8 +24,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from errors import EngineError, TrainingError
-from utils import die_with_parent, read_at, write_at
+from shoal.errors import EngineError, TrainingError
+from shoal.utils import die_with_parent, read_at, write_at
 
 
 class Request(Protocol):
@@ -372,6 +372,6 @@ def _take_over_stderr(stderr: int) -> None:
 
 if __name__ == "__main__":
     # Requests are pickled as `worker.Name`: serve from the module of that name, not from its twin `__main__`.
-    import worker
+    from shoal import worker
 
     worker.serve(sys.argv[1:])

@@ -20,11 +20,11 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from config import RunConfig
-from metrics import HostSample, Round, WorkerSample
-from run_folder import Run, new_run_id, own_lock, runs_directory, write_state
-from storage import Storage, open_storage
-from tests.browser import ARGS, CHROMIUM, Server, free_port
+from shoal.metrics import HostSample, Round, WorkerSample
+from shoal.runs.folder import Run, new_run_id, own_lock, runs_directory, write_state
+from shoal.settings.config import RunConfig
+from shoal.storage import Storage, open_storage
+from support.browser import ARGS, CHROMIUM, Server, free_port
 
 REPEATS = 3
 SECONDS = 12.0  # of each measurement of load

@@ -21,19 +21,19 @@ import numpy.typing as npt
 
 from benchmarks.cases import Finding, span
 from benchmarks.tables import BIG, Table
-from callbacks import Callbacks
-from checkpoints import Checkpoints
-from conductor import Session
-from config import config_from
-from coordinator import Coordinator
-from engines.base import Engine
-from engines.processes import ProcessEngine
-from metrics import Round
-from shard_requests import Shards
-from storage import open_storage
-from training import Outcome, train_gradient
-from utils import THREAD_LIMITS
-from worker import Ping, Worker
+from shoal.coordinator import Coordinator
+from shoal.engines.base import Engine
+from shoal.engines.processes import ProcessEngine
+from shoal.metrics import Round
+from shoal.passes.shards import Shards
+from shoal.settings.config import config_from
+from shoal.storage import open_storage
+from shoal.training.callbacks import Callbacks
+from shoal.training.checkpoints import Checkpoints
+from shoal.training.conductor import Session
+from shoal.training.run import Outcome, train_gradient
+from shoal.utils import THREAD_LIMITS
+from shoal.worker import Ping, Worker
 
 CHUNK = 4096  # rows that the bare loop multiplies at a time: the fastest of 1k, 2k, 4k and 8k here
 CLOSE = 1e-3  # of the way: where the race to the optimum ends
@@ -65,7 +65,7 @@ class Trainer:
 
     @contextmanager
     def engine(self, workers: int) -> Iterator[Engine]:
-        with ProcessEngine(workers, preload=["gradient_loop"]) as engine:
+        with ProcessEngine(workers, preload=["shoal.passes.gradient_loop"]) as engine:
             for _ in engine.sweep([Ping()] * 4 * workers):
                 pass
             yield engine
@@ -189,7 +189,7 @@ def measured(table: Table, path: Path, home: Path, repeats: int) -> list[Finding
 
 
 def _shards(home: Path) -> Shards:
-    from shards import _found
+    from shoal.training.shards import _found
 
     found = next(_found(folder) for folder in (home / "cache").glob("shards-*"))
     assert found is not None

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from config import RunConfig
-from run_log import read_log
-from run_store import Run, launch, resume
-from tests import chaos
-from tests.run_helpers import ended, rounds, until
+from shoal.runs.launch import Run, launch, resume
+from shoal.runs.log import read_log
+from shoal.settings.config import RunConfig
+from support import chaos as chaos
+from support.runs import ended, rounds, until
 
 ROOT = Path(__file__).parent.parent
 KILLS, RESUMES = 200, 50  # in full

@@ -18,16 +18,16 @@ import numpy as np
 from sklearn.linear_model import LassoCV as TheirLassoCV
 from threadpoolctl import threadpool_limits
 
-from config import config_from
-from cross_validation import CellMoments
-from cv_estimators import LassoCV
-from design import Encoding
-from folds import FoldChoice
-from least_squares import LeastSquares
-from moments import Moments
-from paths import alpha_grid, follow
-from terms import Number
-from tuned import tune
+from shoal.api.cv_estimators import LassoCV
+from shoal.data.encoding import Encoding
+from shoal.data.terms import Number
+from shoal.settings.config import config_from
+from shoal.solve.least_squares import LeastSquares
+from shoal.solve.moments import Moments
+from shoal.solve.paths import alpha_grid, follow
+from shoal.whatif.cells import CellMoments
+from shoal.whatif.folds import FoldChoice
+from shoal.whatif.penalty_choice import tune
 
 FOLDS, ALPHAS = 10, 100
 MODELS = ("ridge", "lasso", "elasticnet")

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import data_page, models_page, places, runs_page, search_page, system_page, train_page, tune_page
-from dashboard.literal import page_style
+from shoal.dashboard.data import page as data_page
+from shoal.dashboard.models import page as models_page
+from shoal.dashboard.parts import places
+from shoal.dashboard.parts.literal import page_style
+from shoal.dashboard.runs import page as runs_page
+from shoal.dashboard.search import page as search_page
+from shoal.dashboard.system import page as system_page
+from shoal.dashboard.train import page as train_page
+from shoal.dashboard.tune import page as tune_page
 
 PICTURES = Path(__file__).parent  # our own: Streamlit's icons for a tab come from another server
 VIEWS = {

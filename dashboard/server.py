@@ -19,11 +19,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import access, download_route, stream_route, tune_route, upload_route, uploads
-from dashboard.gate import Gate
-from dashboard.literal import notice
-from errors import ConfigError, TrainingError
-from utils import home
+from shoal.dashboard.http import access, download_route, upload_route
+from shoal.dashboard.http.gate import Gate
+from shoal.dashboard.live import route as stream_route
+from shoal.dashboard.parts.literal import notice
+from shoal.dashboard.tables import uploads
+from shoal.dashboard.tune import route as tune_route
+from shoal.errors import ConfigError, TrainingError
+from shoal.utils import home
 
 log = logging.getLogger("shoal")
 

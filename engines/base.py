@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from errors import EngineError, WorkerFailed
-from worker import Request, SharedArray
+from shoal.errors import EngineError, WorkerFailed
+from shoal.worker import Request, SharedArray
 
 
 @dataclass(frozen=True)

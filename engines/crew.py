@@ -11,13 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
-import worker as worker_module
-from engines.base import Ledger, WorkerEvent
-from errors import WorkerFailed
-from utils import THREAD_LIMITS, anonymous_file
-from worker import Channel, Drop, Hold, Parts, SharedArray, pack
+from shoal.engines.base import Ledger, WorkerEvent
+from shoal.errors import WorkerFailed
+from shoal.utils import THREAD_LIMITS, anonymous_file
+from shoal.worker import Channel, Drop, Hold, Parts, SharedArray, pack
 
 
 class WorkerProcess:
@@ -86,7 +84,7 @@ def _start(rank: int, descriptors: tuple[int, ...], log: int, preload: Sequence[
         arguments = [rank, os.getpid(), int(tied), *descriptors, stderr]
         return subprocess.Popen(
             # -P: a worker.py that lies in the current directory is not ours.
-            [sys.executable, "-P", "-m", worker_module.__name__, *map(str, arguments), *preload],
+            [sys.executable, "-P", "-m", "shoal.worker", *map(str, arguments), *preload],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -108,8 +106,7 @@ def _standard_error() -> int:
 
 def _import_path() -> str:
     """Our own directory, then all that this process can import from: requests may be defined anywhere."""
-    home = str(Path(worker_module.__file__).resolve().parent)
-    return os.pathsep.join([home, *(os.path.abspath(entry) for entry in sys.path)])
+    return os.pathsep.join([*(os.path.abspath(entry) for entry in sys.path)])
 
 
 def _cause(code: int) -> str:

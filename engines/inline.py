@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engines.base import Engine, Instruction, Send, Server, WorkerEvent, laid_out
-from errors import EngineError
-from worker import Request, SharedArray, Worker, plain_error
+from shoal.engines.base import Engine, Instruction, Send, Server, WorkerEvent, laid_out
+from shoal.errors import EngineError
+from shoal.worker import Request, SharedArray, Worker, plain_error
 
 
 class _InlineStore:

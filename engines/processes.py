@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engines.base import Engine, Ledger, Server, WorkerEvent, laid_out
-from engines.crew import Crew, WorkerProcess
-from engines.training import Training
-from errors import ConfigError, EngineError
-from utils import anonymous_file, write_at
-from worker import Request, SharedArray, pack, plain_error, unpack
+from shoal.engines.base import Engine, Ledger, Server, WorkerEvent, laid_out
+from shoal.engines.crew import Crew, WorkerProcess
+from shoal.engines.rounds import Training
+from shoal.errors import ConfigError, EngineError
+from shoal.utils import anonymous_file, write_at
+from shoal.worker import Request, SharedArray, pack, plain_error, unpack
 
 
 class ProcessEngine(Engine):

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from exports.proof import Proof
+    from shoal.exports.proof import Proof
 
 Progress = Callable[[str, float], None]
 
 
 def export(model: Path | Mapping[str, Any], to: str, out: Path, table: str | None = None) -> Proof:
     """Write a model (the path of its file, or its contents) as `to`; the file is there only if it was proven."""
-    from exports.proof import proven_export
-    from exports.writing import writing_to
+    from shoal.exports.proof import proven_export
+    from shoal.exports.writing import writing_to
 
     with writing_to(out):
         return proven_export(model, to, out, table)
@@ -27,9 +27,9 @@ def silent(stage: str, part: float) -> None:
 
 def report(model: Path | Mapping[str, Any], out: Path, progress: Progress = silent) -> tuple[str, ...]:
     """Write one HTML page about a model, for people, with what its training rows say; returns what is missing in it."""
-    from exports.html_report import card_beside, write_report
-    from exports.proof import model_of
-    from exports.writing import writing_to
+    from shoal.exports.proof import model_of
+    from shoal.exports.writing import writing_to
+    from shoal.report.page import card_beside, write_report
 
     card = card_beside(model) if isinstance(model, Path) else {}
     with writing_to(out):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from design import Indicator, Level, Number, Product
-from errors import ConfigError, ResourceError
-from exports.names import FORMATS
-from model_file import SavedModel
-from models import Array
+from shoal.data.encoding import Indicator, Level, Number, Product
+from shoal.errors import ConfigError, ResourceError
+from shoal.exports.names import FORMATS
+from shoal.fitting.model_file import SavedModel
+from shoal.models import Array
 
 Rows = Mapping[str, Sequence[float | str | None]]  # by column; None where there is no value
 

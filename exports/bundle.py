@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from errors import TrainingError
-from exports import export
-from exports.base import format_named
-from exports.names import FORMATS, ending
+from shoal.errors import TrainingError
+from shoal.exports import export
+from shoal.exports.base import format_named
+from shoal.exports.names import FORMATS, ending
 
 Progress = Callable[[str, float], None]
 STEM = "export"  # of the files' names; whoever hands them on gives them better ones

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from exports.base import Rows
-from model_file import SavedModel, save_model
-from models import Array
+from shoal.exports.base import Rows
+from shoal.fitting.model_file import SavedModel, save_model
+from shoal.models import Array
 
 
 class JsonFile:

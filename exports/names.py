@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 FORMATS = {
-    "sql": ("exports.sql", ".sql"),
-    "python": ("exports.python_function", ".py"),
-    "sklearn": ("exports.sklearn_pipeline", ".skops"),
-    "onnx": ("exports.onnx_graph", ".onnx"),
-    "json": ("exports.json_file", ".export.json"),
+    "sql": ("shoal.exports.sql", ".sql"),
+    "python": ("shoal.exports.python_function", ".py"),
+    "sklearn": ("shoal.exports.sklearn_pipeline", ".skops"),
+    "onnx": ("shoal.exports.onnx_graph", ".onnx"),
+    "json": ("shoal.exports.json_file", ".export.json"),
 }
 REPORT = "report"  # a page for people, which predicts nothing
 

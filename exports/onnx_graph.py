@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from design import MISSING_LEVEL
-from exports.base import LinearForm, NumberColumn, Rows, Side, TextColumn, linear_form
-from model_file import SavedModel
-from models import Array
+from shoal.data.encoding import MISSING_LEVEL
+from shoal.exports.base import LinearForm, NumberColumn, Rows, Side, TextColumn, linear_form
+from shoal.fitting.model_file import SavedModel
+from shoal.models import Array
 
 OPSET, ML_OPSET, IR = 15, 2, 8  # of 2021: old enough for runtimes in use
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from config import config_from
-from engine_pool import kept_coordinator
-from errors import ConfigError, StateError, TrainingError
-from exports.base import Format, Rows, format_named
-from exports.sql import Sql
-from exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
-from model_file import SavedModel, load_model, model_from
-from models import Array
-from prediction import open_for
-from utils import keep_apart
+from shoal.errors import ConfigError, StateError, TrainingError
+from shoal.exports.base import Format, Rows, format_named
+from shoal.exports.sql import Sql
+from shoal.exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
+from shoal.fitting.model_file import SavedModel, load_model, model_from
+from shoal.models import Array
+from shoal.settings.config import config_from
+from shoal.tasks.predict import open_for
+from shoal.tasks.workers import kept_coordinator
+from shoal.utils import keep_apart
 
 LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further off is refused
 

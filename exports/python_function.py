@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from exports.base import LinearForm, Rows, Side, TextColumn, linear_form
-from model_file import SavedModel
-from models import Array
+from shoal.exports.base import LinearForm, Rows, Side, TextColumn, linear_form
+from shoal.fitting.model_file import SavedModel
+from shoal.models import Array
 
 # Names and levels appear as literals made by repr, never as code or in comments.
 TEMPLATE = '''"""Predictions of a linear model, written by `shoal export`; needs nothing but Python.

@@ -9,10 +9,10 @@ from zipfile import ZIP_DEFLATED
 
 import numpy as np
 
-from design import MISSING_LEVEL
-from exports.base import LinearForm, ProductPart, Rows, Side, TextColumn, linear_form
-from model_file import SavedModel
-from models import Array
+from shoal.data.encoding import MISSING_LEVEL
+from shoal.exports.base import LinearForm, ProductPart, Rows, Side, TextColumn, linear_form
+from shoal.fitting.model_file import SavedModel
+from shoal.models import Array
 
 TRUSTED = ["numpy.dtype"]  # what SimpleImputer remembers of its columns; all else is on skops' own list
 

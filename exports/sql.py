@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from errors import StateError
-from exports.base import LinearForm, NumberColumn, ProductPart, Rows, Side, TextColumn, linear_form
-from model_file import SavedModel
-from models import Array
+from shoal.errors import StateError
+from shoal.exports.base import LinearForm, NumberColumn, ProductPart, Rows, Side, TextColumn, linear_form
+from shoal.fitting.model_file import SavedModel
+from shoal.models import Array
 
 GROUP = 200  # terms between brackets: SQLite takes expressions of depth 1,000 at most
 HEAD = """\

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from design import MISSING_LEVEL, Level, Number, Product
-from exports.base import Rows
-from model_file import SavedModel
-from models import Array
+from shoal.data.encoding import MISSING_LEVEL, Level, Number, Product
+from shoal.exports.base import Rows
+from shoal.fitting.model_file import SavedModel
+from shoal.models import Array
 
 COUNT = 1000
 GAPS = 8  # one in so many numbers is missing

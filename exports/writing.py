@@ -7,7 +7,7 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from errors import ConfigError, ResourceError
+from shoal.errors import ConfigError, ResourceError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

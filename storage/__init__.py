@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from errors import ConfigError
-from storage.base import TIMEOUT, Command, Storage
+from shoal.errors import ConfigError
+from shoal.storage.base import TIMEOUT, Command, Storage
 
 __all__ = ["Command", "Storage", "open_storage"]
 
@@ -14,11 +14,11 @@ SQLITE = "sqlite://"
 def open_storage(url: str, timeout: float = TIMEOUT) -> Storage:
     """The store that a URL names, made if it is new: memory:// or sqlite:///absolute/path.sqlite (taken literally)."""
     if url == MEMORY:
-        from storage.memory import MemoryStorage
+        from shoal.storage.memory import MemoryStorage
 
         return MemoryStorage()
     if url.startswith(SQLITE + "/"):
-        from storage.sql import SqliteStorage
+        from shoal.storage.sql import SqliteStorage
 
         return SqliteStorage(url.removeprefix(SQLITE), timeout)
     raise ConfigError(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from errors import StateError
-from metrics import Event, HostSample, Record, Round, WorkerSample
+from shoal.errors import StateError
+from shoal.metrics import Event, HostSample, Record, Round, WorkerSample
 
 POINTS = 1500  # of a series: about the pixels a chart has
 TIMEOUT = 5.0  # seconds to wait for a lock that another process holds

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from metrics import Event, HostSample, Record, Round, WorkerSample
-from storage.base import POINTS, Command, Storage, as_json, forward, unknown_command, writable
-from storage.thinning import Bucket, chosen, newly_full, spread
+from shoal.metrics import Event, HostSample, Record, Round, WorkerSample
+from shoal.storage.base import POINTS, Command, Storage, as_json, forward, unknown_command, writable
+from shoal.storage.thinning import Bucket, chosen, newly_full, spread
 
 
 class MemoryStorage(Storage):

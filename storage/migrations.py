@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from errors import StateError
+from shoal.errors import StateError
 
 APPLICATION = 0x53484F41  # "SHOA": tells our files from other SQLite files
 

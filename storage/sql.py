@@ -12,10 +12,10 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, Generic, TypeVar
 
-from metrics import Event, HostSample, Record, Round, WorkerSample
-from storage.base import POINTS, TIMEOUT, Command, Storage, as_json, forward, unknown_command, writable
-from storage.sqlite_file import SqliteFile
-from storage.thinning import Bucket, chosen, newly_full, spread
+from shoal.metrics import Event, HostSample, Record, Round, WorkerSample
+from shoal.storage.base import POINTS, TIMEOUT, Command, Storage, as_json, forward, unknown_command, writable
+from shoal.storage.sqlite_file import SqliteFile
+from shoal.storage.thinning import Bucket, chosen, newly_full, spread
 
 R = TypeVar("R", bound=Round | WorkerSample | HostSample)
 NAN = "NaN"  # in an optional column, where NULL is None; elsewhere NULL is NaN, as SQLite itself has it

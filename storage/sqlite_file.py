@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from errors import ResourceError, StateError
-from storage.migrations import MIGRATIONS, migrate, version_of
+from shoal.errors import ResourceError, StateError
+from shoal.storage.migrations import MIGRATIONS, migrate, version_of
 
 PAUSE = 0.01  # seconds between two tries to open
 

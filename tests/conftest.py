@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from utils import THREAD_LIMITS
+from shoal.utils import THREAD_LIMITS
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS depend on threads, and workers have one
 

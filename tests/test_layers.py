@@ -1,40 +1,73 @@
-"""Imports point down only: the table of docs/architecture.md, held by reading the source."""
+"""Who may import whom: one line a folder, held by reading the source. `pytest -s tests/test_layers.py` prints the table.
+
+A folder may import what its line names and nothing else of ours; the lines form no cycle. `errors`, `utils` and `words`
+are free to all. `data` includes `data_pipeline.py`, which fronts it. Folders of one page know no other page.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LAYERS: dict[int, set[str]] = {
-    0: {"config", "errors", "utils", "plugins", "printing", "settings_text", "pairs"},
-    1: {
-        "models", "moments", "least_squares", "smooth", "sparse", "paths", "path_kernel", "native", "folds", "cross_validation", "tuned", "importance", "whatif", "intervals", "bootstrap", "conformal", "study_file", "inference", "csv_kernel", "dialects", "data_pipeline",
-        "block_reader", "datasets", "design", "terms", "interactions", "metrics", "parquet_reader", "model_file", "explanations", "previews", "histograms", "generated_data",
-        "search_space", "optimizers", "compression", "hash_ring", "policy", "scaling", "sampling",
-    },
-    2: {"worker", "block_requests", "fold_requests", "residual_requests", "array_requests", "shard_requests", "gradient_loop"},
-    3: {"engines"},
-    4: {
-        "coordinator", "ingest", "shards", "profiling", "fitting", "reports", "objective", "tuning",
-        "checkpoints", "storage", "callbacks", "run_folder", "run_log", "run_queue",
-    },
-    5: {
-        "runs", "tune_run", "run_store", "run_process", "prediction", "explain_run", "diagnostics", "model_store", "engine_pool", "refits", "exports",
-        "training", "conductor", "commands", "recorder", "following", "forks", "jobs",
-        "search_course", "search_folder", "search_process", "run_index", "run_notes", "archives", "housekeeping", "forecast",
-    },
-    6: {"main", "dashboard", "cli", "cli_export", "cli_runs", "cli_tune", "cli_explain", "path_api", "cv_estimators", "array_fits", "cli_password", "cli_models", "cli_disk", "cli_search", "shoal", "estimators", "fitted_model", "frames"},
+OURS = {"tests", "benchmarks", "tools", "examples", "docs", "build"}  # folders that are not part of the package
+FREE = {"errors", "utils", "words"}
+
+MATHEMATICS = "kernels models solve"
+ROWS = f"{MATHEMATICS} data settings"  # what everything about tables may use
+PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins runs search settings storage"
+MAY_IMPORT: dict[str, str] = {
+    "settings": "",
+    "models": "",
+    "metrics": "models",
+    "plugins": "",
+    "worker": "",
+    "kernels": "models",
+    "steps": "models",
+    "engines": "worker",
+    "solve": "kernels models",
+    "storage": "metrics",
+    "data": "kernels models plugins settings solve",
+    "whatif": ROWS,
+    "passes": f"{ROWS} metrics plugins steps whatif worker",
+    "coordinator": f"{ROWS} engines passes plugins steps worker",
+    "fitting": f"{ROWS} coordinator passes whatif worker",
+    "training": f"{ROWS} coordinator fitting metrics passes plugins steps storage worker",
+    "runs": "settings storage training",
+    "tasks": f"{ROWS} coordinator engines fitting metrics passes runs storage training whatif",
+    "library": "runs settings",
+    "report": f"{ROWS} coordinator fitting library tasks whatif",
+    "exports": "data fitting models report settings tasks",
+    "search": "library metrics plugins runs settings storage",
+    "processes": "data exports fitting library report runs search settings storage tasks whatif",
+    "api": f"{ROWS} coordinator engines exports fitting passes tasks whatif worker",
+    "shoal": "api fitting settings tasks",
+    "cli": "dashboard.http data exports fitting library metrics runs search settings storage tasks",
+    "dashboard.parts": "library runs settings",
+    "dashboard.tables": "dashboard.parts data runs settings",
+    "dashboard.forms": "dashboard.parts plugins runs settings",
+    "dashboard.http": "dashboard.tables exports runs",
+    "dashboard.data": PAGE,
+    "dashboard.live": PAGE,
+    "dashboard.train": f"{PAGE} dashboard.live",
+    "dashboard.tune": f"{PAGE} models solve whatif",
+    "dashboard.search": f"{PAGE} dashboard.live",
+    "dashboard.runs": f"{PAGE} training",
+    "dashboard.models": f"{PAGE} data fitting solve tasks",
+    "dashboard.system": f"{PAGE} kernels",
+    "dashboard": " ".join(f"dashboard.{page}" for page in ["data", "http", "live", "models", "parts", "runs", "search", "system", "tables", "train", "tune"]),
+    "main": "dashboard runs",
 }  # fmt: skip
-LAYER = {module: layer for layer, modules in LAYERS.items() for module in modules}
-CHAINS = [("paths", "least_squares", "moments", "models"), ("block_reader", "data_pipeline", "dialects", "csv_kernel")]
-CONCRETE = {"runs", "engine_pool", "estimators", "shoal", "cli", "engines"}  # may name an engine by its class
-PACKAGES = ("engines", "exports", "storage", "dashboard")
+ENGINES = {"engines.inline", "engines.processes"}  # concrete ones
+NAME_ENGINES = {"tasks", "api", "engines"}  # may choose one
+DETACHED = {"coordinator", "worker", "engines", "passes", "training.run"}  # work of other processes, not of pages
 HEAVY = {
     "streamlit",
     "pandas",
@@ -50,14 +83,23 @@ HEAVY = {
 }
 
 
-def modules() -> list[Path]:
-    found = [*ROOT.glob("*.py"), *(p for folder in PACKAGES for p in ROOT.glob(f"{folder}/*.py"))]
-    return sorted(p for p in found if p.name != "setup.py")
+@functools.cache
+def modules() -> dict[str, Path]:
+    """All modules of the package without its name in front: `coordinator`, `data.encoding`, `dashboard.live`, ..."""
+    tracked = (path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+    found = [path for path in tracked if path.parts[0] not in OURS and not path.parts[0].startswith(".")]
+    return {dotted(path): ROOT / path for path in sorted(found)}
 
 
-def name_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(part for part in parts if part != "__init__")
+def dotted(path: Path) -> str:
+    return ".".join(part for part in path.with_suffix("").parts if part != "__init__") or "shoal"
+
+
+def folder(name: str) -> str:
+    """The line of the table that a module belongs to."""
+    parent = modules()[name].parent.relative_to(ROOT)
+    own = ".".join(parent.parts) if parent.parts else name
+    return "data" if own == "data_pipeline" else own
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -71,26 +113,38 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def package(name: str) -> str:
-    return name.split(".")[0]
+def own_imports(name: str) -> set[str]:
+    """Our modules that a module imports, without the package's name; a folder counts only if it is more than its name."""
+    found = {other.removeprefix("shoal.") for other in imports(modules()[name]) if other.startswith("shoal.")}
+    return {other for other in found if other in modules() and other != name and not is_mere_folder(other)}
 
 
-def own_imports(path: Path) -> set[str]:
-    """The project's modules that a file imports: `engines.base`, `design`, ..."""
-    known = {name_of(p) for p in modules()} | set(PACKAGES)
-    return {name for name in imports(path) if name in known and name != name_of(path)}
+def is_mere_folder(name: str) -> bool:
+    path = modules()[name]
+    return path.name == "__init__.py" and len(ast.parse(path.read_text("utf-8")).body) == 1
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_imports_point_down(path: Path) -> None:
-    own = package(name_of(path))
-    assert own in LAYER, f"{own} has no place in the table of layers: give it one here and in docs/architecture.md"
-    for name in own_imports(path):
-        assert LAYER[package(name)] <= LAYER[own], f"{own} (layer {LAYER[own]}) imports {name}"
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_imports_are_those_of_the_table(name: str) -> None:
+    own = folder(name)
+    assert own in FREE or own in MAY_IMPORT, f"'{own}' has no line in the table: give it one here and in the docs"
+    allowed = {own, *MAY_IMPORT.get(own, "").split(), *FREE}
+    others = {other for other in own_imports(name) if folder(other) not in allowed}
+    assert not others, f"{name} imports {others}; '{own}' may import {sorted(allowed)}"
 
 
-def test_no_cycles() -> None:
-    graph = {name_of(p): own_imports(p) for p in modules()}
+def test_the_table_has_no_cycle_and_no_line_too_many() -> None:
+    graph = {own: set(line.split()) for own, line in MAY_IMPORT.items()}
+    without_cycle(graph)
+    assert set(MAY_IMPORT) | FREE == {folder(name) for name in modules()}
+    print("\n".join(f"{own:18} {line or '-'}" for own, line in MAY_IMPORT.items()))
+
+
+def test_modules_form_no_cycle() -> None:
+    without_cycle({name: own_imports(name) for name in modules()})
+
+
+def without_cycle(graph: dict[str, set[str]]) -> None:
     done: set[str] = set()
 
     def visit(name: str, path: tuple[str, ...]) -> None:
@@ -104,62 +158,81 @@ def test_no_cycles() -> None:
         visit(name, ())
 
 
-@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain[0])
-def test_chains_within_a_layer_are_not_turned_round(chain: tuple[str, ...]) -> None:
-    for i, lower in enumerate(chain):
-        above = set(chain[:i])
-        assert not above & own_imports(ROOT / f"{lower}.py"), f"{lower} imports one above it"
+def test_folders_stay_small() -> None:
+    folders: dict[Path, int] = {}
+    for path in modules().values():
+        folders[path.parent] = folders.get(path.parent, 0) + 1
+    assert {str(path): count for path, count in folders.items() if count > (12 if path == ROOT else 15)} == {}
 
 
-def test_coordinator_knows_the_protocol_only() -> None:
-    for path in [p for p in modules() if LAYER[package(name_of(p))] in (4, 5) and package(name_of(p)) not in CONCRETE]:
-        named = {n for n in own_imports(path) if n.startswith("engines")}
-        assert named <= {"engines", "engines.base"}, path
+def test_the_package_list_is_the_folders() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    inits = {name for name, path in modules().items() if path.name == "__init__.py"} - {"shoal"}
+    assert settings["packages"] == ["shoal", *(f"shoal.{name}" for name in sorted(inits))]
+    without = {path.parent for path in modules().values()} - {modules()[name].parent for name in [*inits, "shoal"]}
+    assert not without, "folders without __init__.py"
+
+
+def test_no_folder_has_the_name_of_another_module() -> None:
+    """`streamlit run main.py` puts the root on the import path, where a `queue/` would hide the one of Python."""
+    names = {name.split(".")[0] for name in modules()} - {"main", "shoal"}
+    assert not names & sys.stdlib_module_names
+
+
+# ------------------------------------------------------------------ who knows engines, and what is loaded
 
 
 def test_only_composition_roots_name_a_concrete_engine() -> None:
-    for path in modules():
-        named = {n for n in own_imports(path) if n in ("engines.inline", "engines.processes")}
-        assert not named or package(name_of(path)) in CONCRETE, f"{name_of(path)} names {named}"
+    for name in modules():
+        named = own_imports(name) & ENGINES
+        assert not named or folder(name) in NAME_ENGINES, f"{name} names {named}"
 
 
-def test_pages_import_neither_coordinator_nor_worker_nor_engine() -> None:
-    for path in [p for p in modules() if package(name_of(p)) in ("main", "dashboard")]:
-        forbidden = {n for n in own_imports(path) if package(n) in ("coordinator", "worker", "engines")}
-        assert not forbidden, f"{name_of(path)} imports {forbidden}"
+def test_the_coordinator_and_training_know_the_protocol_only() -> None:
+    for name in modules():
+        if folder(name) in ("coordinator", "fitting", "training"):
+            assert {other for other in own_imports(name) if folder(other) == "engines"} <= {"engines.base"}, name
 
 
-def loaded_by(module: str) -> set[str]:
-    """What a fresh interpreter has loaded after importing a module."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {module}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+def loaded_by(*names: str) -> set[str]:
+    """What a fresh interpreter has loaded after importing our modules of these names."""
+    code = f"import sys, {', '.join(f'shoal.{name}' for name in names)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 
-def pages() -> list[str]:
-    return [name_of(p) for p in modules() if package(name_of(p)) == "dashboard"]
+def test_pages_do_not_load_what_works_on_data_by_a_detour() -> None:
+    loaded = loaded_by(*(name for name in modules() if name.startswith("dashboard")))
+    ours = {name.removeprefix("shoal.") for name in loaded if name.startswith("shoal.")}
+    assert not {name for name in ours if name in DETACHED or folder(name) in DETACHED}
 
 
-def test_pages_do_not_load_them_by_a_detour() -> None:
-    if not pages():
-        pytest.skip("there are no pages yet")
-    loaded = loaded_by(", ".join(pages()))
-    assert not {package(n) for n in loaded} & {"coordinator", "worker", "engines"}
+@pytest.mark.parametrize("page", ["data", "train", "live", "runs", "system"])
+def test_pages_that_only_read_folders_load_no_part_of_a_fit(page: str) -> None:
+    loaded = loaded_by(f"dashboard.{page}.page" if page != "live" else "dashboard.live.view")
+    assert not loaded & {"shoal.data_pipeline", "shoal.tasks.train", "shoal.fitting.exact", "shoal.fitting.inspection"}
 
 
-@pytest.mark.parametrize("module", ["worker", "block_requests", "engines.processes"])
-def test_workers_load_numpy_and_little_else(module: str) -> None:
-    loaded = {package(name) for name in loaded_by(module)}
+def test_no_module_of_ours_has_a_bare_name() -> None:
+    bare = {name.split(".")[0] for name in modules()} - {"shoal"}
+    assert not loaded_by("cli.app", "api.estimators", "processes.run", "dashboard.app") & bare
+
+
+@pytest.mark.parametrize("name", ["worker", "passes.blocks", "engines.processes"])
+def test_workers_load_numpy_and_little_else(name: str) -> None:
+    loaded = {other.split(".")[0] for other in loaded_by(name)}
     assert "numpy" in loaded
     assert not loaded & HEAVY
 
 
-def test_command_line_starts_without_the_heavy_libraries() -> None:
-    assert not {package(name) for name in loaded_by("cli")} & (HEAVY | {"numpy"})
+@pytest.mark.parametrize(
+    "name", ["cli.app", "cli.search", "runs.launch", "runs.slots", "processes.run", "search.folder"]
+)
+def test_the_command_line_starts_and_a_queued_run_waits_without_heavy_libraries(name: str) -> None:
+    assert not {other.split(".")[0] for other in loaded_by(name)} & (HEAVY | {"numpy"})
 
 
 def test_no_pickle_outside_the_channel_between_processes() -> None:
-    for path in modules():
-        if "pickle" in set(imports(path)):
-            assert name_of(path) in ("worker", "engines.processes"), name_of(path)
+    for name, path in modules().items():
+        assert "pickle" not in set(imports(path)) or name in ("worker", "engines.processes"), name

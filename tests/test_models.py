@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from errors import ConfigError
-from models import MODELS, Penalty, certify, penalty_for, squared_loss
+from shoal.errors import ConfigError
+from shoal.models import MODELS, Penalty, certify, penalty_for, squared_loss
 
 PENALTIES = [Penalty(), Penalty(l2=0.7), Penalty(l1=0.4), Penalty(l1=0.4, l2=0.7)]
 

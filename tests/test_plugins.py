@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import data_pipeline
-import plugins
-from callbacks import Callback, callbacks_named
-from errors import ConfigError, DataError
-from optimizers import STEP_RULES, StepRule
-from previews import preview
+from shoal import data_pipeline, plugins
+from shoal.data.previews import preview
+from shoal.errors import ConfigError, DataError
+from shoal.steps.optimizers import STEP_RULES, StepRule
+from shoal.training.callbacks import Callback, callbacks_named
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "shoal_example_plugin"
@@ -137,7 +136,7 @@ def test_of_two_copies_the_first_on_the_path_counts(
 
 
 def test_a_run_without_plug_ins_does_not_search() -> None:
-    code = "import data_pipeline, callbacks, sys, pathlib; data_pipeline.plugin_reader(pathlib.Path('a.csv.gz'));" \
+    code = "import sys, pathlib; from shoal import data_pipeline; from shoal.training import callbacks; data_pipeline.plugin_reader(pathlib.Path('a.csv.gz'));" \
            "print('importlib.metadata' in sys.modules)"  # fmt: skip
     assert python(code, "").stdout == "False\n"
 
@@ -147,7 +146,7 @@ def test_a_run_without_plug_ins_does_not_search() -> None:
 
 def test_a_class_has_to_be_of_the_right_base(install: Install) -> None:
     install("plug-a", "shoal.step_rules", "rule = plug_a:Rule\nno = plug_a:No\nmade = plug_a:made", """
-        from optimizers import SGD
+        from shoal.steps.optimizers import SGD
         class Rule(SGD): pass
         class No: pass
         made = Rule(3)
@@ -155,13 +154,14 @@ def test_a_class_has_to_be_of_the_right_base(install: Install) -> None:
     assert issubclass(plugins.find_class("shoal.step_rules", "rule", StepRule), StepRule)
     for name in ("no", "made"):
         with pytest.raises(
-            ConfigError, match=rf"'{name}' of the plug-in plug-a 1\.2 .* a subclass of optimizers\.StepRule"
+            ConfigError,
+            match=rf"'{name}' of the plug-in plug-a 1\.2 .* a subclass of shoal\.steps\.optimizers\.StepRule",
         ):
             plugins.find_class("shoal.step_rules", name, StepRule)
 
 
 PENALTY = """
-    from errors import ConfigError
+    from shoal.errors import ConfigError
     class Good:
         def __init__(self, *knobs): self.knobs = knobs
         def value(self, w): return 0.0
@@ -195,7 +195,7 @@ def test_a_penalty_is_made_and_checked(install: Install) -> None:
 
 def test_callbacks_are_made_by_name(install: Install) -> None:
     install("plug-a", "shoal.callbacks", "one = plug_a:One\nwants = plug_a:Wants\nno = plug_a:No", """
-        from callbacks import Callback
+        from shoal.training.callbacks import Callback
         class One(Callback): pass
         class Wants(Callback):
             def __init__(self, more): pass
@@ -204,7 +204,7 @@ def test_callbacks_are_made_by_name(install: Install) -> None:
     assert len(callbacks_named(["one", "one"], pytest.fail)) == 1
     with pytest.raises(ConfigError, match=r"callback 'wants' .*TypeError"):
         callbacks_named(["one", "wants"], pytest.fail)
-    with pytest.raises(ConfigError, match=r"plug-a 1\.2 .* a subclass of callbacks\.Callback"):
+    with pytest.raises(ConfigError, match=r"plug-a 1\.2 .* a subclass of shoal\.training\.callbacks\.Callback"):
         callbacks_named(["no"], pytest.fail)
     assert plugins.find_class("shoal.callbacks", "one", Callback).__name__ == "One"
 
@@ -212,7 +212,7 @@ def test_callbacks_are_made_by_name(install: Install) -> None:
 # ------------------------------------------------------------------ readers
 
 READER = """
-    from errors import DataError
+    from shoal.errors import DataError
     class Reader:
         def __init__(self, *suffixes, pieces=(b"a,b\\n1,2\\n",)): self.suffixes, self.pieces = suffixes, pieces
         def text(self, path):
@@ -329,7 +329,7 @@ def python(code: str, path: str, *arguments: str, **environment: str) -> subproc
     """A fresh process that has the project and, perhaps, an installed plug-in on its path."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, timeout=90, cwd="/",
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)])), **environment},
+        env={**os.environ, "PYTHONPATH": path, **environment},
     )  # fmt: skip
 
 
@@ -356,7 +356,9 @@ def result(code: str, site: str, **environment: str) -> Any:
 
 
 def test_example_names(site: str) -> None:
-    code = "import json, plugins; print(json.dumps([plugins.names(group) for group in plugins.WORDS]))"
+    code = (
+        "import json; from shoal import plugins; print(json.dumps([plugins.names(group) for group in plugins.WORDS]))"
+    )
     assert result(code, site) == [["nonnegative_lasso"], ["sign"], ["best_round"], ["json_lines"]]
 
 
@@ -376,7 +378,7 @@ def problem() -> tuple[Any, Any]:
 PROXIMAL_GRADIENT = """
     import json, sys
     import numpy as np
-    import plugins
+    from shoal import plugins
     X, y = problem()
     penalty = plugins.make_penalty("nonnegative_lasso", 0.05, 0.5, len(y))
     rate, w, gaps = len(y) / np.linalg.norm(X, 2) ** 2, np.zeros(6), []
@@ -405,7 +407,7 @@ def test_example_penalty_leads_to_the_optimum_that_scikit_learn_finds(site: str)
 PROX = """
     import json
     import numpy as np
-    import plugins
+    from shoal import plugins
     penalty = plugins.make_penalty("nonnegative_lasso", 0.5, 0.5, 10.0)
     w, steps = np.array([2.0, 0.3, 0.0, -1.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 4.0])
     one, each = penalty.prox(w, 1.0), penalty.prox(w, steps)
@@ -426,9 +428,9 @@ def test_example_prox_is_the_minimum_by_brute_force(site: str) -> None:
 SIGN = """
     import json
     import numpy as np
-    import plugins
-    from optimizers import STEP_RULES, StepRule
-    from models import Penalty
+    from shoal import plugins
+    from shoal.steps.optimizers import STEP_RULES, StepRule
+    from shoal.models import Penalty
     kind = plugins.find_class(plugins.STEP_RULES, "sign", StepRule, STEP_RULES)
     free = lambda w, step: w
     rule = kind(3, 0.5)
@@ -469,7 +471,7 @@ def test_example_step_rule_steps_along_signs_and_rests_at_the_optimum(site: str)
 BEST = """
     import sys
     from types import SimpleNamespace
-    from callbacks import callbacks_named
+    from shoal.training.callbacks import callbacks_named
     callbacks = callbacks_named(["best_round"], sys.exit)
     run = SimpleNamespace()
     callbacks.run_started(run)
@@ -486,7 +488,7 @@ def test_example_callback_keeps_the_best_round(site: str, tmp_path: Path) -> Non
     assert json.loads((tmp_path / "best.json").read_text()) == {"round": 1, "loss": 0.25, "weights": [1, 1]}
     unset = python(
         "import os; os.environ.pop('SHOAL_BEST_ROUND', 0); "
-        + "from callbacks import callbacks_named as c; c(['best_round'], print)",
+        + "from shoal.training.callbacks import callbacks_named as c; c(['best_round'], print)",
         site,
     )
     assert "errors.ConfigError: The callback 'best_round'" in unset.stderr
@@ -511,7 +513,9 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shoal(site: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return python("import cli, sys; sys.exit(cli.main(sys.argv[1:]))", site, *map(str, arguments))
+    return python(
+        "import sys; from shoal.cli import app as cli; sys.exit(cli.main(sys.argv[1:]))", site, *map(str, arguments)
+    )
 
 
 def design() -> tuple[Any, Any]:

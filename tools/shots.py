@@ -24,9 +24,9 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, TimeoutError, sync_playwright
 
-from config import config_from
-from run_store import Run, jobs_directory, launch, launch_job, list_runs, metrics_of, post
-from tests.browser import ARGS, CHROMIUM, Server, free_port
+from shoal.runs.launch import Run, jobs_directory, launch, launch_job, list_runs, metrics_of, post
+from shoal.settings.config import config_from
+from support.browser import ARGS, CHROMIUM, Server, free_port
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from callbacks import Callback, RunView
-from errors import DataError
-from metrics import Round
-from models import Array
-from optimizers import Memory, Prox, StepRule
+from shoal.errors import DataError
+from shoal.metrics import Round
+from shoal.models import Array
+from shoal.steps.optimizers import Memory, Prox, StepRule
+from shoal.training.callbacks import Callback, RunView
 
 
 class NonNegativeLasso:

@@ -1,0 +1,232 @@
+"""Exact fits to arrays by one or many processes: rows become moments and a triangle, and then certify the answer.
+
+Nothing is solved here, that is done in `paths`; the estimators that scikit-learn knows are in `estimators`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from shoal.engines.base import Engine
+from shoal.fitting.exact import GOOD_ENOUGH, SMALL
+from shoal.models import Penalty, penalty_for
+from shoal.passes.arrays import (
+    RangeCells,
+    RangeMoments,
+    RangeResiduals,
+    RangeTriangle,
+    ResidualSums,
+    row_ranges,
+)
+from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, stack
+from shoal.solve.moments import Merger, Moments, merge_all
+from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
+from shoal.tasks.train import cores
+from shoal.tasks.workers import engine_for
+from shoal.worker import Request, SharedArray
+
+Floats = npt.NDArray[np.float64]
+MANY_COLUMNS = 200  # from here on the sums take longer than the copy of X that worker processes need ...
+MUCH_WORK = 1e10  # ... and from so many multiplications (rows x columns^2) longer than to start the workers
+POLISHED = 5e4  # values up to which a linear model is polished in extended precision: that takes about 10 ms
+
+
+# ------------------------------------------------------------------ who does the work
+
+
+class _OneThread:
+    """One BLAS thread while any thread is inside: worker processes have one, and two may round differently.
+
+    Counted, since a limit that two threads set and restore in turn would be left behind.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._controller: Any = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._controller = self._controller or ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread.__init__)  # type: ignore[misc]  # its lock may be shut in a fork
+
+
+@contextmanager
+def engine_on(kind: str, workers: int | None, rows: int, columns: int) -> Iterator[Engine]:
+    """The engine of that kind, or for `auto` the one that is done first."""
+    count = workers or cores()
+    pays = count > 1 and columns >= MANY_COLUMNS and rows * columns**2 >= MUCH_WORK
+    processes = kind == "processes" or (kind == "auto" and pays)
+    with nullcontext() if processes else _one_thread, engine_for(count if processes else 0) as engine:
+        yield engine
+
+
+class Rows:
+    """All rows of X (n, p) and Y (n, q), with the workers that sum over them."""
+
+    def __init__(self, engine: Engine, X: SharedArray, Y: SharedArray) -> None:
+        self._engine, self._X, self._Y = engine, X, Y
+        self.ranges = row_ranges(X.shape[0], X.shape[1] + Y.shape[1])
+
+    @classmethod
+    @contextmanager
+    def shared(cls, engine: Engine, X: npt.NDArray[Any], Y: Floats) -> Iterator[Rows]:
+        shared: list[SharedArray] = []
+        try:
+            for array in (X, Y):
+                shared.append(engine.share(array))
+            yield cls(engine, *shared)
+        finally:
+            for one in shared:
+                engine.release(one)
+
+    def moments(self) -> Moments:
+        return merge_all(self._sweep(RangeMoments))
+
+    def cell_moments(self, cells: npt.NDArray[np.int64], count: int) -> list[Moments]:
+        """Of the rows of each cell, from the cell of every row."""
+        shared = self._engine.share(cells)
+        try:
+            mergers = [Merger() for _ in range(count)]
+            for parts in self._sweep(RangeCells, shared, count):
+                for merger, part in zip(mergers, parts, strict=True):
+                    merger.add(part)
+        finally:
+            self._engine.release(shared)
+        return [merger.total() for merger in mergers]
+
+    def triangle(self, units: Standardisation, target_means: Floats) -> Floats:
+        parts = self._sweep(RangeTriangle, units, target_means)
+        total: Floats = next(parts)
+        for part in parts:
+            total = np.asarray(stack(total, part), np.float64)
+        return total
+
+    def residuals(self, problem: LeastSquares, coef: Floats, intercept: Floats) -> ResidualSums:
+        parts = self._sweep(RangeResiduals, coef, intercept, problem.centre, problem.scale)
+        total: ResidualSums = next(parts)
+        for part in parts:
+            total = total + part
+        return total
+
+    def _sweep(self, request: Callable[..., Request], *more: Any) -> Iterator[Any]:
+        return self._engine.sweep(request(self._X, self._Y, start, stop, *more) for start, stop in self.ranges)
+
+
+# ------------------------------------------------------------------ one fit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to fit, in the words of the solver."""
+
+    model: str
+    alpha: float
+    l1_ratio: float
+    intercept: bool
+    standardize: bool
+
+    def penalty(self, n: float) -> Penalty:
+        return penalty_for(self.model, self.alpha, self.l1_ratio, n)
+
+
+def solve_all(rows: Rows, plan: Plan, X: npt.NDArray[Any], Y: Floats) -> list[Solution]:
+    """One solution for each column of Y, certified by the rows."""
+    penalty = plan.penalty(len(X))
+    problems = _problems(rows, plan, penalty, X.shape[1], Y.shape[1])
+    solutions = [solve(problem, penalty) for problem in problems]
+    if penalty == Penalty() and len(rows.ranges) == 1 and X.size * Y.shape[1] <= POLISHED:
+        solutions = [polish(X, y, one, found) for y, one, found in zip(Y.T, problems, solutions, strict=True)]
+    return _checked_on_rows(rows, problems, penalty, solutions)
+
+
+def _problems(rows: Rows, plan: Plan, penalty: Penalty, p: int, q: int) -> list[LeastSquares]:
+    """The least-squares problem of each target, from moments where these are fine enough, else from the rows."""
+    moments = rows.moments()
+    check_squares(moments)
+    targets = [moments.take([*range(p), p + k]) for k in range(q)]
+    if moments.n > p and moments.n * p**2 >= SMALL:
+        problems = [LeastSquares.from_moments(one, plan.intercept, plan.standardize) for one in targets]
+        if not needs_data(problems[0], penalty.l2):
+            return problems
+    units = [Standardisation.of(one, plan.intercept, plan.standardize) for one in targets]
+    T = rows.triangle(units[0], np.array([one.y_mean for one in units]))
+    return [LeastSquares.from_triangle(_triangle_of(T, q, k), one, moments.n) for k, one in enumerate(units)]
+
+
+def check_squares(moments: Moments) -> None:
+    if not np.isfinite(moments.scatter).all():
+        raise ValueError(
+            "Expected values whose squares can be summed, got some that are too large for float64 (over about 1e150). "
+            "Divide them by a constant first."
+        )
+
+
+def _triangle_of(T: Floats, q: int, k: int) -> Floats:
+    """The triangle of (columns..., target k) from that of (columns..., q targets)."""
+    width = len(T) - q
+    one = np.zeros((width + 1, width + 1))
+    one[:-1, :-1], one[:-1, -1] = T[:width, :width], T[:width, width + k]
+    one[-1, -1] = np.linalg.norm(T[width:, width + k])
+    return one
+
+
+def _checked_on_rows(
+    rows: Rows, problems: Sequence[LeastSquares], penalty: Penalty, solutions: Sequence[Solution]
+) -> list[Solution]:
+    """With a certificate from the rows; refined by their gradient while that helps."""
+    best = _certified(rows, problems, penalty, solutions)
+    for _ in range(2):
+        if all(_is_settled(solution) for solution, _ in best):
+            break
+        tried = [
+            one if _is_settled(one) else refine(problem, penalty, one, gradient)
+            for problem, (one, gradient) in zip(problems, best, strict=True)
+        ]
+        best = [
+            new if new[0].certificate.relative < old[0].certificate.relative / 2 else old
+            for old, new in zip(best, _certified(rows, problems, penalty, tried), strict=True)
+        ]
+    return [solution for solution, _ in best]
+
+
+def _is_settled(solution: Solution) -> bool:
+    return not solution.unique or solution.certificate.relative < GOOD_ENOUGH
+
+
+def _certified(
+    rows: Rows, problems: Sequence[LeastSquares], penalty: Penalty, solutions: Sequence[Solution]
+) -> list[tuple[Solution, Floats]]:
+    """Each solution with its certificate from one pass over the rows, and the gradient Xs'r that it rests on."""
+    coef = np.column_stack([one.coef for one in solutions]).astype(np.float64, copy=False)
+    sums = rows.residuals(problems[0], coef, np.array([one.intercept for one in solutions]))
+    parts = zip(problems, solutions, sums.gradient.T, sums.squares, strict=True)
+    return [
+        (with_certificate(problem, penalty, one, gradient, float(squares)), gradient)
+        for problem, one, gradient, squares in parts
+    ]

@@ -1,0 +1,325 @@
+"""scikit-learn estimators that choose their penalty by cross-validation, from the moments of their folds' rows.
+
+How folds of a file are made is in `folds`; here they are splits of the rows of an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
+
+from shoal.api.array_fits import Floats, Plan, Rows, check_squares, engine_on, solve_all
+from shoal.api.estimators import Exact, check
+from shoal.errors import TrainingError
+from shoal.models import penalty_for
+from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
+from shoal.solve.moments import Moments, merge_all, plan_cells
+from shoal.solve.paths import Path, alpha_grid, follow, has_path
+from shoal.utils import available_memory
+from shoal.whatif.cells import CrossValidation, mean_squares
+from shoal.whatif.penalty_choice import checked_alphas, checked_ratios
+
+__all__ = ["ElasticNetCV", "LassoCV", "RidgeCV"]
+
+USUAL_FOLDS = 5
+SELECTIONS = ("best", "one_se")
+MOST_CELLS = 4  # for each split; splits that cut the rows into more parts are summed one by one
+
+Rows1 = npt.NDArray[np.int64]
+
+
+# ------------------------------------------------------------------ splits
+
+
+@dataclass(frozen=True)
+class _Split:
+    """The rows of one split."""
+
+    train: Rows1
+    test: Rows1
+
+
+def _splits(cv: Any, X: npt.NDArray[Any], y: Floats) -> list[_Split]:
+    """Of the rows by their index modulo k for None or a number k; else as scikit-learn's splitter or iterable says."""
+    n = len(X)
+    if cv is None or isinstance(cv, Integral):
+        k = USUAL_FOLDS if cv is None else int(cv)
+        check("cv", cv, "None, a number of at least 2, a splitter or an iterable of splits", k >= 2)
+        if n < k:
+            raise ValueError(f"Expected at least as many rows as folds, got n_samples={n} for {k} folds. Set cv lower.")
+        rows = np.arange(n)
+        return [_Split(rows[rows % k != fold], rows[rows % k == fold]) for fold in range(k)]
+    found = [_Split(_rows(train, n), _rows(test, n)) for train, test in check_cv(cv).split(X, y)]
+    if not found or any(not len(part) for split in found for part in (split.train, split.test)):
+        raise ValueError("Expected splits with rows to train on and rows to test on, got some without. Correct cv.")
+    return found
+
+
+def _rows(part: Any, n: int) -> Rows1:
+    rows = np.asarray(part)
+    return np.flatnonzero(rows) if rows.dtype == bool else np.arange(n)[rows]  # negative ones count from the end
+
+
+def _cells(splits: Sequence[_Split], n: int) -> tuple[Rows1, list[tuple[Rows1, Rows1]]] | None:
+    """The cell of each row, and the cells that each split trains and is tested on: rows of a cell are in the same part
+    of every split. None where that takes too many cells, or a row counts twice."""
+    cell = np.zeros(n, np.int64)
+    for split in splits:
+        trained, tested = (np.bincount(part, minlength=n) for part in (split.train, split.test))
+        if max(trained.max(), tested.max()) > 1:
+            return None
+        code = 4 * cell + 2 * tested + trained
+        used = np.bincount(code) > 0
+        if used.sum() > MOST_CELLS * len(splits):
+            return None
+        cell = (np.cumsum(used) - 1)[code]
+    first = np.unique(cell, return_index=True)[1]
+    return cell, [
+        (np.flatnonzero(np.isin(first, split.train)), np.flatnonzero(np.isin(first, split.test))) for split in splits
+    ]
+
+
+# ------------------------------------------------------------------ the folds' errors
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Moments of (columns..., target) over all rows, and over the training and test rows of each split."""
+
+    whole: Moments
+    parts: list[tuple[Moments, Moments]]
+
+    @classmethod
+    def of(cls, rows: Rows, X: npt.NDArray[Any], y: Floats, splits: Sequence[_Split]) -> _Sums:
+        found = _cells(splits, len(X))
+        if found is None:
+            parts = [(_moments(X, y, split.train), _moments(X, y, split.test)) for split in splits]
+            return cls(rows.moments(), parts)
+        cell, chosen = found
+        cells = rows.cell_moments(cell, int(cell.max()) + 1)
+        parts = [(merge_all(cells[i] for i in train), merge_all(cells[i] for i in test)) for train, test in chosen]
+        return cls(merge_all(cells), parts)
+
+
+def _moments(X: npt.NDArray[Any], y: Floats, rows: Rows1) -> Moments:
+    return Moments.of(np.column_stack((X[rows], y[rows])))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """One split: fitted from moments where these are fine enough, else from the rows."""
+
+    X: npt.NDArray[Any]
+    y: Floats
+    split: _Split
+    train: Moments
+    test: Moments
+    plan: Plan
+
+    def errors(self, ratios: Sequence[float], grids: Sequence[Floats]) -> list[Any]:
+        """The mean squared errors on the test rows (m,), for each mixing ratio."""
+        plan = self.plan
+        problem = LeastSquares.from_moments(self.train, plan.intercept, plan.standardize)
+        weakest = min(
+            penalty_for(plan.model, float(grid.min()), ratio, problem.n).l2
+            for ratio, grid in zip(ratios, grids, strict=True)
+        )
+        by_rows = needs_data(problem, weakest)
+        if by_rows:
+            units = Standardisation.of(self.train, plan.intercept, plan.standardize)
+            T = triangle(units.apply(self.X[self.split.train], self.y[self.split.train]))
+            problem = LeastSquares.from_triangle(T, units, self.train.n)
+        error = self._of_rows if by_rows else self._of_moments
+        return [error(follow(problem, plan.model, grid, ratio)) for ratio, grid in zip(ratios, grids, strict=True)]
+
+    def _of_moments(self, path: Path) -> Any:
+        return mean_squares(self.test, path.coef, path.intercepts)
+
+    def _of_rows(self, path: Path) -> Any:
+        X, y = self.X[self.split.test], self.y[self.split.test]
+        return ((y[:, None] - X @ path.coef.T - path.intercepts) ** 2).mean(axis=0)
+
+
+# ------------------------------------------------------------------ the estimators
+
+
+class _Tuned(Exact):
+    """What the three estimators share. Fitted attributes beside those of `Exact`:
+
+    alpha_, l1_ratio_      what was chosen; the model is fitted to all rows with it
+    alphas_                (m,) falling, or (ratios, m) for several mixing ratios
+    mse_path_              (m, folds), or (ratios, m, folds): the mean squared error on the test rows of each split
+    best_alpha_, one_se_alpha_   the alpha of the smallest mean error, and the largest whose error is within one
+                           standard error (sd / sqrt(folds)) of it
+    """
+
+    cv: Any
+    alphas: Sequence[float] | None
+    n_alphas: int
+    selection: str
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose alpha by the splits of X (n, p) and y (n,), then fit all rows."""
+        ratios, given = self._wishes()
+        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True)
+        y = np.asarray(y, np.float64)
+        splits = _splits(self.cv, X, y)
+        if self.selection == "one_se" and len(splits) < 2:
+            raise ValueError(
+                "Expected at least 2 splits for a standard error, got 1. Use selection='best' or another cv."
+            )
+        plan = self._plan()
+        width = X.shape[1] + 1
+        plan_cells(width, len(splits) + 1, available_memory() // 4)
+        with (
+            engine_on(self.engine, self.n_workers, len(X), width) as engine,
+            Rows.shared(engine, X, y[:, None]) as rows,
+        ):
+            sums = _Sums.of(rows, X, y, splits)
+            check_squares(sums.whole)
+            grids, about = self._grids(sums.whole, plan, ratios, given)
+            parts = zip(splits, sums.parts, strict=True)
+            errors = [_Fold(X, y, split, *moments, plan).errors(ratios, grids) for split, moments in parts]
+            by_ratio = zip(grids, zip(*errors, strict=True), strict=True)
+            chosen = self._choose([CrossValidation(grid, np.array(found)) for grid, found in by_ratio], ratios)
+            solutions = solve_all(rows, chosen, X, y[:, None])
+        self._keep(solutions, 1)
+        self.notes_ = (*about, *self.notes_)
+        return self
+
+    def _grids(
+        self, moments: Moments, plan: Plan, ratios: Sequence[float], given: Floats | None
+    ) -> tuple[list[Floats], tuple[str, ...]]:
+        """The alphas for each mixing ratio."""
+        if given is not None:
+            return [given] * len(ratios), ()
+        problem = LeastSquares.from_moments(moments, plan.intercept, plan.standardize)
+        if not has_path(problem):
+            about = "No column is related to the target at all, so that all penalties are alike."
+            return [np.geomspace(1, 1e-4, self.n_alphas)] * len(ratios), (about,)
+        grids = [alpha_grid(problem, plan.model, ratio, self.n_alphas) for ratio in ratios]
+        return [np.asarray(grid, np.float64) for grid in grids], ()
+
+    def _choose(self, curves: Sequence[CrossValidation], ratios: Sequence[float]) -> Plan:
+        """Keeps what was found; the plan of the final fit."""
+        place = int(np.argmin([curve.mean[curve.best] for curve in curves]))
+        curve = curves[place]
+        several = len(curves) > 1
+        self.alphas_ = np.array([one.alphas for one in curves]) if several else curve.alphas
+        self.mse_path_ = np.array([one.errors.T for one in curves]) if several else curve.errors.T
+        one_se = curve.one_se if len(curve.errors) > 1 else curve.best  # one error has no standard error
+        self.best_alpha_, self.one_se_alpha_ = (float(curve.alphas[i]) for i in (curve.best, one_se))
+        self.alpha_ = self.best_alpha_ if self.selection == "best" else self.one_se_alpha_
+        self.l1_ratio_ = ratios[place]
+        return Plan(self._model, self.alpha_, self.l1_ratio_, bool(self.fit_intercept), bool(self.standardize))
+
+    def _wishes(self) -> tuple[tuple[float, ...], Floats | None]:
+        check("selection", self.selection, f"one of {', '.join(SELECTIONS)}", self.selection in SELECTIONS)
+        try:
+            ratios = checked_ratios(self._model, getattr(self, "l1_ratio", 1.0))
+            count = self.n_alphas if self.alphas is None else None
+            given = checked_alphas(self._model, self.alphas, count)[0]
+        except TrainingError as error:
+            raise ValueError(str(error)) from None
+        return ratios, None if given is None else np.asarray(given, np.float64)
+
+    def _plan(self) -> Plan:
+        """Without a penalty: that is to be found."""
+        self._check_workers()
+        return Plan(self._model, 0.0, 1.0, bool(self.fit_intercept), bool(self.standardize))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+
+class _OneRatio(_Tuned):
+    def __init__(
+        self,
+        *,
+        alphas: Sequence[float] | None = None,
+        n_alphas: int = 100,
+        cv: Any = None,
+        selection: str = "best",
+        fit_intercept: bool = True,
+        standardize: bool = False,
+        n_workers: int | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.cv = cv
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.n_workers = n_workers
+        self.engine = engine
+
+
+class LassoCV(_OneRatio):
+    """`Lasso` with alpha chosen by cross-validation, exactly at every alpha of every fold.
+
+    alphas          those to try; None for `n_alphas` from the smallest that leaves no column down by a factor of
+                    10,000 (100 with fewer rows than columns), in equal ratios
+    cv              None for 5 folds or a number of folds: row i is in fold i % cv, so that sorted rows do no harm
+                    (scikit-learn's default, blocks of rows, is cv=KFold(5)); or a splitter, or an iterable of splits
+    selection       "best", the smallest mean error over folds, or "one_se", the largest alpha within one standard
+                    error of it
+    standardize     whether columns are given mean 0 and spread 1 by the training rows of each fold, and of all at last
+    fit_intercept, n_workers, engine    as of `LinearRegression`
+
+    >>> import numpy as np, shoal
+    >>> x = np.arange(40.0)
+    >>> model = shoal.LassoCV(alphas=[100.0, 1.0, 0.01]).fit(np.column_stack((x, x % 3)), 2 * x + x % 7)
+    >>> model.alpha_, model.mse_path_.shape
+    (1.0, (3, 5))
+    """
+
+    _model = "lasso"
+
+
+class RidgeCV(_OneRatio):
+    """`Ridge` with alpha chosen by cross-validation; parameters as of `LassoCV`."""
+
+    _model = "ridge"
+
+
+class ElasticNetCV(_Tuned):
+    """`ElasticNet` with alpha and the mixing ratio chosen by cross-validation; parameters as of `LassoCV`.
+
+    l1_ratio        a share of the L1 part, or several of them to choose from
+    """
+
+    _model = "elasticnet"
+
+    def __init__(
+        self,
+        *,
+        l1_ratio: float | Sequence[float] = 0.5,
+        alphas: Sequence[float] | None = None,
+        n_alphas: int = 100,
+        cv: Any = None,
+        selection: str = "best",
+        fit_intercept: bool = True,
+        standardize: bool = False,
+        n_workers: int | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.l1_ratio = l1_ratio
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.cv = cv
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.n_workers = n_workers
+        self.engine = engine

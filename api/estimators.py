@@ -1,0 +1,184 @@
+"""scikit-learn estimators for arrays and data frames, fitted exactly by one or many processes.
+
+How that is done is in `array_fits`; those that choose their penalty by cross-validation are in `cv_estimators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from shoal.api.array_fits import Floats, Plan, Rows, engine_on, solve_all
+from shoal.models import Certificate
+from shoal.solve.moments import plan_cells
+from shoal.solve.paths import Solution
+from shoal.tasks.workers import close_pools
+from shoal.utils import available_memory
+
+__all__ = ["ElasticNet", "Lasso", "LinearRegression", "Ridge", "close_pools"]
+
+ENGINES = ("auto", "inline", "processes")
+
+
+# ------------------------------------------------------------------ the estimators
+
+
+class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What the four estimators share: checks of the input, the fit, and predictions.
+
+    Fitted attributes: coef_ (p,) or (targets, p); intercept_ a float or (targets,); rank_; notes_ (sentences about
+    the fit, such as columns that depend on one another); certificate_ (how far the answer can be from the optimum, by
+    the rows themselves; of several targets the worst); n_features_in_ and, from data frames, feature_names_in_.
+    """
+
+    _model = ""
+    fit_intercept: bool
+    standardize: bool
+    n_workers: int | None
+    engine: str
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to X (n, p) and y (n,) or (n, targets); the answer has the same bits for any engine and worker count."""
+        plan = self._plan()
+        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), multi_output=True, y_numeric=True)
+        Y = np.asarray(y, np.float64).reshape(len(y), -1)
+        width = X.shape[1] + Y.shape[1]
+        plan_cells(width, 1, available_memory() // 4)
+        with (
+            engine_on(self.engine, self.n_workers, len(X), width) as engine,
+            Rows.shared(engine, X, Y) as rows,
+        ):
+            solutions = solve_all(rows, plan, X, Y)
+        self._keep(solutions, y.ndim)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """The predictions for the rows of X: (n,), or (n, targets) after a fit to several."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        predictions: Floats = X @ self.coef_.T + self.intercept_
+        return predictions
+
+    def _keep(self, solutions: Sequence[Solution], dimensions: int) -> None:
+        coef = np.array([one.coef for one in solutions])
+        intercept = np.array([one.intercept for one in solutions])
+        self.coef_: Floats = coef[0] if dimensions == 1 else coef
+        self.intercept_: float | Floats = float(intercept[0]) if dimensions == 1 else intercept
+        self.rank_ = solutions[0].rank
+        self.notes_ = tuple(dict.fromkeys(note for one in solutions for note in one.notes))
+        self.certificate_: Certificate = max((one.certificate for one in solutions), key=lambda c: c.relative)
+
+    def _plan(self) -> Plan:
+        """The parameters, checked here and not when they are set, as scikit-learn wants it."""
+        alpha, l1_ratio = getattr(self, "alpha", 0.0), getattr(self, "l1_ratio", 1.0)
+        check("alpha", alpha, "a finite number of at least 0", is_real(alpha) and 0 <= alpha < np.inf)
+        check("l1_ratio", l1_ratio, "a number from 0 to 1", is_real(l1_ratio) and 0 <= l1_ratio <= 1)
+        self._check_workers()
+        return Plan(self._model, float(alpha), float(l1_ratio), bool(self.fit_intercept), bool(self.standardize))
+
+    def _check_workers(self) -> None:
+        check("engine", self.engine, f"one of {', '.join(ENGINES)}", self.engine in ENGINES)
+        workers: Any = self.n_workers
+        whole = workers is None or (isinstance(workers, Integral) and int(workers) >= 1)
+        check("n_workers", workers, "None (one a core) or a whole number of at least 1", whole)
+
+
+def is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check(name: str, value: object, expected: str, holds: bool) -> None:
+    if not holds:
+        raise ValueError(f"Expected {name} to be {expected}, got {value!r}.")
+
+
+class LinearRegression(Exact):
+    """Least squares:  minimise ||y - X w - b||^2;  of several best w the one with the smallest norm.
+
+    fit_intercept   whether there is a b
+    standardize     whether "smallest norm" is that of the weights of columns with spread 1
+    n_workers       worker processes; None for one a core
+    engine          "inline" (this process), "processes", or "auto": by the size of the data
+
+    >>> import numpy as np, shoal
+    >>> model = shoal.LinearRegression().fit(np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0]))
+    >>> model.coef_.tolist(), model.intercept_
+    ([2.0], 1.0)
+    """
+
+    _model = "linear"
+
+    def __init__(
+        self,
+        *,
+        fit_intercept: bool = True,
+        standardize: bool = False,
+        n_workers: int | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.n_workers = n_workers
+        self.engine = engine
+
+
+class _Penalised(Exact):
+    """An estimator with a strength of penalty."""
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        standardize: bool = False,
+        n_workers: int | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.n_workers = n_workers
+        self.engine = engine
+
+
+class Ridge(_Penalised):
+    """Minimise  ||y - X w - b||^2 + alpha ||w||^2;  parameters as of `LinearRegression`.
+
+    standardize     whether the penalty applies to columns of mean 0 and spread 1; coef_ is in the units of X anyway
+    """
+
+    _model = "ridge"
+
+
+class Lasso(_Penalised):
+    """Minimise  1/(2n) ||y - X w - b||^2 + alpha ||w||_1;  parameters as of `Ridge`. Zeros are exact zeros."""
+
+    _model = "lasso"
+
+
+class ElasticNet(Exact):
+    """Minimise  1/(2n) ||y - X w - b||^2 + alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2);  others as `Ridge`."""
+
+    _model = "elasticnet"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        standardize: bool = False,
+        n_workers: int | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.n_workers = n_workers
+        self.engine = engine

@@ -1,0 +1,239 @@
+"""A fitted model as Python sees it, and the fits that make one from a file or a data frame."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.api.frames import encoded, is_frame
+from shoal.coordinator import Progress
+from shoal.errors import DataError
+from shoal.exports import export
+from shoal.fitting.model_file import model_from, save_model
+from shoal.settings.config import RunConfig, config_from
+from shoal.solve.conformal import half_width_of
+from shoal.tasks.predict import open_for
+from shoal.tasks.refit import Basis
+from shoal.tasks.train import described, train_gradient_with, train_with
+from shoal.tasks.workers import kept_coordinator
+
+if TYPE_CHECKING:
+    from shoal.exports.proof import Proof
+
+Floats = npt.NDArray[np.float64]
+SHOWN = 12  # coefficients in a repr
+
+
+class FittedModel:
+    """A fitted model: its numbers, what they are worth, and predictions."""
+
+    def __init__(
+        self, contents: dict[str, Any], report: dict[str, Any] | None = None, basis: Basis | None = None
+    ) -> None:
+        self._contents = contents
+        self._basis = basis
+        outside = ("format", "version", "design", "config", "data")
+        self.report: dict[str, Any] = report or {k: v for k, v in contents.items() if k not in outside}
+
+    @property
+    def model(self) -> str:
+        """linear, ridge, lasso or elasticnet."""
+        return str(self._contents["model"])
+
+    @property
+    def target(self) -> str:
+        return str(self._contents["target"])
+
+    @property
+    def alpha(self) -> float | None:
+        """The strength of the penalty; None for a linear model."""
+        value: float | None = self._contents["alpha"]
+        return value
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """By design column, in the units of the file."""
+        return dict(self._contents["coefficients"])
+
+    @property
+    def coefficients_standardized(self) -> dict[str, float]:
+        """By design column, for columns of mean 0 and spread 1."""
+        return dict(self._contents["coefficients_standardized"])
+
+    @property
+    def intercept(self) -> float:
+        return float(self._contents["intercept"])
+
+    @property
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """`train` and `test`: rows, r2, adjusted_r2, rmse, mae; None where it is not known."""
+        return {part: dict(self._contents[part]) for part in ("train", "test")}
+
+    @property
+    def inference(self) -> dict[str, Any] | None:
+        """Standard errors, t, p and intervals of a linear model, else None."""
+        value: dict[str, Any] | None = self._contents["inference"]
+        return value
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """How far the answer can be from the optimum, and whether the data or their moments say so."""
+        return dict(self._contents["certificate"])
+
+    @property
+    def warnings(self) -> list[str]:
+        return list(self._contents["warnings"])
+
+    @property
+    def prediction_interval(self) -> dict[str, Any] | None:
+        """Half-widths of prediction intervals by level, from the rows kept for testing, with what they mean."""
+        value: dict[str, Any] | None = self._contents.get("prediction_interval")
+        return value
+
+    @overload
+    def predict(self, data: Any, *, interval: None = None, **knobs: Any) -> Floats: ...
+
+    @overload
+    def predict(self, data: Any, *, interval: float, **knobs: Any) -> tuple[Floats, Floats, Floats]: ...
+
+    def predict(
+        self, data: Any, *, interval: float | None = None, **knobs: Any
+    ) -> Floats | tuple[Floats, Floats, Floats]:
+        """A prediction for every row of a file or a pandas data frame; NaN for a row that could not be read.
+
+        With an interval such as 0.9: predictions, lower ends, upper ends. `knobs` say how to read a file (delimiter,
+        decimal, encoding, ...), where that cannot be found out.
+        """
+        width = None if interval is None else half_width_of(self._contents, interval)
+        parts = self._of_frame(data) if is_frame(data) else self._of_file(path_of(data), knobs)
+        found = _gathered(parts)
+        return found if width is None else (found, found - width, found + width)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model as JSON, readable by eye and enough by itself to predict."""
+        save_model(Path(path), self._contents)
+
+    def export(self, to: str, path: str | Path, *, table: str | None = None) -> Proof:
+        """Write the model as sql, python, sklearn, onnx or json; it is there only if it predicts what this one does.
+
+        `table` is the name of the table in the SQL. The answer says on how many rows it was proven, and how far apart
+        the two were at most.
+        """
+        return export(self._contents, to, Path(path), table)
+
+    def refit(
+        self, *, alpha: float | None = None, model: str | None = None, l1_ratio: float | None = None
+    ) -> FittedModel:
+        """The same rows and columns with another penalty, from what was summed before: in milliseconds, whatever
+        the number of rows. The certificate rests on these sums, and the MAE, which needs the rows, is None.
+
+        A loaded model finds its sums in the cached data set of its file, or reads the file again.
+        """
+        started = time.perf_counter()
+        changed = {"alpha": alpha, "model": model, "l1_ratio": l1_ratio}
+        given = {name: value for name, value in changed.items() if value is not None}
+        config = config_from(self._contents["config"] | given | {"solver": "exact"})
+        self._basis = basis = (self._basis or Basis.of_model(self._contents)).suiting(config)
+        said, contents = described(basis.fit(config, self._contents["rows_dropped"]))
+        return FittedModel(contents, {**said, "timings": {"total": time.perf_counter() - started}}, basis)
+
+    def __repr__(self) -> str:
+        alpha = "" if self.alpha is None else f", alpha = {self.alpha:g}"
+        coefficients = self.coefficients
+        columns = "1 column" if len(coefficients) == 1 else f"{len(coefficients)} columns"
+        lines = [f"<FittedModel: {self.model} model of '{self.target}'{alpha}, {columns}>"]
+        for part, scores in self.scores.items():
+            if scores["rows"]:
+                shown = ", ".join(f"{k} {v:.6g}" for k, v in scores.items() if k != "rows" and v is not None)
+                lines.append(f"  {part}: {scores['rows']:,} rows, {shown}")
+        names = ["(intercept)", *list(coefficients)[:SHOWN]]
+        width = max(map(len, names))
+        values = [self.intercept, *coefficients.values()]
+        lines += [f"  {name:<{width}}  {value: .6g}" for name, value in zip(names, values, strict=False)]
+        if len(coefficients) > SHOWN:
+            lines.append(f"  ... and {len(coefficients) - SHOWN} more")
+        return "\n".join(lines)
+
+    def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, int]]:
+        saved = model_from(self._contents)
+        for X, unseen in encoded(frame, saved.encoding):
+            yield X @ saved.coef + saved.intercept, unseen
+
+    def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, int]]:
+        saved = model_from(self._contents)
+        config = config_from({**knobs, "file": path})
+        with kept_coordinator(config) as coordinator:
+            dataset = open_for(saved, coordinator, config)
+            for predictions, unseen in coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept):
+                yield np.asarray(predictions, np.float64), unseen
+
+
+def path_of(data: Any) -> str:
+    if isinstance(data, (str, Path)):
+        return str(data)
+    raise TypeError(
+        f"Expected the path of a file or a pandas data frame, got {type(data).__name__}. "
+        "For arrays use shoal.LinearRegression, Ridge, Lasso or ElasticNet."
+    )
+
+
+def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
+    """From a path and the knobs of a run by name."""
+    config = config_from({**values, "file": path_of(path)})
+    with kept_coordinator(config, progress) as coordinator:
+        if config.solver == "gradient":
+            said, contents = train_gradient_with(coordinator, config)
+            return FittedModel(contents, said)
+        fitted, said, contents = train_with(coordinator, config)
+    return FittedModel(contents, said, Basis.of_fit(fitted))
+
+
+def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
+    with frame_as_file(frame, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
+        fitted, said, contents = train_with(coordinator, config)
+        basis = Basis.of_fit(fitted).summed(coordinator)
+    return FittedModel(contents, said, basis)
+
+
+@contextmanager
+def frame_as_file(frame: Any, values: Mapping[str, Any]) -> Iterator[tuple[RunConfig, Path]]:
+    """The config of a run on a Parquet file of the frame, and the folder for its data set; both are gone afterwards."""
+    import pyarrow
+
+    if not len(frame.columns):
+        raise DataError("Expected a data frame with columns, got one without. Choose another.")
+    labels = [str(name) for name, dtype in frame.dtypes.items() if str(dtype) == "category"]
+    with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
+        path = Path(folder) / "frame.parquet"
+        try:
+            frame.rename(columns=str).to_parquet(path, index=False, row_group_size=1 << 17)
+        except (pyarrow.ArrowException, ValueError, TypeError) as error:
+            raise DataError(
+                f"The data frame cannot be written as a table: {error}. Give each column one type."
+            ) from None
+        categorical = [*values.get("categorical", ()), *labels]
+        yield config_from({**values, "file": str(path), "categorical": categorical}), Path(folder)
+
+
+def _gathered(parts: Iterator[tuple[Floats, int]]) -> Floats:
+    """All predictions; what is odd about them is said once, with a count."""
+    found, unseen = [np.zeros(0)], 0
+    for predictions, count in parts:
+        found.append(predictions)
+        unseen += count
+    whole = np.concatenate(found)
+    unread = int(np.isnan(whole).sum())
+    if unseen:
+        said = f"{unseen} rows have a level that the model was not trained with; it counts as none."
+        warnings.warn(said, stacklevel=3)
+    if unread:
+        warnings.warn(f"{unread} rows could not be read; their prediction is NaN.", stacklevel=3)
+    return whole

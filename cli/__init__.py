@@ -1,0 +1,1 @@
+"""What `shoal ...` does, one module a group of commands."""

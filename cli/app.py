@@ -1,0 +1,281 @@
+"""The command line: flags to config, results to tables or JSON, errors to one plain paragraph on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from shoal.cli import disk as cli_disk
+from shoal.cli import explain as cli_explain
+from shoal.cli import export as cli_export
+from shoal.cli import models as cli_models
+from shoal.cli import password as cli_password
+from shoal.cli import runs as cli_runs
+from shoal.cli import search as cli_search
+from shoal.cli import tune as cli_tune
+from shoal.errors import ConfigError, TrainingError
+from shoal.settings.config import DIALECT
+from shoal.utils import THREAD_LIMITS
+from shoal.words import clear_line, print_json, short, show_fit, table
+
+os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are the parallel part
+gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: looking for it is a tenth of the start
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 only on success."""
+    parser = _parser()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show stop nothing
+    try:
+        chosen = parser.parse_args(arguments)
+        return int(chosen.command(chosen) or 0)
+    except TrainingError as error:
+        clear_line()
+        print(f"shoal: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        clear_line()
+        print("shoal: stopped by Ctrl-C; nothing was left behind.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
+        return 1
+    except MemoryError:
+        print(
+            "shoal: there is not enough memory for this. Close other programs or use fewer columns.",
+            file=sys.stderr,
+        )
+        return 1
+    except OSError as error:
+        where = f"'{error.filename}'" if error.filename else "a file or device"
+        print(
+            f"shoal: expected to read or write {where}, got: {error.strerror}. Check it and try again.", file=sys.stderr
+        )
+        return 1
+    except Exception as error:  # noqa: BLE001 - a person gets a sentence, whatever happened
+        return _unforeseen(error)
+
+
+def _unforeseen(error: Exception) -> int:
+    import traceback
+
+    from shoal.utils import home
+
+    log = home() / "error.log"
+    details = f"The details are in {log}; please report them."
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(traceback.format_exception(error)), "utf-8", "replace")
+    except OSError:
+        details = f"The details could not be written to {log}."
+    print(
+        f"shoal: something went wrong that was not foreseen ({type(error).__name__}: {error}). {details}",
+        file=sys.stderr,
+    )
+    return 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong flags are a plain sentence as well."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # `--alpha` of one command is not `--alphas`
+        # `--alphas -1,2` is a list of numbers, one of which is wrong, and no flag of its own.
+        self._negative_number_matcher = re.compile(r"-\.?\d[\d.,eE+-]*")
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message[:1].upper()}{message[1:]}. See 'shoal {self.prog.split(' ')[-1]} --help'.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="shoal",
+        description="Linear models on CSV files of any size: exact, or trained by gradient steps of many workers.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+
+    inspect = commands.add_parser("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
+    inspect.add_argument("file", metavar="FILE")
+    _add_knobs(inspect, {"target", "categorical", "numeric", "workers", "engine", *DIALECT})
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    inspect.set_defaults(command=_inspect)
+
+    train = commands.add_parser("train", help="fit a model to a file", usage="shoal train FILE --target COLUMN [flags]")
+    train.add_argument("file", metavar="FILE", nargs="?")
+    _add_knobs(train, None)
+    train.add_argument("--config", metavar="run.yaml", help="a YAML file with the same knobs; flags win over it")
+    cli_runs.add_set(train)
+    cli_runs.add_detach(train)
+    train.add_argument("--json", action="store_true", help="print one JSON object")
+    train.set_defaults(command=_train)
+
+    predict = commands.add_parser("predict", help="apply a model to a file")
+    predict.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
+    predict.add_argument("file", metavar="FILE")
+    predict.add_argument("--out", required=True, metavar="predictions.csv")
+    predict.add_argument(
+        "--interval", type=float, metavar="LEVEL",
+        help="adds the columns lower and upper: 0.9 for intervals that hold nine of ten new targets",
+    )  # fmt: skip
+    _add_knobs(predict, {"workers", "engine", *DIALECT})
+    predict.add_argument("--json", action="store_true", help="print one JSON object")
+    predict.set_defaults(command=_predict)
+
+    cli_export.add_commands(commands, _progress)
+    cli_tune.add_command(commands, _add_knobs, _config, _progress)
+    cli_explain.add_command(commands, _progress)
+    cli_runs.add_commands(commands)
+    cli_models.add_commands(commands)
+    cli_search.add_commands(commands, _add_knobs)
+    cli_disk.add_commands(commands)
+    cli_password.add_commands(commands)
+    return parser
+
+
+def _add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None) -> None:
+    """A flag for every knob of the config (or those wanted); what is not given stays out of the namespace."""
+    import dataclasses
+
+    from shoal.settings.config import RunConfig
+
+    gradient = None
+    for knob in dataclasses.fields(RunConfig):
+        if knob.name == "file" or (wanted is not None and knob.name not in wanted):
+            continue
+        if knob.metadata.get("training") and gradient is None:
+            gradient = parser.add_argument_group(
+                "gradient runs", "only with --solver gradient; each run is a process of its own, see 'shoal runs'"
+            )
+        place = gradient if gradient is not None and knob.metadata.get("training") else parser
+        flag = "--" + knob.name.replace("_", "-")
+        help_ = knob.metadata["help"].replace("%", "%%")
+        common: dict[str, Any] = {"dest": knob.name, "default": argparse.SUPPRESS, "help": help_}
+        if str(knob.type).startswith("bool"):
+            place.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+        else:
+            place.add_argument(
+                flag, choices=knob.metadata.get("choices"), metavar=knob.metadata.get("metavar"), **common
+            )
+
+
+def _config(chosen: argparse.Namespace) -> Any:
+    from shoal.settings.config import RunConfig, config_from, read_yaml
+
+    values = read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
+    values |= cli_runs.settings(getattr(chosen, "settings", None) or ())
+    names = RunConfig.__dataclass_fields__
+    values |= {k: v for k, v in vars(chosen).items() if k in names and v is not None}
+    return config_from(values)
+
+
+# ------------------------------------------------------------------ progress
+
+
+def _progress(quiet: bool) -> Any:
+    """A bar on the terminal, nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        return lambda stage, fraction: None
+
+    def show(stage: str, fraction: float) -> None:
+        filled = int(30 * fraction)
+        print(
+            f"\r\x1b[2K{stage:<24} [{'#' * filled}{'.' * (30 - filled)}] {fraction:4.0%}",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return show
+
+
+# ------------------------------------------------------------------ inspect
+
+
+def _inspect(chosen: argparse.Namespace) -> None:
+    from shoal.tasks.train import look
+
+    found = look(_config(chosen), _progress(chosen.json))
+    clear_line()
+    if chosen.json:
+        print_json(found)
+        return
+    dialect = found["dialect"]
+    print(f"{found['file']}: {found['rows']:,} rows, {len(found['columns'])} columns")
+    print(
+        f"encoding {dialect['encoding']}, delimiter {dialect['delimiter']!r}, decimal mark {dialect['decimal']!r}, "
+        f"{'with' if dialect['header'] else 'no'} header"
+    )
+    rows = [
+        (c["name"], c["type"], f"{c['missing']:,}", ("" if c["distinct_exact"] else "~") + f"{c['distinct']:,}",
+         short(c["min"]), short(c["max"]), ", ".join(c["flags"]))
+        for c in found["columns"]
+    ]  # fmt: skip
+    table(("column", "type", "missing", "distinct", "min", "max", "flags"), rows, right={2, 3, 4, 5})
+    bad = found["bad_rows"]
+    if bad["count"]:
+        print(f"\n{bad['count']:,} rows could not be read:")
+        for entry in bad["first"][:10]:
+            print(f"  line {entry['line']}: {entry['problem']}")
+    for note in found["notes"]:
+        print(f"note: {note}")
+
+
+# ------------------------------------------------------------------ train
+
+
+def _train(chosen: argparse.Namespace) -> int:
+    config = _config(chosen)
+    if config.solver == "gradient" or chosen.detach:
+        return cli_runs.train_detached(config, detach=chosen.detach, as_json=chosen.json)
+    from shoal.tasks.train import train
+
+    found = train(config, _progress(chosen.json)).report
+    clear_line()
+    if chosen.json:
+        print_json(found)
+    else:
+        show_fit(found)
+    return 0
+
+
+# ------------------------------------------------------------------ predict
+
+
+def _predict(chosen: argparse.Namespace) -> None:
+    from shoal.tasks.predict import predict_file
+
+    config = _config(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
+    model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
+    found = predict_file(model, config, Path(chosen.out), progress, chosen.interval)
+    clear_line()
+    if chosen.json:
+        print_json(found)
+        return
+    print(f"{found['rows']:,} predictions of {found['target']} written to {found['out']}")
+    if found["half_width"] is not None:
+        print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {short(found['half_width'])}")
+    for warning in found["warnings"]:
+        print(f"note: {warning}")
+
+
+def entry() -> NoReturn:
+    """`main`, and out at once: all is written and closed, and taking NumPy apart would take longer than a small fit."""
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,90 @@
+"""The commands about disk space: what takes it and how to get it back; what may go is decided in `housekeeping`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ConfigError
+from shoal.words import print_json, table
+
+if TYPE_CHECKING:
+    from shoal.library.cleaning import Choice, Plan
+
+EXPLAINED = "data, shards, uploads, samples, jobs, checkpoints, runs, searches, archives or leftovers; see 'shoal disk'"
+
+
+def add_commands(commands: Any) -> None:
+    """The subcommands, each with its function."""
+    disk = commands.add_parser("disk", help="what takes disk space under SHOAL_HOME")
+    disk.add_argument("--json", action="store_true", help="print one JSON object")
+    disk.set_defaults(command=_disk)
+    clean = commands.add_parser("clean", help="free disk space; what a run needs stays")
+    clean.add_argument("kind", metavar="KIND", help=EXPLAINED)
+    clean.add_argument("--older-than", type=float, metavar="DAYS", help="only what has not changed for so many days")
+    clean.add_argument("--unused", action="store_true", help="data and uploads: only what no run or model refers to")
+    clean.add_argument("--yes", action="store_true", help="do not ask")
+    clean.set_defaults(command=_clean)
+
+
+def _disk(chosen: argparse.Namespace) -> None:
+    from shoal.library.cleaning import size, survey
+    from shoal.utils import home
+
+    found = survey()
+    total = sum(use.bytes for use in found)
+    if chosen.json:
+        kinds = {use.kind.name: {"count": use.count, "bytes": use.bytes, "oldest": use.oldest} for use in found}
+        print_json({"home": str(home()), "bytes": total, "kinds": kinds})
+        return
+    rows = [(u.kind.name, f"{u.count:,}", size(u.bytes), _day(u.oldest), u.kind.purpose) for u in found]
+    table(("kind", "count", "size", "oldest", ""), [*rows, ("total", "", size(total), "", str(home()))], right={1, 2})
+    print("\nFree some with: shoal clean KIND [--older-than DAYS]")
+
+
+def _day(at: float | None) -> str:
+    return "-" if at is None else time.strftime("%Y-%m-%d", time.localtime(at))
+
+
+def _clean(chosen: argparse.Namespace) -> int:
+    from shoal.library.cleaning import Choice, clean, counted, kept_in_words, kind_of, plan, size
+
+    kind = kind_of(chosen.kind)
+    choice = Choice(chosen.older_than, chosen.unused)
+    _check(choice, kind.by_use)
+    wanted = plan(kind.name, choice)
+    if not wanted.items:
+        print(f"Nothing to remove. {kept_in_words(wanted.kept)}".rstrip())
+        return 0
+    if not chosen.yes and not _agreed(wanted):
+        return 1
+    done = clean(kind.name, choice)
+    print(f"Removed {counted(kind, done.count)}; {size(done.bytes)} are free again.")
+    if done.kept:
+        print(kept_in_words(done.kept))
+    return 0
+
+
+def _check(choice: Choice, by_use: bool) -> None:
+    if choice.older_than is not None and not choice.older_than >= 0:
+        raise ConfigError(f"Expected --older-than to be a number of days, got {choice.older_than:g}. Correct it.")
+    if choice.unused and not by_use:
+        raise ConfigError("Expected --unused with data or uploads only. Use --older-than DAYS instead.")
+
+
+def _agreed(wanted: Plan) -> bool:
+    """Say what would go and what that costs, and ask where there is somebody to answer."""
+    from shoal.library.cleaning import counted, kept_in_words, size
+
+    print(f"This removes {counted(wanted.kind, len(wanted.items))}, {size(wanted.bytes)}. {wanted.kind.cost}")
+    if wanted.kept:
+        print(kept_in_words(wanted.kept))
+    if not sys.stdin.isatty():
+        print("Nothing was removed. Add --yes to do it.")
+        return False
+    if input("Remove? [y/N] ").strip().lower() in ("y", "yes"):
+        return True
+    print("Nothing was removed.")
+    return False

@@ -1,0 +1,150 @@
+"""The command `shoal explain`: what the numbers of a saved model are worth, as tables with sentences, or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from shoal.words import clear_line, print_json, short, table
+
+SHOWN = 40  # rows of a table
+WIDTH = 110  # of a sentence
+TITLES = {
+    "linear": "Least squares",
+    "ridge": "Ridge",
+    "debiased": "Without the pull of the penalty",
+    "desparsified": "Without the pull of the penalty",
+}
+WORTH = ("estimate", "std_error", "low", "high")
+
+
+def add_command(commands: Any, progress: Callable[[bool], Any]) -> None:
+    parser = commands.add_parser("explain", help="what a model's numbers are worth: intervals, importance")
+    parser.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
+    parser.add_argument("--resamples", type=int, default=500, metavar="N", help="of the bootstrap; 500 if not given")
+    parser.add_argument("--confidence", type=float, default=0.95, metavar="LEVEL", help="of the intervals; 0.95")
+    parser.add_argument("--alpha", type=float, metavar="A", help="another strength of the penalty than the model's")
+    parser.add_argument("--folds", type=int, default=10, metavar="K", help="of the cross-validation; 10")
+    parser.add_argument(
+        "--fold-by", default="", metavar="WAY",
+        help="row, hash, group:COLUMN or time:COLUMN; by row if not given, or by hash where the model has test rows",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of the resamples; 0")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(command=lambda chosen: _explain(chosen, progress))
+
+
+def _explain(chosen: argparse.Namespace, progress: Callable[[bool], Any]) -> None:
+    from shoal.cli.models import model_path
+    from shoal.tasks.explain import Question, explain_model
+
+    question = Question(chosen.resamples, chosen.confidence, chosen.alpha, chosen.folds, chosen.fold_by, chosen.seed)
+    found = explain_model(model_path(chosen.model), question, progress(chosen.json))
+    clear_line()
+    if chosen.json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _show(found: dict[str, Any]) -> None:
+    alpha = "" if found["alpha"] is None else f", alpha = {found['alpha']:g}"
+    ratio = "" if found["l1_ratio"] is None else f", l1_ratio = {found['l1_ratio']:g}"
+    print(f"{found['model']} model of {found['target']}{alpha}{ratio}: {found['rows']:,} training rows")
+    names = _largest(found)
+    _show_coefficients(found, names)
+    for one in found["intervals"]:
+        _show_intervals(one, names)
+    if found["bootstrap"]:
+        _show_bootstrap(found["bootstrap"], names)
+    if found["importance"]:
+        _show_importance(found["importance"])
+    if found["prediction_interval"]:
+        _show_predictions(found["prediction_interval"])
+    for note in found["notes"]:
+        print(f"\nnote: {note}")
+
+
+def _largest(found: dict[str, Any]) -> list[str]:
+    """The columns to show, in the order of the model: those that stand out most, where there are many."""
+    coefficients = found["coefficients"]
+    if len(coefficients) <= SHOWN or not found["intervals"]:
+        return list(coefficients)[:SHOWN]
+    worth = found["intervals"][0]["coefficients"]
+
+    def stands_out(name: str) -> float:
+        one = worth.get(name) or {}
+        return -abs(one["estimate"] / one["std_error"]) if one.get("std_error") else 0.0
+
+    shown = set(sorted(coefficients, key=stands_out)[:SHOWN])
+    return [name for name in coefficients if name in shown]
+
+
+def _title(text: str) -> None:
+    print(f"\n{text}")
+
+
+def _say(text: str) -> None:
+    print(textwrap.fill(text, WIDTH))
+
+
+def _show_coefficients(found: dict[str, Any], names: list[str]) -> None:
+    selection = ((found["bootstrap"] or {}).get("selection") or {}).get("columns")
+    head: tuple[str, ...] = ("column", "coefficient", *(("selected",) if selection else ()))
+    rows: list[tuple[str, ...]] = [("(intercept)", short(found["intercept"]), *(("",) if selection else ()))]
+    for name in names:
+        share = (f"{100 * selection[name]['selected']:.0f} %",) if selection else ()
+        rows.append((name, short(found["coefficients"][name]), *share))
+    table(head, rows, right={1, 2})
+    if len(names) < len(found["coefficients"]):
+        print(f"({len(names)} of {len(found['coefficients'])}; --json gives all)")
+    if selection:
+        _say(f"selected: {found['bootstrap']['selection']['meaning']}")
+
+
+def _show_intervals(one: dict[str, Any], names: list[str]) -> None:
+    _title(f"{TITLES[one['kind']]}: intervals by formula, {100 * one['confidence']:g} %")
+    rows: list[tuple[str, ...]]
+    rows = [("(intercept)", *(short(one["intercept"][k]) for k in WORTH))] if one["intercept"] else []
+    rows += [(name, *(short(one["coefficients"][name][k]) for k in WORTH)) for name in names]
+    table(("column", "estimate", "std. error", "low", "high"), rows, right={1, 2, 3, 4})
+    _say(one["meaning"])
+
+
+def _show_bootstrap(one: dict[str, Any], names: list[str]) -> None:
+    _title(f"{TITLES[one['kind']]}: intervals by {one['resamples']:,} resamples, {100 * one['confidence']:g} %")
+    rows: list[tuple[str, ...]] = []
+    if one["intercept"]:
+        rows = [("(intercept)", "", "", short(one["intercept"]["low"]), short(one["intercept"]["high"]))]
+    rows += [(name, *(short(one["coefficients"][name][k]) for k in WORTH)) for name in names]
+    table(("column", "estimate", "std. error", "low", "high"), rows, right={1, 2, 3, 4})
+    _say(one["meaning"])
+
+
+def _show_importance(found: dict[str, Any]) -> None:
+    _title(
+        f"What each column is worth: {found['folds']} folds by {found['fold_by']}, mean squared error "
+        f"{short(found['error'])} with all of them"
+    )
+    error = found["error"] or 1.0
+    rows = [(name, short(rise), f"{100 * rise / error:+.2f} %") for name, rise in list(found["rises"].items())[:SHOWN]]
+    table(("column", "rise without it", "in percent"), rows, right={1, 2})
+    if len(rows) < len(found["rises"]):
+        print(f"({len(rows)} of {len(found['rises'])}; --json gives all)")
+    _say(found["meaning"])
+
+
+def _show_predictions(found: dict[str, Any]) -> None:
+    _title(f"Prediction intervals: from {found['rows']:,} test rows")
+    rows = [
+        (f"{100 * float(level):g} %", f"± {short(width)}")
+        for level, width in found["half_widths"].items()
+        if width is not None
+    ]
+    if rows:
+        table(("of new rows", "are within"), rows, right={0, 1})
+        _say(found["meaning"])
+    if found["note"]:
+        _say(found["note"])

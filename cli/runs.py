@@ -1,0 +1,454 @@
+"""The commands about detached runs: start, follow, list, show, steer; how a followed run is drawn is in `following`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ConfigError, DataError, StateError
+from shoal.settings.config import RunConfig
+from shoal.words import print_json, short, show_fit, table
+
+if TYPE_CHECKING:
+    from shoal.library.accounts import Summary
+    from shoal.runs.launch import Run
+
+ANSWER = 2.0  # seconds that a command is given to be answered
+NEWEST = 30  # runs in the list, unless all are asked for
+EVENTS = 12  # in `show`
+POSITIONAL = {
+    "kill_worker": ("rank",), "hang_worker": ("rank",), "remove_worker": ("rank",), "slow_worker": ("rank", "factor"),
+    "add_worker": (), "pause": (), "resume": (), "stop": (), "checkpoint": (), "set": (),
+}  # fmt: skip
+
+
+def add_commands(commands: Any) -> None:
+    """The subcommands, each with its function."""
+    add = commands.add_parser
+    runs = add("runs", help="all detached runs and what they are doing")
+    runs.add_argument("--all", action="store_true", help=f"also those before the newest {NEWEST}")
+    runs.add_argument("--archived", action="store_true", help="also those in the archive")
+    _finish(runs, _runs, as_json=True)
+    _finish(_of_run(add("show", help="one run: state, progress, workers, events, result")), _show, as_json=True)
+    logs = _of_run(add("logs", help="the log of a run"))
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    _finish(logs, _logs)
+    _finish(_of_run(add("pause", help="let a run wait; it keeps its workers")), _pause)
+    resume = _of_run(add("resume", help="go on with a run that is paused, stopped, failed or interrupted"))
+    resume.add_argument("-f", "--follow", action="store_true", help="watch it")
+    _finish(resume, _resume, as_json=True)
+    _finish(_of_run(add("stop", help="end a run in an orderly way; it keeps the model it has")), _stop)
+    send = _of_run(add("send", help="a command to a run: set learning_rate=0.1, kill_worker 1, slow_worker 1 4, ..."))
+    send.add_argument("name", metavar="COMMAND", help=", ".join(POSITIONAL))
+    send.add_argument("arguments", metavar="ARGUMENT", nargs="*")
+    _finish(send, _send)
+    fork = _of_run(add("fork", help="a new run from a checkpoint of another"))
+    fork.add_argument("--from", dest="step", type=int, metavar="STEP", help="the newest checkpoint, if not given")
+    add_set(fork)
+    add_detach(fork)
+    _finish(fork, _fork, as_json=True)
+    _finish(_of_run(add("archive", help="pack a run that has ended into one compressed file")), _archive)
+    _finish(_of_run(add("restore", help="bring an archived run back")), _restore)
+    delete = _of_run(add("delete", help="remove a run that has ended, or an archived one, for good"))
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    _finish(delete, _delete)
+
+
+def _of_run(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("run", metavar="RUN", help="its name, a beginning of it, or 'last'")
+    return parser
+
+
+def _finish(parser: argparse.ArgumentParser, command: Any, as_json: bool = False) -> None:
+    if as_json:
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(command=command)
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", dest="settings", action="append", metavar="KNOB=VALUE", help="any knob by its name; may be repeated"
+    )
+
+
+def add_detach(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--detach", action="store_true", help="print the run's name and leave it to itself")
+
+
+# ------------------------------------------------------------------ words to values
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """KEY=VALUE texts as a dictionary."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(
+                f"Expected a name and a value such as learning_rate=0.1, got '{text}'. Write it like that."
+            )
+        found[key.strip().replace("-", "_")] = value
+    return found
+
+
+def settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Knobs of --set; types are put right with those of flags, but for truth values: flags have no words for them."""
+    found: dict[str, Any] = pairs(texts)
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    for knob in dataclasses.fields(RunConfig):
+        if knob.name in found and str(knob.type).startswith("bool"):
+            found[knob.name] = words.get(found[knob.name].lower(), found[knob.name])
+    return found
+
+
+def arguments_of(name: str, words: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a command: rank=1, or the values alone where the command has an order for them."""
+    plain = [word for word in words if "=" not in word]
+    order = POSITIONAL.get(name)
+    if plain and (not order or len(plain) > len(order)):
+        if name not in POSITIONAL:
+            raise ConfigError(
+                f"Expected one of the commands {', '.join(POSITIONAL)}, got '{name}'. Choose one of them."
+            )
+        wanted = " ".join(part.upper() for part in order or ()) or "arguments such as learning_rate=0.1 or none"
+        raise ConfigError(f"Expected {wanted} after '{name}', got '{' '.join(words)}'. Correct it and try again.")
+    named = zip(order or (), plain, strict=False)
+    return {key: _value(value) for key, value in (*named, *pairs(w for w in words if "=" in w).items())}
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _found(name: str) -> Run:
+    from shoal.runs.launch import resolve
+
+    return resolve(name)
+
+
+# ------------------------------------------------------------------ start and follow
+
+
+def train_detached(config: RunConfig, detach: bool, as_json: bool) -> int:
+    """Launch a run; unless it is left to itself, follow it to its end. Returns the exit code."""
+    from shoal.cli import following  # noqa: F401 - before the launch: from then on Ctrl-C has to find somebody who follows
+    from shoal.runs.launch import launch
+
+    _check(config)
+    return _go(launch(config), detach, as_json)
+
+
+def _check(config: RunConfig) -> None:
+    """What would make the run fail at once is said before there is a run."""
+    if not config.file:
+        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
+    if not config.target:
+        raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
+    path = Path(config.file).expanduser()
+    try:
+        path.stat()
+    except OSError as error:
+        raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
+
+
+def _go(run: Run, detach: bool, as_json: bool) -> int:
+    if detach:
+        if as_json:
+            print_json({"run_id": run.id, "state": run.state, "directory": str(run.directory)})
+        else:
+            print(f"run {run.id} is {run.state}. See it with: shoal show {run.id}")
+        return 0
+    return _follow(run, as_json)
+
+
+def _follow(run: Run, as_json: bool) -> int:
+    from shoal.cli.following import Follower
+
+    follower = Follower(run, quiet=as_json)
+    if not follower.follow():
+        return 130  # a second Ctrl-C: the run was left to itself
+    state, cause, result = run.state, run.cause, run.result
+    if result is None:
+        raise StateError(f"The run {run.id} {_ended(state)}: {cause}")
+    if as_json:
+        print_json(result)
+    else:
+        show_fit(result)
+        show_solver(result)
+    if state == "stopped" and follower.stopped:
+        return 130
+    return 0 if state == "finished" else 1  # the person's own stop rules (time, patience) finish a run
+
+
+def _ended(state: str) -> str:
+    return {"failed": "failed", "stopped": "was stopped", "interrupted": "was interrupted"}.get(state, f"is {state}")
+
+
+def show_solver(found: dict[str, Any]) -> None:
+    """How a gradient run came to its answer."""
+    if found.get("solver") != "gradient":
+        return
+    distance = found.get("distance_to_optimum")
+    away = "" if distance is None else f", {distance:.1e} of the way from the exact optimum"
+    print(f"gradient steps, mode {found['mode']}: {found['epochs']:g} epochs, {found['rounds']:,} rounds{away}")
+    print(f"{found['state']}: {found['cause']}")
+
+
+# ------------------------------------------------------------------ runs
+
+
+def _runs(chosen: argparse.Namespace) -> None:
+    from shoal.library import accounts as run_index
+    from shoal.runs import slots as run_queue
+
+    run_queue.revive()
+    runs = run_index.summaries(archived=chosen.archived)
+    rows = [_account(run) for i, run in enumerate(runs) if chosen.all or i < NEWEST or run.is_active]
+    if chosen.json:
+        print_json({"runs": rows})
+    elif not rows:
+        print("There are no runs yet. Start one with: shoal train FILE --target COLUMN --solver gradient")
+    else:
+        head = ("run", "state", "model", "target", "file", "epochs", "distance", "started")
+        table(head, [_row(row) for row in rows], right={5, 6})
+        if len(rows) < len(runs):
+            print(f"(the newest of {len(runs):,}; --all shows all)")
+
+
+def overview(run: Run) -> dict[str, Any]:
+    """A run in one line: what it is and how far it came."""
+    from shoal.library.accounts import summary_of
+
+    return _account(summary_of(run))
+
+
+def _account(run: Summary) -> dict[str, Any]:
+    return {
+        "run": run.id, "state": run.state, "cause": run.cause, "solver": run.solver, "model": run.model,
+        "target": run.target, "file": run.file, "epochs": run.epochs, "distance": run.distance,
+        "epochs_wanted": run.epochs_wanted, "started": run.started, "tags": list(run.tags), "archived": run.archived,
+    }  # fmt: skip
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    wanted, done, distance = row["epochs_wanted"], row["epochs"], row["distance"]
+    epochs = "-" if wanted is None else f"{done or 0:.3g}" + (f"/{wanted}" if (done or 0) < wanted else "")
+    name = Path(row["file"]).name if row["file"] else "-"
+    state = f"{row['state']}, archived" if row["archived"] else row["state"]
+    words = (row["run"], state, row["model"] or "-", row["target"] or "-", name)
+    return (*words, epochs, "-" if distance is None else f"{distance:.1e}", _time(row["started"]))
+
+
+def _time(at: float | None) -> str:
+    return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+# ------------------------------------------------------------------ show
+
+
+def _show(chosen: argparse.Namespace) -> None:
+    run = _found(chosen.run)
+    found = everything(run)
+    if chosen.json:
+        print_json(found)
+        return
+    print(f"run {run.id} is {found['state']}" + (f": {found['cause']}" if found["cause"] else ""))
+    config = found["config"]
+    print(f"{config.get('model')} model of {config.get('target')}, {config.get('file')}")
+    if came := found["job"].get("forked_from"):
+        print(f"forked from {came['run']} at step {came['step']}")
+    pid = f", process {found['pid']}" if found["pid"] else ""
+    print(f"started {_time(found['started'])}{pid}; folder {run.directory}")
+    _show_training(found)
+    if found["result"]:
+        print()
+        show_fit(found["result"])
+        show_solver(found["result"])
+
+
+def everything(run: Run) -> dict[str, Any]:
+    """What `show --json` prints."""
+    found: dict[str, Any] = {
+        **overview(run), "directory": str(run.directory), "pid": run.pid, "job": run.job, "config": run.config,
+        "last_round": None, "workers": [], "events": [], "commands": [], "result": run.result,
+    }  # fmt: skip
+    if run.is_gradient:
+        from shoal.cli.following import recent
+        from shoal.runs.launch import metrics_of
+
+        with metrics_of(run) as storage:
+            if storage is not None:
+                last = storage.last_round()
+                found["last_round"] = dataclasses.asdict(last) if last else None
+                found["workers"] = [dataclasses.asdict(worker) for worker in recent(storage.workers())]
+                found["events"] = [dataclasses.asdict(event) for _, event in storage.events(limit=100)]
+                found["commands"] = [dataclasses.asdict(command) for command in storage.commands()]
+    return found
+
+
+def _show_training(found: dict[str, Any]) -> None:
+    if last := found["last_round"]:
+        from shoal.cli.following import describe
+
+        print("; ".join(describe(last, found["config"].get("epochs"))))
+    if found["workers"] and found["pid"]:
+        print()
+        head = ("worker", "state", "process", "cpu", "memory", "rows", "staleness", "wait")
+        rows = [
+            (str(w["rank"]), w["state"], str(w["pid"]), f"{w['cpu']:.0%}", f"{w['memory'] / 2**20:.0f} MB",
+             f"{w['rows']:,}", short(w["staleness"]), f"{w['wait']:.0%}")
+            for w in found["workers"]
+        ]  # fmt: skip
+        table(head, rows, right=set(range(2, len(head))))
+    if found["events"]:
+        print()
+    for event in found["events"][-EVENTS:]:
+        print(f"{event['seconds']:9.1f} s  {event['kind']:<10}  {event['text']}")
+
+
+# ------------------------------------------------------------------ logs
+
+
+def _logs(chosen: argparse.Namespace) -> int:
+    run = _found(chosen.run)
+    try:
+        log = (run.directory / "log.txt").open(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise StateError(f"Expected the log of {run.id} in its folder, got: {error.strerror}.") from None
+    with log:
+        try:
+            while True:
+                active = run.is_active  # before the rest is read: an ended run writes no more
+                sys.stdout.write(log.read())
+                sys.stdout.flush()
+                if not (chosen.follow and active):
+                    return 0
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            return 130
+
+
+# ------------------------------------------------------------------ commands
+
+
+def _pause(chosen: argparse.Namespace) -> None:
+    _command(_found(chosen.run), "pause", {})
+
+
+def _stop(chosen: argparse.Namespace) -> None:
+    _command(_found(chosen.run), "stop", {})
+
+
+def _send(chosen: argparse.Namespace) -> None:
+    arguments = arguments_of(chosen.name, chosen.arguments)
+    _command(_found(chosen.run), chosen.name, arguments)
+
+
+def _command(run: Run, name: str, arguments: dict[str, Any]) -> None:
+    """Post it, wait a moment for the outcome, and say it; a refusal is an error."""
+    from shoal.runs.launch import post, wait_settled
+
+    outcome, round_ = wait_settled(run, post(run, name, arguments), ANSWER)
+    if outcome is None:
+        print(f"{name}: the run has not answered yet; it will act on it when it can. See: shoal show {run.id}")
+    elif outcome != "done":
+        raise StateError(f"The run did not do '{name}': {outcome}")
+    else:
+        print(f"{name}: done" + (f", in effect from round {round_:,}" if round_ is not None else ""))
+
+
+def _resume(chosen: argparse.Namespace) -> int:
+    from shoal.runs.launch import resume
+
+    run = _found(chosen.run)
+    if run.state == "paused":
+        _command(run, "resume", {})
+    else:
+        resume(run)
+        if not chosen.follow and not chosen.json:
+            print(f"run {run.id} is {run.state}. See it with: shoal show {run.id}")
+    return _go(run, detach=not chosen.follow, as_json=chosen.json) if chosen.follow or chosen.json else 0
+
+
+def _fork(chosen: argparse.Namespace) -> int:
+    from shoal.runs.launch import fork
+
+    made = fork(_found(chosen.run), chosen.step, settings(chosen.settings or ()))
+    return _go(made, chosen.detach, chosen.json)
+
+
+# ------------------------------------------------------------------ archive and delete
+
+
+def _archive(chosen: argparse.Namespace) -> None:
+    from shoal.library.archives import archive
+
+    path = archive(_found(chosen.run))
+    print(f"archived in {path} ({_size(path.stat().st_size)}). Bring it back with: shoal restore {_id(path)}")
+
+
+def _restore(chosen: argparse.Namespace) -> None:
+    from shoal.library.archives import restore
+
+    print(f"run {restore(_archived(chosen.run)).id} is back")
+
+
+def _delete(chosen: argparse.Namespace) -> int:
+    from shoal.library.archives import archive_size, delete, delete_archived, size_of
+
+    try:
+        run = _found(chosen.run)
+    except StateError:
+        name = _archived(chosen.run)
+        if not _sure(chosen, f"the archived run {name} ({_size(archive_size(name))})"):
+            return 1
+        freed = delete_archived(name)
+    else:
+        name = run.id
+        if not _sure(chosen, f"the run {name}, which is {run.state} ({_size(size_of(run.directory))})"):
+            return 1
+        freed = delete(run)
+    print(f"run {name} is deleted, {_size(freed)} are free again")
+    return 0
+
+
+def _sure(chosen: argparse.Namespace, what: str) -> bool:
+    """Ask, where there is somebody to ask."""
+    if chosen.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigError(f"Expected --yes to delete {what} without asking. Add it if you are sure.")
+    return input(f"Delete {what} for good? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _archived(name: str) -> str:
+    """The archived run of a name, or of a beginning that only one has."""
+    from shoal.library.accounts import summaries
+
+    ids = [run.id for run in summaries(archived=True) if run.archived]
+    found = [run_id for run_id in ids if run_id == name] or [
+        run_id for run_id in ids if name and run_id.startswith(name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    raise StateError(
+        f"Expected the name of one archived run, or a beginning of it, got '{name}': {len(found) or 'none'} fit. "
+        "See them with: shoal runs --archived --all."
+    )
+
+
+def _id(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

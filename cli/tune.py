@@ -1,0 +1,173 @@
+"""The command `shoal tune`: flags to a wish, the answer to a table or JSON; how a penalty is chosen is in `tuned`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ConfigError
+from shoal.settings.config import DIALECT
+from shoal.words import clear_line, print_json, short, table
+
+if TYPE_CHECKING:
+    from shoal.tasks.tune import Wish
+
+KNOBS = {
+    "target", "model", "features", "exclude", "categorical", "numeric", "coding", "max_levels", "impute", "fill",
+    "indicators", "squares", "interactions", "test_every", "test_fraction", "seed", "intercept", "standardize",
+    "engine", "workers", "on_bad_rows", *DIALECT,
+}  # fmt: skip
+OWN = {"folds", "fold_by", "n_alphas", "alphas", "ratios", "command", "json"}
+LINES = 20  # of the curve in the table
+SHOWN = 40  # coefficients in the table
+
+Config = Callable[[argparse.Namespace], Any]
+Progress = Callable[[bool], Any]
+
+
+def add_command(
+    commands: Any, add_knobs: Callable[[Any, set[str] | None], None], config: Config, progress: Progress
+) -> None:
+    parser = commands.add_parser(
+        "tune",
+        help="choose the penalty of a model by cross-validation",
+        usage="shoal tune FILE --target COLUMN --model lasso [flags]",
+    )
+    parser.add_argument("file", metavar="FILE")
+    add_knobs(parser, KNOBS)
+    parser.set_defaults(model="lasso")
+    parser.add_argument("--folds", default="10", metavar="K", help="how many folds; 10 if not given")
+    parser.add_argument(
+        "--fold-by", default="row", metavar="WAY",
+        help="row: the row's index modulo K (the default); hash: of the index; group:COLUMN: no group is split; "
+        "time:COLUMN: each fold is tested on rows that come after those it is trained on",
+    )  # fmt: skip
+    parser.add_argument("--n-alphas", metavar="N", help="how many alphas, from the data; 100 if not given")
+    parser.add_argument("--alphas", metavar="a,b", help="the alphas to try, instead")
+    parser.add_argument("--l1-ratio", dest="ratios", metavar="r,s", help="elasticnet: mixing ratios to try; 0.5")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(command=lambda chosen: _tune(chosen, config, progress))
+
+
+def _tune(chosen: argparse.Namespace, config_of: Config, progress: Progress) -> None:
+    from shoal.fitting.exact import Timings
+    from shoal.fitting.reports import finite
+    from shoal.tasks.train import coordinated
+    from shoal.tasks.tune import tune_with
+
+    started, timings = time.perf_counter(), Timings()
+    config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in OWN}))
+    wish = _wish(chosen)
+    wish.check(config)
+    with coordinated(config, progress(chosen.json)) as coordinator:
+        tuned = tune_with(coordinator, config, wish, timings)
+    clear_line()
+    timings.seconds["total"] = time.perf_counter() - started
+    found: dict[str, Any] = finite({"target": config.target, **tuned.as_dict(), "timings": timings.seconds})
+    if chosen.json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _wish(chosen: argparse.Namespace) -> Wish:
+    from shoal.tasks.tune import Wish
+
+    alphas = None if chosen.alphas is None else _numbers("--alphas", chosen.alphas)
+    count = None if chosen.n_alphas is None else _whole("--n-alphas", chosen.n_alphas)
+    ratios = 0.5 if chosen.ratios is None else _numbers("--l1-ratio", chosen.ratios)
+    return Wish(_whole("--folds", chosen.folds), chosen.fold_by, ratios, alphas, count)
+
+
+def _numbers(flag: str, text: str) -> list[float]:
+    """From `0.1,0.2`."""
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ConfigError(f"Expected numbers with commas between them after {flag}, got '{text}'.") from None
+
+
+def _whole(flag: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"Expected a whole number after {flag}, got '{text}'.") from None
+
+
+# ------------------------------------------------------------------ for the eye
+
+
+def _show(found: dict[str, Any]) -> None:
+    ratio = "" if found["l1_ratio"] is None else f", l1_ratio = {found['l1_ratio']:g}"
+    print(
+        f"{found['model']} model of {found['target']}{ratio}: {found['folds']} folds by {found['fold_by']}, "
+        f"{found['rows']:,} rows"
+    )
+    if len(found["l1_ratios"]) > 1:
+        _show_ratios(found)
+    _show_curve(found)
+    _show_coefficients(found)
+    _show_scores(found)
+    certificate, timings = found["certificate"], found["timings"]
+    print(
+        f"\nworst {certificate['kind'].replace('_', ' ')} of all points and folds {certificate['relative']:.1e} "
+        f"(relative), from the {certificate['rests_on']}; read in {timings['ingest']:.2f} s, folds summed in "
+        f"{timings['sums']:.2f} s, tuned in {timings['tune']:.3f} s"
+    )
+    for warning in found["warnings"]:
+        print(f"note: {warning}")
+
+
+def _show_ratios(found: dict[str, Any]) -> None:
+    print()
+    rows = []
+    for one in found["l1_ratios"]:
+        mark = "<- chosen" if one["l1_ratio"] == found["l1_ratio"] else ""
+        rows.append((short(one["l1_ratio"]), short(one["best"]), short(min(one["cv_mean"])), mark))
+    table(("l1_ratio", "best alpha", "mean squared error", ""), rows, right={0, 1, 2})
+
+
+def _show_curve(found: dict[str, Any]) -> None:
+    """At most LINES points, the two that were chosen among them."""
+    print()
+    count = len(found["alphas"])
+    chosen = {which: found["alphas"].index(found[which]) for which in ("best", "one_se")}
+    spread = {round(i * (count - 1) / max(LINES - 3, 1)) for i in range(LINES - 2)} if count > LINES else range(count)
+    rows = []
+    for i in sorted({*spread, *chosen.values()}):
+        marks = [name for name, place in (("best", chosen["best"]), ("1-SE", chosen["one_se"])) if place == i]
+        numbers = (short(found[key][i]) for key in ("alphas", "cv_mean", "cv_se", "n_features_kept"))
+        rows.append((*numbers, f"<- {', '.join(marks)}" if marks else ""))
+    table(("alpha", "mean squared error", "std. error", "columns", ""), rows, right={0, 1, 2, 3})
+    if len(rows) < count:
+        print(f"({len(rows)} of {count} alphas; --json gives all)")
+
+
+def _show_coefficients(found: dict[str, Any]) -> None:
+    print()
+    best, one_se = (found["coefficients"][which] for which in ("best", "one_se"))
+    size = found["coefficients_standardized"]["best"]
+    used = [name for name in best if best[name] or one_se[name]]
+    shown = set(sorted(used, key=lambda name: -abs(size[name]))[:SHOWN])
+    rows = [("(intercept)", *(short(found["intercepts"][which]) for which in ("best", "one_se")))]
+    rows += [(name, short(best[name]), short(one_se[name])) for name in best if name in shown]
+    table(("column", "at best", "at 1-SE"), rows, right={1, 2})
+    left_out = len(best) - len(used)
+    if left_out:
+        print(
+            f"({left_out} other columns have weight 0 at both)" if left_out > 1 else "(one more has weight 0 at both)"
+        )
+    if len(shown) < len(used):
+        print(f"(the {SHOWN} largest of {len(used)}, standardized; --json gives all)")
+
+
+def _show_scores(found: dict[str, Any]) -> None:
+    print()
+    rows = []
+    for which, name in (("best", "best"), ("one_se", "1-SE")):
+        for part, scores in found["scores"][which].items():
+            if scores["rows"]:
+                rows.append((name, part, f"{scores['rows']:,}", short(scores["r2"]), short(scores["rmse"])))
+    table(("", "", "rows", "R2", "RMSE"), rows, right={2, 3, 4})

@@ -1,0 +1,149 @@
+"""The table of a file's columns: type, gaps, values, a small histogram, what is worth knowing; types can be changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from shoal.dashboard.data.options import read_otherwise
+from shoal.dashboard.parts import wording
+from shoal.dashboard.parts.wording import number, plural
+from shoal.dashboard.tables.sources import Asked
+
+AS_FOUND = "as found"
+READ_AS = {"numeric": "number", "categorical": "names", "exclude": "leave out"}  # knobs, and what a person chooses
+MANY = 15  # columns from which there is a search and a limit to the height
+HEIGHT = 560  # pixels
+ROW = 44
+LONGEST = 40  # characters of a level; a summary is for the eye
+
+
+def column_table(found: Asked, result: dict[str, Any], target: str | None) -> None:
+    """The table, with what each column is to be read as open to change."""
+    columns = _searched(result["columns"])
+    if not columns:
+        st.caption("No column has a name like that.")
+        return
+    key = _key(found, [column["name"] for column in columns])
+    st.data_editor(
+        described(columns, found.read, target, result["rows"] - result["bad_rows"]["count"]),
+        hide_index=True,
+        height="content" if len(columns) <= MANY else HEIGHT,
+        row_height=ROW,
+        disabled=[title for title in COLUMNS if title != "Read as"],
+        column_config=COLUMNS,
+        key=key,
+        on_change=_edited,
+        args=(found, key, [column["name"] for column in columns]),
+        alt=f"{plural(len(columns), 'column')} of the file, with type, missing values, different values and range",
+    )
+
+
+COLUMNS: dict[str, Any] = {
+    "Column": st.column_config.TextColumn(pinned=True, width=150),
+    "Read as": st.column_config.SelectboxColumn(
+        options=[AS_FOUND, *READ_AS.values()],
+        required=True,
+        width=100,
+        help="Change what a column is taken for: numbers, names (each different text its own), or nothing at all.",
+    ),
+    "Type": st.column_config.TextColumn(width=80, help="What the column is read as now."),
+    "Spread": st.column_config.BarChartColumn(
+        width=105,
+        y_min=0,
+        help="Numbers: how many rows from the smallest value (left) to the largest. Names: rows of the most frequent.",
+    ),
+    "Values": st.column_config.TextColumn(width=170, help="Smallest and largest; or the most frequent names."),
+    "Missing": st.column_config.NumberColumn(format="localized", width=70, help="Rows without a value."),
+    "Missing %": st.column_config.NumberColumn(format="%.1f %%", width=80, help="Share of the rows without a value."),
+    "Different": st.column_config.TextColumn(alignment="right", width=80, help="How many different values there are."),
+    "Worth knowing": st.column_config.TextColumn(width=185),
+}
+
+
+def _key(found: Asked, names: list[str]) -> str:
+    """The same while its edits are what the address says, so that the table keeps its place; else a new one.
+
+    A table remembers its edits. They are of no use once the address changed otherwise (the back button) or other
+    rows are shown.
+    """
+    state = st.session_state.setdefault(f"edits:{found.table.key}", {"number": 0, "of": None})
+    now = (_choices(found.read), names)
+    if state["of"] != now:
+        state.update(number=state["number"] + 1, of=now)
+    return f"columns:{found.table.key}:{state['number']}"
+
+
+def _choices(read: dict[str, Any]) -> dict[str, str]:
+    return {name: label for knob, label in READ_AS.items() for name in read.get(knob, [])}
+
+
+def _searched(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(columns) <= MANY:
+        return columns
+    wanted = st.text_input(
+        "Find a column",
+        placeholder=f"Find one of {len(columns):,} columns by a part of its name",
+        label_visibility="collapsed",
+        icon=":material/search:",
+        key="column-search",
+    )
+    return [column for column in columns if wanted.casefold() in column["name"].casefold()]
+
+
+def described(columns: list[dict[str, Any]], read: dict[str, Any], target: str | None, rows: int) -> pd.DataFrame:
+    """One row a column of the file, in plain words."""
+    chosen = _choices(read)
+    return pd.DataFrame(
+        {
+            "Column": column["name"],
+            "Read as": chosen.get(column["name"], AS_FOUND),
+            "Type": wording.TYPES.get(column["type"], column["type"]),
+            "Spread": column.get("histogram") or [count for _, count in column.get("frequent", [])],
+            "Values": _values(column),
+            "Missing": column["missing"],
+            "Missing %": 100 * column["missing"] / rows if rows else 0.0,
+            "Different": ("" if column["distinct_exact"] else "about ") + f"{column['distinct']:,}",
+            "Worth knowing": _remarks(column, target),
+        }
+        for column in columns
+    )
+
+
+def _values(column: dict[str, Any]) -> str:
+    if column["min"] is not None:
+        return f"{_end(column['min'])} to {_end(column['max'])}"
+    return ", ".join(f"{_cut(level)} ({count:,})" for level, count in column.get("frequent", []))
+
+
+def _cut(level: str) -> str:
+    return level if len(level) <= LONGEST else level[:LONGEST] + "…"
+
+
+def _end(value: Any) -> str:
+    return value.removesuffix("T00:00:00Z") if isinstance(value, str) else number(value, 6)
+
+
+def _remarks(column: dict[str, Any], target: str | None) -> str:
+    first = ["the column to predict"] if column["name"] == target else []
+    return ", ".join([*first, *(wording.FLAGS.get(flag, flag) for flag in column["flags"])])
+
+
+def _edited(found: Asked, key: str, names: list[str]) -> None:
+    read = found.read
+    for row, cells in st.session_state[key]["edited_rows"].items():
+        if "Read as" in cells:
+            read = changed(read, names[int(row)], cells["Read as"] or AS_FOUND)
+    st.session_state[f"edits:{found.table.key}"]["of"] = (_choices(read), names)
+    read_otherwise(found, read)
+
+
+def changed(read: dict[str, Any], name: str, choice: str) -> dict[str, Any]:
+    """The reading options with one column read as something else."""
+    lists = {knob: [other for other in read.get(knob, []) if other != name] for knob in READ_AS}
+    for knob, label in READ_AS.items():
+        if label == choice:
+            lists[knob].append(name)
+    return {**read, **lists}

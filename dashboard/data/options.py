@@ -1,0 +1,165 @@
+"""What the parser saw of a file, and the options to read it otherwise; the reading itself is a process elsewhere.
+
+The address is the truth: options are drawn from it, and a changed one changes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from shoal.dashboard.parts import places
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.wording import CHOICES, LABELS, default_of, help_for, plural
+from shoal.dashboard.tables.sources import Asked, tidy
+from shoal.settings.config import BAD_ROW_CHOICES
+
+AUTO = "found out"
+DELIMITERS = {AUTO: None, "comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|", "space": " "}
+DECIMALS = {AUTO: None, "point": ".", "comma": ","}
+THOUSANDS = {AUTO: None, "none": "", "comma": ",", "point": ".", "space": " ", "apostrophe": "'"}
+ENCODINGS = {AUTO: None, "UTF-8": "utf-8", "UTF-16": "utf-16", "Latin-1": "latin-1", "Windows-1252": "cp1252"}
+HEADERS = {AUTO: None, "names the columns": True, "is data": False}
+QUOTES = {AUTO: None, 'double "': '"', "single '": "'", "none": ""}
+COMMENTS = {AUTO: None, "none": "", "#": "#", "%": "%", ";": ";"}
+MARKS: dict[str, dict[str, Any]] = {
+    "delimiter": DELIMITERS,
+    "decimal": DECIMALS,
+    "thousands": THOUSANDS,
+    "encoding": ENCODINGS,
+    "header": HEADERS,
+    "quote": QUOTES,
+    "comment": COMMENTS,
+}
+WRITTEN = (*MARKS, "skip_lines", "on_bad_rows", "missing")  # the knobs of this form; types belong to the column table
+BAD_ROWS_SHOWN = 3
+
+
+# ------------------------------------------------------------------ options
+
+
+def reading_options(found: Asked, open_: bool) -> None:
+    """The folded part with overrides of what was found out; each change reads the file again at once."""
+    with st.expander("Reading options", icon=":material/tune:", expanded=open_):
+        st.caption("How the file is written is found out from the file. If something looks wrong, say it here.")
+        with st.grid(3, min_column_width=240):
+            for knob, marks in MARKS.items():
+                _choice(found, knob, marks)
+            _lines(found)
+            _bad_row_choice(found)
+            _tokens(found)
+        if any(knob in found.read for knob in WRITTEN):
+            st.button("Read it as found out", icon=":material/undo:", on_click=_forget, args=(found,), key="as-found")
+
+
+def _shown(found: Asked, knob: str, value: Any) -> dict[str, Any]:
+    """A widget that shows what the address says, even after the back button, and changes the address."""
+    key = f"{found.table.key}:{knob}"
+    st.session_state[key] = value
+    change = {"on_change": _changed, "args": (found, knob, key)}
+    return {"label": LABELS[knob], "help": help_for(knob), "key": key, **change}
+
+
+def _choice(found: Asked, knob: str, marks: dict[str, Any]) -> None:
+    now = found.read.get(knob)
+    names = {name: mark for name, mark in marks.items() if name != AUTO and mark == now}
+    options = list(marks) if now is None or names else [*marks, _other(now)]
+    st.selectbox(options=options, **_shown(found, knob, AUTO if now is None else next(iter(names), _other(now))))
+
+
+def _other(mark: Any) -> str:
+    """A mark from the command line or an address for which the list has no name."""
+    return f"other: {mark}"
+
+
+def _lines(found: Asked) -> None:
+    common = _shown(found, "skip_lines", found.read.get("skip_lines"))
+    st.number_input(min_value=0, max_value=1_000_000, value=None, step=1, placeholder=AUTO, **common)
+
+
+def _bad_row_choice(found: Asked) -> None:
+    now = found.read.get("on_bad_rows", default_of("on_bad_rows"))
+    st.selectbox(options=BAD_ROW_CHOICES, format_func=CHOICES.__getitem__, **_shown(found, "on_bad_rows", now))
+
+
+def _tokens(found: Asked) -> None:
+    common = _shown(found, "missing", ",".join(found.read.get("missing", [])))
+    common["help"] += " Write them with commas between: NA,?,-999. An empty field always counts."
+    st.text_input(placeholder="NA, NaN, null, ? and the like", **common)
+
+
+def _changed(found: Asked, knob: str, key: str) -> None:
+    value = st.session_state[key]
+    if knob in MARKS:
+        value = MARKS[knob].get(value, found.read.get(knob))
+    elif knob == "missing":
+        value = [token.strip() for token in value.split(",") if token.strip()] or None
+    read_otherwise(found, {**found.read, knob: value})
+
+
+def _forget(found: Asked) -> None:
+    read_otherwise(found, {knob: value for knob, value in found.read.items() if knob not in WRITTEN})
+
+
+def read_otherwise(found: Asked, read: dict[str, Any]) -> None:
+    """Make this how the table is read; fit for callbacks."""
+    places.stay(**replace(found, read=tidy(read)).address)
+
+
+# ------------------------------------------------------------------ what was seen
+
+
+def summary(found: dict[str, Any]) -> str:
+    """How the file is written, in one line."""
+    dialect = found["dialect"]
+    names = {mark: name for name, mark in DELIMITERS.items() if mark}
+    between = names.get(dialect["delimiter"], dialect["delimiter"])
+    mark = "comma" if dialect["decimal"] == "," else "point"
+    parts = [
+        f"fields separated by {between}",
+        f"decimal {mark}",
+        dialect["encoding"].upper(),
+        "first row names the columns" if dialect["header"] else "no header row",
+    ]
+    if dialect["skip_lines"]:
+        parts.append(f"{plural(dialect['skip_lines'], 'line')} above the table left out")
+    if dialect["comment"]:
+        parts.append(f"lines that begin with {dialect['comment']} left out")
+    return "Read as: " + " · ".join(parts)
+
+
+def bad_rows(bad: dict[str, Any]) -> None:
+    """The rows that could not be read, with their lines in the file."""
+    if not bad["count"]:
+        return
+    first = "; ".join(f"line {entry['line']:,}: {entry['problem']}" for entry in bad["first"][:BAD_ROWS_SHOWN])
+    more = f"; and {bad['count'] - BAD_ROWS_SHOWN:,} more" if bad["count"] > BAD_ROWS_SHOWN else ""
+    way_out = "A model leaves out up to 1 % of such rows, at most 100; for more, choose so under Reading options."
+    notice("warning", f"{first}{more}.\n{way_out}", f"{plural(bad['count'], 'row')} could not be read")
+    if bad["count"] > BAD_ROWS_SHOWN:
+        with st.expander("All lines that could not be read" if bad["count"] <= 100 else "The first 100 such lines"):
+            table = pd.DataFrame(bad["first"]).rename(columns={"line": "Line", "problem": "What is wrong"})
+            st.dataframe(table, hide_index=True, alt="Lines of the file that could not be read, and what is wrong")
+
+
+def preview(found: dict[str, Any]) -> None:
+    """The first rows, as the texts that are in the file."""
+    rows = found.get("preview") or []
+    if not rows:
+        st.caption("There are no rows below the header.")
+        return
+    # Columns go by number: a name may come twice for Arrow, or be taken for a setting of ours.
+    names = [column["name"] for column in found["columns"]]
+    table = pd.DataFrame(rows, columns=[str(i) for i in range(len(names))])
+    config = {str(i): st.column_config.TextColumn(name) for i, name in enumerate(names)}
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=250 if len(rows) > 6 else "content",
+        column_config=config,
+        alt=f"The first {len(rows)} rows of the file, as texts",
+    )
+    line(f"The first {plural(len(rows), 'row')}, as the texts that are in the file, before anything is made of them.")

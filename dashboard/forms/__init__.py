@@ -1,0 +1,1 @@
+"""Knobs as widgets, and the form of a run."""

@@ -1,0 +1,222 @@
+"""The form of a run, made from the knobs of the config; how one knob is drawn is in `knob_widgets`."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, is_asked, names_of
+from shoal.dashboard.parts import places
+from shoal.dashboard.parts.wording import (
+    ABOUT_MODELS,
+    ABOUT_MODES,
+    ABOUT_SOLVERS,
+    GROUPS,
+    SOLVERS,
+    label_for,
+)
+from shoal.errors import ConfigError
+from shoal.settings.config import RunConfig
+from shoal.settings.pairs import split_pair
+
+NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
+ENOUGH_TO_SPLIT = 50  # rows; with fewer, keeping a fifth for testing costs more than it tells
+USUAL_EVERY, USUAL_SHARE = 5, 0.2
+FOLDED = ("model", "table", "split", "schedule", "workers", "feed", "stopping", "safety")  # in the order of a run
+# What comes with another choice comes last, so that nothing else moves when it does.
+OPEN_STEPS = (
+    "learning_rate", "schedule", "compression", "step_rule",
+    "staleness", "local_steps", "momentum", "decay", "decay_every", "top_k",
+)  # fmt: skip
+ACROSS = 3  # knobs side by side
+PRODUCTS = ("squares", "interactions")
+
+
+def first_draft(found: Mapping[str, Any]) -> Draft:
+    """Where a form begins: the config's defaults, but with rows to test on where there are enough."""
+    return {"test_every": USUAL_EVERY} if found["rows"] >= ENOUGH_TO_SPLIT else {}
+
+
+def used_columns(values: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    """The columns of a table that a draft predicts from, in their order."""
+    chosen = values["features"] or columns
+    return [name for name in columns if name in chosen and name not in (values["target"], *values["exclude"])]
+
+
+def _stays(pair: str, used: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether a pair is of columns that are used; one that nobody understands is for the card to tell."""
+    try:
+        return all(name in used for name in split_pair(pair, columns))
+    except ConfigError:
+        return True
+
+
+def is_switch(knob: str) -> bool:
+    return str(RunConfig.knobs()[knob].type) == "bool"
+
+
+class ModelForm:
+    """The widgets of one draft; `found` is what the look at the table saw."""
+
+    def __init__(self, prefix: str, draft: Draft, found: Mapping[str, Any]) -> None:
+        self.draft = draft
+        self.columns = [column["name"] for column in found["columns"]]
+        self.numbers = [column["name"] for column in found["columns"] if column["type"] == "numeric"]
+        self.measured = {c["name"] for c in found["columns"] if c["type"] in ("numeric", "datetime")}
+        self.widgets = KnobWidgets(prefix, draft, self.columns)
+        self.prefix = prefix
+
+    @property
+    def values(self) -> Draft:
+        """All knobs, those of the draft and the defaults of the rest."""
+        return {**default_values(), **self.draft}
+
+    def show(self) -> None:
+        """Draw the form; afterwards the draft holds what a person chose."""
+        with st.container(border=True):
+            st.subheader("What to predict", anchor=False)
+            self._what()
+        with st.container(border=True):
+            st.subheader("Columns and rows", anchor=False)
+            self._columns()
+            self._split()
+        with st.container(border=True):
+            st.subheader("How to solve it", anchor=False)
+            self._solver()
+        with st.expander("More options", icon=":material/tune:"):
+            self._more()
+
+    def ask(self, *knobs: str) -> None:
+        """Those of the knobs that mean anything now, side by side."""
+        asked = [knob for knob in knobs if is_asked(knob, self.values)]
+        for start in range(0, len(asked), ACROSS):
+            for slot, knob in zip(st.columns(ACROSS), asked[start : start + ACROSS], strict=False):
+                with slot:
+                    self.widgets.ask(knob)
+
+    # ---------------------------------------------------------------- the open part
+
+    def _what(self) -> None:
+        left, right = st.columns([2, 3])
+        with left:
+            self._target()
+        with right:
+            model = self.widgets.ask("model", side_by_side=True)
+            st.caption(ABOUT_MODELS[model])
+        self.ask("alpha", "l1_ratio")
+
+    def _target(self) -> None:
+        now = self.draft.get("target") or None
+        options = [*self.numbers, *([now] if now and now not in self.numbers else [])]
+        key = self.widgets.key("target")
+        st.session_state.setdefault(key, now)
+        chosen = st.selectbox(
+            label_for("target"), options, index=None, key=key, placeholder="Choose a column of numbers",
+            help="Only columns of numbers can be predicted.", on_change=self._retarget,
+        )  # fmt: skip
+        self.draft["target"] = chosen or ""
+
+    def _retarget(self) -> None:
+        """The address says the column to predict, so that a reload keeps it."""
+        places.amend(target=st.session_state[self.widgets.key("target")] or None)
+
+    def _columns(self) -> None:
+        target = self.draft.get("target", "")
+        for slot, knob, empty in zip(
+            st.columns(2), ("features", "exclude"), ("all but the target", "none"), strict=True
+        ):
+            names = [name for name in self.widgets.value(knob) if name != target]
+            self.draft[knob] = names
+            others = KnobWidgets(self.prefix, self.draft, [name for name in self.columns if name != target])
+            with slot:  # a key for each target: the columns on offer are others then
+                others.ask(knob, placeholder=empty, key=self.widgets.key(knob, target or "-"))
+
+    def _split(self) -> None:
+        """How rows are kept apart to test on: two knobs of which only one may be set."""
+        every, share = self.widgets.value("test_every"), self.widgets.value("test_fraction")
+        left, right = st.columns([3, 2])
+        key = self.widgets.key("split")
+        st.session_state.setdefault(key, BY_HASH if share else BY_INDEX if every else NO_TEST)
+        with left:
+            way = st.segmented_control(
+                "Rows kept for testing", (NO_TEST, BY_INDEX, BY_HASH), required=True, key=key,
+                help="The model does not see these rows, so its scores on them are honest.",
+            )  # fmt: skip
+        self.draft["test_every"] = (every or USUAL_EVERY) if way == BY_INDEX else 0
+        self.draft["test_fraction"] = (share or USUAL_SHARE) if way == BY_HASH else 0.0
+        with right:
+            if way == BY_INDEX:
+                self.widgets.ask("test_every", min_value=2)
+            elif way == BY_HASH:
+                self.widgets.ask("test_fraction", min_value=0.01)
+
+    def _solver(self) -> None:
+        key = self.widgets.key("solver")
+        st.session_state.setdefault(key, self.widgets.value("solver"))
+        solver = st.radio(
+            label_for("solver"), list(SOLVERS), key=key, format_func=SOLVERS.__getitem__,
+            captions=list(ABOUT_SOLVERS.values()), horizontal=True, label_visibility="collapsed",
+        )  # fmt: skip
+        self.draft["solver"] = solver
+        if solver == "gradient":
+            self._gradient()
+
+    def _gradient(self) -> None:
+        mode = self.widgets.ask("mode", side_by_side=True)
+        st.caption(ABOUT_MODES[mode])
+        self.ask("workers", "epochs", "batch_size", *OPEN_STEPS)
+
+    # ---------------------------------------------------------------- the folded part
+
+    def _more(self) -> None:
+        for group in FOLDED:
+            knobs = [knob for knob in self.folded(group) if is_asked(knob, self.values)]
+            if knobs:
+                st.markdown(f"**{GROUPS[group]}**")
+                self._switches([knob for knob in knobs if is_switch(knob)])
+                self.ask(*[knob for knob in knobs if not is_switch(knob) and knob not in PRODUCTS])
+                if group == "table":
+                    self._products()
+
+    def _products(self) -> None:
+        """Squares and interactions, of columns that are used; what was chosen of others goes with them."""
+        used = used_columns(self.values, self.columns)
+        kept = {
+            "squares": [name for name in self.widgets.value("squares") if name in used or name not in self.columns],
+            "interactions": [pair for pair in self.widgets.value("interactions") if _stays(pair, used, self.columns)],
+        }
+        numbers = [name for name in used if name in self.measured]
+        about = f"{zlib.crc32(json.dumps(used).encode()):x}"  # a key for each choice of columns, as above
+        for slot, knob, empty in zip(st.columns(2), PRODUCTS, ("none", "none: type a:b or choose"), strict=True):
+            self.draft[knob] = kept[knob]
+            with slot:
+                among = KnobWidgets(self.prefix, self.draft, used, numbers)
+                among.ask(knob, placeholder=empty, key=self.widgets.key(knob, about))
+
+    def _switches(self, knobs: list[str]) -> None:
+        """In a row, each as wide as its words."""
+        if knobs:
+            with st.container(horizontal=True, gap="medium"):
+                for knob in knobs:
+                    self.widgets.ask(knob)
+
+    def folded(self, group: str) -> list[str]:
+        """The knobs of a group that the open part does not ask for."""
+        gradient = self.widgets.value("solver") == "gradient"
+        return [
+            name
+            for name, knob in RunConfig.knobs().items()
+            if knob.metadata["group"] == group
+            and not knob.metadata.get("open")
+            and not (name == "workers" and gradient)
+            and self._has_names(name)
+        ]
+
+    def _has_names(self, knob: str) -> bool:
+        """A knob that takes plug-ins only is not worth a look where none is installed."""
+        group = RunConfig.knobs()[knob].metadata.get("plugins")
+        return not group or knob == "step_rule" or bool(names_of(group) or self.draft.get(knob))

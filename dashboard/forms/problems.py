@@ -1,0 +1,53 @@
+"""Why a config cannot be started on a table, said before anything is; and where forms keep what was filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.runs.forecast import Shape
+from shoal.settings.config import RunConfig
+from shoal.settings.pairs import split_pair
+
+TRAIN_DRAFTS = "train:drafts"  # in the session: what was filled in for each table; a search begins with it
+
+
+def problems_of(config: RunConfig, result: dict[str, Any]) -> list[str]:
+    """Why this config cannot be started on this table, in plain sentences; none where it can."""
+    types = {column["name"]: column["type"] for column in result["columns"]}
+    problems = []
+    if not config.target:
+        problems.append("Choose the column to predict first.")
+    elif types.get(config.target) not in ("numeric", "datetime"):
+        problems.append(f"Expected a column of numbers to predict, got '{config.target}'. Choose another one.")
+    for name in (*config.features, *config.exclude):
+        if name not in types:
+            problems.append(f"There is no column '{name}' in this table. Take it out of the columns.")
+    problems += product_problems(config, types)
+    if config.target and not Shape.of(result, config, 0).design:
+        problems.append("No column is left to predict from. Use more columns, or allow more levels of text columns.")
+    if config.solver == "gradient" and config.penalty and config.model != "linear":
+        problems.append(
+            f"The penalty '{config.penalty}' takes the place of a model's own. Choose the linear model, or no plug-in."
+        )
+    return problems
+
+
+def product_problems(config: RunConfig, types: Mapping[str, str]) -> list[str]:
+    """What is wrong with squares and interactions, as far as the names and types of columns tell."""
+    problems = []
+    for name in config.squares:
+        if types.get(name) not in ("numeric", "datetime"):
+            problems.append(f"Expected a column of numbers to square, got '{name}'. Take it out of the squares.")
+    for pair in config.interactions:
+        try:
+            left, right = split_pair(pair, list(types))
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
+        if left == right:
+            problems.append(f"Expected two different columns in '{pair}'. Choose it among the squares instead.")
+        elif config.target in (left, right):
+            problems.append(f"The column to predict is in '{pair}'. Take that pair out.")
+    return problems

@@ -1,0 +1,1 @@
+"""Who may come in, and our own routes for files."""

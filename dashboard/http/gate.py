@@ -1,0 +1,279 @@
+"""The gate around everything, HTTP and websocket: allowed hosts, then the password, then the rule for changes.
+
+Plain ASGI: what streams through it is never held back. Changes (POST and the like under /api) need the header
+`X-Shoal: 1`, which no foreign page can send. What a password or session is worth is decided in `access`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import re
+import time
+from urllib.parse import parse_qs, quote
+
+import streamlit as st
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shoal.dashboard.http import access, login_page
+from shoal.dashboard.http.access import BROKEN, Hashed, Limiter, Sessions
+from shoal.dashboard.http.security_headers import OURS_ONLY, SecurityHeaders
+from shoal.dashboard.http.visit import Visit, local
+
+log = logging.getLogger("shoal")
+
+FORM = 8192  # bytes that a login may have
+LOOK = 1.0  # seconds between two looks whether the session of a long answer still counts
+ANCESTORS = "SHOAL_FRAME_ANCESTORS"  # who may show the dashboard in a frame, such as "https://replit.com"
+# After a refusal the connection ends, or the rest of a large body would be read for nothing.
+CLOSING = {"Cache-Control": "no-store", "Connection": "close"}
+HARMLESS = {"GET", "HEAD", "OPTIONS"}
+HEALTH = "/_stcore/health"
+# Streamlit's page at /train looks for its server at /train/ first. It takes any answer but a good one as a no, and
+# browsers show those from 400 on as errors on the console.
+PROBE = re.compile(r"/[^/]+/_stcore/(health|host-config)")
+
+UNKNOWN_HOST = (
+    "This dashboard was asked for by a name that it does not know. Open it by http://localhost, or have the name added "
+    "to server.allowedHosts where it is started."
+)
+NEEDS_PASSWORD = (
+    "This dashboard is reachable from other machines, so it needs a password before it shows anything. "
+    "Set one where it runs with: shoal password."
+)
+BROKEN_FILE = "The file with the password cannot be read. Set a new one where the dashboard runs with: shoal password."
+NOT_IN = "You are not logged in any more.\nReload the page to log in."  # Streamlit shows it in a narrow box
+FAILED = "This failed for an unforeseen reason; your runs and models are not affected. The dashboard's log says more."
+
+
+class SessionEndedError(Exception):
+    """Somebody logged out, or the password was changed, while an answer was still being sent."""
+
+
+class Gate:
+    """Made by the server at its first request, when Streamlit's settings are known."""
+
+    def __init__(self, app: ASGIApp, limiter: Limiter | None = None) -> None:
+        self.app = app
+        self.allowed_hosts: list[str] = list(st.get_option("server.allowedHosts") or [])
+        base = (st.get_option("server.baseUrlPath") or "").strip("/")
+        self.base = f"/{base}" if base else ""
+        self.headers = SecurityHeaders(os.environ.get(ANCESTORS, "").strip() or "'self'")
+        self.limiter = limiter or Limiter()
+        self._one_at_a_time = asyncio.Lock()  # a try takes 32 MB
+
+    @functools.cached_property
+    def sessions(self) -> Sessions:
+        return Sessions(access.signing_key())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            visit = Visit(scope, self.base)
+            await self._http(visit, receive, self.headers.added(visit, send))
+        elif scope["type"] == "websocket":
+            await self._websocket(Visit(scope, self.base), receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    # ---------------------------------------------------------------- decisions
+
+    def _is_welcome(self, visit: Visit) -> bool:
+        password = access.current_password()
+        if not host_allowed(visit.host, self.allowed_hosts) or (password is None and visit.is_from_outside):
+            return False
+        return self._may_pass(visit, password)
+
+    def _may_pass(self, visit: Visit, password: Hashed | None) -> bool:
+        return password is None or self.sessions.is_valid(visit.cookie(self.sessions.cookie()), password)
+
+    async def _refusal(self, visit: Visit, receive: Receive) -> Response | None:
+        """What to answer in the app's place; None lets the request pass."""
+        if not host_allowed(visit.host, self.allowed_hosts):
+            return _notice(400, "Unknown address", UNKNOWN_HOST)
+        password = access.current_password()
+        if password is None and visit.is_from_outside:
+            return _notice(503, "A password is needed", NEEDS_PASSWORD)
+        if visit.path == HEALTH:
+            return None
+        if PROBE.fullmatch(visit.path):
+            return Response(status_code=300)
+        if visit.path in ("/login", "/logout"):
+            return await self._at_the_door(visit, password, receive)
+        if not self._may_pass(visit, password):
+            if visit.method in HARMLESS and visit.wants_page:
+                return _go(f"{visit.up}login?next={quote(visit.here, safe='')}")
+            return _sentence(visit, 401, NOT_IN)
+        if visit.path.startswith("/api/") and visit.method not in HARMLESS and not visit.is_our_page:
+            return _problem(403, "This can only be done from the dashboard's own pages.")
+        return None
+
+    # ---------------------------------------------------------------- HTTP and websocket
+
+    async def _http(self, visit: Visit, receive: Receive, send: Send) -> None:
+        answer = await self._refusal(visit, receive)
+        if answer is not None:
+            await answer(visit.scope, receive, send)
+            return
+        started, looked = False, time.monotonic()
+
+        async def watched(message: Message) -> None:
+            """Streams last for hours; whoever was logged out meanwhile gets no more of them."""
+            nonlocal started, looked
+            started = True
+            if time.monotonic() - looked > LOOK and visit.path != HEALTH:
+                looked = time.monotonic()
+                if not self._is_welcome(visit):
+                    raise SessionEndedError
+            await send(message)
+
+        try:
+            await self.app(self._inner(visit), receive, watched)
+        except (ClientDisconnect, SessionEndedError):
+            return
+        except Exception:
+            log.exception("A request failed: %s %s", visit.method, visit.path)
+            if started:
+                raise
+            await _sentence(visit, 500, FAILED)(visit.scope, receive, send)
+
+    def _inner(self, visit: Visit) -> Scope:
+        """Streamlit's routes know the base path, ours do not."""
+        if not self.base or not visit.path.startswith("/api/"):
+            return visit.scope
+        return {**visit.scope, "path": visit.path, "raw_path": visit.path.encode()}
+
+    async def _websocket(self, visit: Visit, receive: Receive, send: Send) -> None:
+        if not self._is_welcome(visit):
+            await send({"type": "websocket.close", "code": 1008})  # before it is accepted: the answer is 403
+            return
+
+        async def guarded() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.receive" and not self._is_welcome(visit):
+                await send({"type": "websocket.close", "code": 1008})
+                return {"type": "websocket.disconnect", "code": 1008}
+            return message
+
+        await self.app(visit.scope, guarded, send)
+
+    # ---------------------------------------------------------------- log in, log out
+
+    async def _at_the_door(self, visit: Visit, password: Hashed | None, receive: Receive) -> Response:
+        if password is None:
+            return _go("./")
+        if visit.path == "/logout":
+            return self._log_out(visit, password)
+        if visit.method == "POST":
+            return await self._log_in(visit, password, receive)
+        return _go(local(visit.destination)) if self._may_pass(visit, password) else self._form(visit.destination)
+
+    async def _log_in(self, visit: Visit, password: Hashed, receive: Receive) -> Response:
+        fields = parse_qs((await _body(receive)).decode("utf-8", "replace"), keep_blank_values=True)
+        wanted, given = fields.get("next", [""])[0], fields.get("password", [""])[0]
+        refused = functools.partial(self._not_in, visit, wanted)
+        if not visit.is_same_origin:
+            return refused(403, "Please log in from this page.")
+        if password == BROKEN:
+            return refused(503, BROKEN_FILE)
+        if wait := self.limiter.wait(visit.client):
+            return refused(429, f"Too many tries. Wait {_seconds(wait)} and try again.", wait)
+        self.limiter.tried(visit.client)
+        async with self._one_at_a_time:
+            right = await run_in_threadpool(password.matches, given)
+        if not right:
+            log.warning("A wrong password was given by %s.", visit.client)
+            wait = self.limiter.wait(visit.client)
+            later = f" Wait {_seconds(wait)} before the next try." if wait else ""
+            return refused(401, f"That is not the password.{later}", wait)
+        self.limiter.was_right(visit.client)
+        answer = _go(local(wanted))
+        answer.headers["Set-Cookie"] = self._cookie(visit, self.sessions.begin(password), int(access.SESSION))
+        return answer
+
+    def _log_out(self, visit: Visit, password: Hashed) -> Response:
+        if visit.headers.get("sec-fetch-site") == "cross-site":
+            return _go("./")  # a link on somebody's page does not log anybody out
+        self.sessions.end(visit.cookie(self.sessions.cookie()), password)
+        answer = _go("login")
+        answer.headers["Set-Cookie"] = self._cookie(visit, "", 0)
+        return answer
+
+    def _not_in(self, visit: Visit, wanted: str, status: int, problem: str, wait: float = 0.0) -> Response:
+        """The form again for a person (200: browsers show others as errors on the console), the code for a program."""
+        answer = self._form(wanted, problem) if visit.wants_page else _problem(status, problem)
+        if wait:
+            answer.headers["Retry-After"] = str(int(wait) + 1)
+        return answer
+
+    def _form(self, wanted: str, problem: str = "") -> Response:
+        policy = login_page.CONTENT_POLICY.format(ancestors=self.headers.ancestors)
+        headers = {"Cache-Control": "no-store", "Content-Security-Policy": policy}
+        return HTMLResponse(login_page.login_form(wanted, problem), headers=headers)
+
+    def _cookie(self, visit: Visit, value: str, age: int) -> str:
+        """Not for scripts, not for requests from other sites; a frame on another site is one, so that needs None."""
+        if visit.is_secure:
+            framed = self.headers.ancestors not in OURS_ONLY
+            flags = "Secure; SameSite=None; Partitioned" if framed else "Secure; SameSite=Lax"
+        else:
+            flags = "SameSite=Lax"
+        return f"{self.sessions.cookie()}={value}; Path=/; Max-Age={age}; HttpOnly; {flags}"
+
+
+# ------------------------------------------------------------------ small parts
+
+
+def host_allowed(host: str, allowed: list[str]) -> bool:
+    """Whether the Host header is one of ours (as in Streamlit, `*.name` and `*` are patterns).
+
+    A foreign name that leads to this machine (DNS rebinding) would otherwise make us part of a foreign page.
+    """
+    if not allowed:
+        return True
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::\d{1,5})?", host)
+    if found is None:
+        return False
+    name = found[1].strip("[]").lower().rstrip(".")
+    for pattern in (entry.strip().lower().rstrip(".") for entry in allowed):
+        if pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:])):
+            return True
+    return False
+
+
+async def _body(receive: Receive) -> bytes:
+    """A short body; the rest of a long one is left unread."""
+    found = b""
+    while len(found) <= FORM:
+        message = await receive()
+        found += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    return found[:FORM]
+
+
+def _seconds(wait: float) -> str:
+    whole = int(wait) + 1
+    return "1 second" if whole == 1 else f"{whole} seconds"
+
+
+def _notice(status: int, title: str, text: str) -> Response:
+    policy = login_page.CONTENT_POLICY.format(ancestors="'none'")
+    return HTMLResponse(login_page.notice(title, text), status, {**CLOSING, "Content-Security-Policy": policy})
+
+
+def _sentence(visit: Visit, status: int, text: str) -> Response:
+    """In the form that each asks for: our own scripts read JSON."""
+    return _problem(status, text) if visit.path.startswith("/api/") else PlainTextResponse(text, status, CLOSING)
+
+
+def _problem(status: int, text: str) -> Response:
+    return JSONResponse({"problem": text}, status, CLOSING)
+
+
+def _go(address: str) -> Response:
+    return RedirectResponse(address, 303, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,83 @@
+"""One request or websocket: where it comes from and where it wants to go. What becomes of it is decided in `gate`."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from shoal.dashboard.http import access
+
+
+class Visit:
+    def __init__(self, scope: Scope, base: str = "") -> None:
+        """`base` is the path under which the dashboard is, such as /shoal, or empty."""
+        self.scope = scope
+        self.headers = Headers(scope=scope)
+        self.method = str(scope.get("method", "GET"))
+        self.host = self.headers.get("host", "")
+        whole = str(scope["path"])
+        self.path = whole[len(base) :] if whole.startswith(base + "/") else whole
+        self.query = str(scope.get("query_string", b""), "latin-1")
+
+    # ---------------------------------------------------------------- where it comes from
+
+    @property
+    def client(self) -> str:
+        return access.client_name((self.scope.get("client") or ("unknown", 0))[0])
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Whether it came over a network; a socket without a port is a file on this machine."""
+        server = self.scope.get("server")
+        return bool(server and server[1] is not None and not access.is_loopback(server[0]))
+
+    @property
+    def is_secure(self) -> bool:
+        forwarded = self.headers.get("x-forwarded-proto", "").split(",")[0].strip()
+        return self.scope.get("scheme") in ("https", "wss") or forwarded == "https"
+
+    @property
+    def is_same_origin(self) -> bool:
+        """Whether a page of ours sent it, as far as the browser says; other programs say nothing."""
+        origin = self.headers.get("origin")
+        if origin is None:
+            return self.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+        return bool(self.host) and urlsplit(origin).netloc.lower() == self.host.lower()
+
+    @property
+    def is_our_page(self) -> bool:
+        """Whether it has what only our own scripts can add to a request."""
+        return self.headers.get("x-shoal") == "1" and self.is_same_origin
+
+    def cookie(self, name: str) -> str:
+        return cookie_parser(self.headers.get("cookie", "")).get(name, "")
+
+    # ---------------------------------------------------------------- where it wants to go
+
+    @property
+    def wants_page(self) -> bool:
+        return "text/html" in self.headers.get("accept", "")
+
+    @property
+    def here(self) -> str:
+        """The address that was asked for, from the dashboard's root."""
+        return quote(self.path.lstrip("/")) + (f"?{self.query}" if self.query else "")
+
+    @property
+    def destination(self) -> str:
+        """Where to go after the login."""
+        return parse_qs(self.query).get("next", [""])[0]
+
+    @property
+    def up(self) -> str:
+        """The way to the dashboard's root; relative, since a proxy may have put it anywhere."""
+        return "../" * (self.path.count("/") - 1) or "./"
+
+
+def local(wanted: str) -> str:
+    """An address on this dashboard, whatever was wanted: after './' nothing can name another server."""
+    path, _, query = wanted.partition("?")
+    return "./" + quote(path.lstrip("/\\"), safe="/%") + (f"?{quote(query, safe='=&%+,:;/@!~*')}" if query else "")

@@ -1,0 +1,285 @@
+"""What a person can do to a gradient run: the buttons that its state has a use for, and what became of a click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import streamlit as st
+import yaml
+
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import notice
+from shoal.dashboard.tables.sources import table_of
+from shoal.errors import ConfigError, StateError, TrainingError
+from shoal.runs import launch as run_store
+from shoal.runs.launch import Run
+from shoal.settings.config import COMPRESSIONS, config_from
+
+SETTLED = 1.5  # seconds to wait for what became of a command; it is on the timeline in any case
+GONE = 3.0  # seconds without a sample after which a worker is not offered
+WIDTH = 320  # pixels of what pops up: it fits a phone
+FORK_KNOBS = ("learning_rate", "alpha", "epochs", "tolerance")
+ON_ITS_OWN = (
+    "This run is one process, so there is no worker to add, remove or break. "
+    "To have workers that come and go, start a run with worker processes."
+)
+HARM = {
+    "kill": ("Kill", "Its process ends at once. The loss is noticed within moments, its work goes to the others, "
+             "and a new process takes its place."),
+    "hang": ("Hang", "It stops answering but stays. It is given up when its time is over, its work goes to the "
+             "others, and a new process takes its place."),
+    "slow": ("Slow down", "Its computing takes four times as long. Others wait for it, or get ahead of it, depending "
+             "on how the run is kept in step; the curve of rows a second shows it."),
+}  # fmt: skip
+
+
+def bar(run: Run, state: str, config: Mapping[str, Any]) -> None:
+    """The buttons that make sense now, in one line, and what became of the last one."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="controls"):
+        if state in ("running", "paused"):
+            _while_it_trains(run, state, config)
+        elif state in ("queued", "preparing"):
+            _stop(run, "It has not begun to train, so there will be no model.")
+        elif state == "stopping":
+            st.button("Stopping", icon=":material/stop:", disabled=True, help="It ends when the work in hand is done.")
+        else:
+            _after_it_ended(run, state, config)
+    _outcome(run)
+
+
+# ------------------------------------------------------------------ a run that trains
+
+
+def _while_it_trains(run: Run, state: str, config: Mapping[str, Any]) -> None:
+    if state == "running":
+        _button(run, "Pause", "pause", "pause", "Workers finish what they have in hand and wait; nothing is lost.")
+    else:
+        _button(run, "Resume", "play_arrow", "resume", "Go on from here.", kind="primary")
+    _button(run, "Checkpoint", "save", "checkpoint", "Save the run as it is now, to go on or fork from here.")
+    with st.popover("Steer", icon=":material/tune:", help="Change settings while it trains."), _narrow():
+        _steer(run, config)
+    ranks, alone = _workers(run)
+    with st.popover("Workers", icon=":material/group:", help="Add or remove workers."), _narrow():
+        _staff(run, ranks, alone)
+    with st.popover("Break it", icon=":material/bolt:", help="See how the run copes with a broken worker."), _narrow():
+        _chaos(run, ranks, alone)
+    _stop(run, "It ends with the model it has by then, and can be resumed.")
+
+
+def _narrow() -> Any:
+    """Popovers are as wide as their widest line otherwise, and hide what one wants to watch."""
+    return st.container(width=WIDTH)
+
+
+def _button(run: Run, label: str, icon: str, command: str, help_: str, kind: Any = "secondary") -> None:
+    # Not by callbacks: after a restart of the dashboard the first click begins a session, which knows of none yet.
+    if st.button(label, icon=f":material/{icon}:", help=help_, type=kind, key=f"do:{command}"):
+        send_now(run, label, command)
+
+
+def _stop(run: Run, then: str) -> None:
+    with st.popover("Stop", icon=":material/stop:"), _narrow():
+        st.write(f"Stop this run? {then}")
+        if st.button("Stop the run", type="primary", key="do:stop"):
+            send_now(run, "Stop", "stop")
+
+
+def _steer(run: Run, config: Mapping[str, Any]) -> None:
+    st.caption("What you leave empty stays as it is. Changes take effect from the next round on.")
+    with st.form("steer", border=False):
+        rate = st.number_input(
+            "Learning rate", min_value=0.0, value=None, format="%g", placeholder="as it is",
+            help="The length of a step. Twice as long may be twice as quick, or go astray.", key="set:learning_rate",
+        )  # fmt: skip
+        auto = st.checkbox(
+            "Back to the automatic learning rate", key="set:auto", help="From the curvature of the data."
+        )
+        values: dict[str, Any] = {"learning_rate": "auto" if auto else rate}
+        if config.get("model") != "linear" or config.get("penalty"):
+            values["alpha"] = st.number_input(
+                "Penalty strength (alpha)", min_value=0.0, value=None, format="%g", placeholder="as it is",
+                help="The model is another one from then on; the loss and the optimum jump.", key="set:alpha",
+            )  # fmt: skip
+        if config.get("mode") in ("ssp", "async"):
+            values["staleness"] = st.number_input(
+                "Most updates behind", min_value=0, value=None, placeholder="as it is", key="set:staleness",
+                help="How many updates a worker's weights may be behind before it has to wait.",
+            )  # fmt: skip
+        values["compression"] = st.selectbox(
+            "Gradients travel", COMPRESSIONS, index=None, placeholder="as they do", key="set:compression",
+            format_func=lambda choice: wording.choice_for("compression", choice), help=wording.help_for("compression"),
+        )  # fmt: skip
+        if st.form_submit_button("Apply", type="primary", key="do:set"):
+            changes = {name: value for name, value in values.items() if value is not None}
+            if changes:
+                send_now(run, "Steer", "set", changes)
+
+
+def _staff(run: Run, ranks: list[int], alone: bool) -> None:
+    if alone:
+        st.caption(ON_ITS_OWN)
+    if st.button("Add a worker", icon=":material/person_add:", disabled=alone, key="do:add_worker"):
+        send_now(run, "Add a worker", "add_worker")
+    rank = _choose(ranks, "Worker to remove", "leaver", alone)
+    if st.button(
+        "Remove it", icon=":material/person_remove:", key="do:remove_worker", disabled=alone or len(ranks) < 2,
+        help="The last worker cannot be removed. Pause or stop the run instead." if len(ranks) < 2
+        else "It leaves when it has done what it is doing.",
+    ):  # fmt: skip
+        send_now(run, f"Remove worker {rank}", "remove_worker", {"rank": rank})
+
+
+def _chaos(run: Run, ranks: list[int], alone: bool) -> None:
+    st.caption(ON_ITS_OWN if alone else "No row is lost or counted twice, whatever you do here. Watch the timeline.")
+    rank = _choose(ranks, "Worker", "victim", alone)
+    for deed, (label, story) in HARM.items():
+        if st.button(label, key=f"do:{deed}", disabled=alone or rank is None):
+            send_now(run, f"{label} worker {rank}", f"{deed}_worker", {"rank": rank})
+        st.caption(story)
+
+
+def _choose(ranks: list[int], label: str, key: str, alone: bool) -> int | None:
+    if not ranks:
+        st.caption("No worker is here at this moment.")
+        return None
+    if st.session_state.get(key) not in ranks:
+        st.session_state.pop(key, None)
+    chosen: int | None = st.selectbox(
+        label, ranks, index=len(ranks) - 1, format_func=lambda rank: f"Worker {rank}", key=key, disabled=alone
+    )
+    return chosen
+
+
+def _workers(run: Run) -> tuple[list[int], bool]:
+    """Who is here, and whether that is the run's own process."""
+    try:
+        with run_store.metrics_of(run) as storage:
+            samples = storage.workers() if storage else []
+    except TrainingError:
+        return [], False
+    newest = max((sample.seconds for sample in samples), default=0.0)
+    here = [sample for sample in samples if sample.seconds > newest - GONE]
+    return [sample.rank for sample in here], bool(here) and all(sample.pid == run.pid for sample in here)
+
+
+# ------------------------------------------------------------------ a run that has ended
+
+
+def _after_it_ended(run: Run, state: str, config: Mapping[str, Any]) -> None:
+    if state in ("stopped", "failed", "interrupted"):
+        help_ = "Go on from its newest checkpoint; its curves go on too."
+        if st.button("Resume", icon=":material/play_arrow:", type="primary", key="do:resume", help=help_):
+            _attempt(run, "Resume", lambda: run_store.resume(run))
+            st.rerun()
+    if run.checkpoints_path.is_dir():
+        with st.popover("Fork", icon=":material/call_split:", help="A new run from one of its checkpoints."), _narrow():
+            _fork_form(run, config)
+    change_settings(run, config)
+
+
+def change_settings(run: Run, config: Mapping[str, Any]) -> None:
+    table = table_of(config.get("file", ""))
+    if table and st.button(
+        "Change settings", icon=":material/tune:", key="change", help="A new run on this table, with other settings."
+    ):
+        places.go("train", data=table.key, like=run.id)
+
+
+def _fork_form(run: Run, config: Mapping[str, Any]) -> None:
+    """Which checkpoint, and the few knobs that people change; all others by their names."""
+    st.caption("A new run begins from a checkpoint of this one. What you leave empty stays as it is.")
+    steps = _steps(run)
+    if not steps:
+        st.caption("There is no checkpoint yet.")
+        return
+    with st.form("fork", border=False):
+        step = st.selectbox(
+            "From the checkpoint of", steps, format_func=lambda s: f"round {s:,}", key="fork:step",
+            help="Weights, and where in the data the run was, are as they were then.",
+        )  # fmt: skip
+        changes: dict[str, Any] = {}
+        for knob in FORK_KNOBS:
+            if knob == "alpha" and config.get("model") == "linear":
+                continue
+            changes[knob] = st.number_input(
+                wording.LABELS[knob], min_value=0.0, value=None, format="%g", key=f"fork:{knob}",
+                placeholder=f"{config.get(knob) or 'automatic'}", help=wording.help_for(knob),
+            )  # fmt: skip
+        more = st.text_area(
+            "Other settings, as YAML", key="fork:more", placeholder="mode: async\nstaleness: 8", height=90,
+            help="One a line, by the names that the command line and configuration files use.",
+        )  # fmt: skip
+        if st.form_submit_button("Start the fork", type="primary", key="do:fork"):
+            _fork(run, step, {name: value for name, value in changes.items() if value is not None}, more)
+
+
+def _fork(run: Run, step: int, changes: dict[str, Any], more: str) -> None:
+    made: list[Run] = []
+    _attempt(run, "Fork", lambda: made.append(run_store.fork(run, step, {**changes, **_yaml(more)})))
+    if made:
+        places.stay(run=made[0].id)
+    st.rerun()
+
+
+def _yaml(text: str) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(text) if text.strip() else {}
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"The other settings are not valid YAML: {str(error).splitlines()[0]}. Correct them."
+        ) from None
+    if not isinstance(values, dict):
+        raise ConfigError("Expected lines such as 'mode: async' in the other settings, got something else.")
+    config_from(values)  # a knob with a name or value that it cannot have
+    return values
+
+
+def _steps(run: Run) -> list[int]:
+    """The checkpoints to choose from, the newest first; whether one is whole is seen when it is read."""
+    names = [path.stem for path in run.checkpoints_path.glob("**/step-*.ckpt")]
+    return sorted({int(name.removeprefix("step-")) for name in names}, reverse=True)
+
+
+# ------------------------------------------------------------------ what became of it
+
+
+def send_now(run: Run, label: str, command: str, arguments: Mapping[str, Any] | None = None) -> None:
+    """Send it, and draw the page anew for the state that follows."""
+    send(run, label, command, arguments or {})
+    st.rerun()
+
+
+def send(run: Run, label: str, command: str, arguments: Mapping[str, Any]) -> None:
+    """Leave a command and wait a moment for its outcome, which the page shows when it is drawn next."""
+
+    def act() -> str:
+        number = run_store.post(run, command, arguments)
+        settled = run_store.wait_settled(run, number, SETTLED)
+        if settled.outcome not in (None, "done"):
+            raise StateError(str(settled.outcome))
+        if settled.outcome is None:
+            return "on its way; the timeline shows when it takes effect"
+        return "done" if settled.round is None else f"done, in effect from round {settled.round:,}"
+
+    _attempt(run, label, act)
+
+
+def _attempt(run: Run, label: str, act: Callable[[], Any]) -> None:
+    try:
+        said, went_well = act(), True
+    except (TrainingError, OSError) as error:
+        said, went_well = wording.for_page(str(error)), False
+    text = said if isinstance(said, str) else "done"
+    st.session_state[f"outcome:{run.id}"] = (label, text, went_well)
+
+
+def _outcome(run: Run) -> None:
+    found = st.session_state.pop(f"outcome:{run.id}", None)
+    if found is None:
+        return
+    label, text, went_well = found
+    if went_well:
+        st.toast(f"{label}: {text}.", icon=":material/check:")
+    else:
+        notice("warning", text, f"{label}: not done")

@@ -1,0 +1,308 @@
+"""What browsers see of one run: all of it first, then what is new. Sharing it among tabs is in `live_hub`.
+
+The feed holds what a browser holds after its messages, so that a tab that comes later is given the same without
+another look at the disk. A snapshot replaces everything, an update is added to it:
+
+    head      state, cause and the numbers of the tiles, in words
+    rounds    columns, thinned to about POINTS
+    hosts     columns
+    workers   the newest sample of each rank, with its CPU over the last minute
+    events    with their number in the store and what there is to say about them
+    lanes     when each worker was here and when it was lost
+    log       lines
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shoal.dashboard.live import story as live_story
+from shoal.dashboard.live import tiles as live_words
+from shoal.dashboard.parts import wording
+from shoal.errors import TrainingError
+from shoal.runs.folder import ENDED
+from shoal.runs.launch import Run
+from shoal.storage import open_storage
+
+if TYPE_CHECKING:
+    from shoal.metrics import Event, HostSample, Round, WorkerSample
+    from shoal.storage import Storage
+
+POINTS = 1500  # of a series: about the pixels a chart has
+EVENTS = 1000  # the newest ones
+LINES = 500  # of the log, the newest ones
+TAIL = 1 << 18  # bytes of the log that these are looked for in
+MINUTE = 60  # samples of a worker, which come once a second
+SAMPLING = 2.5  # seconds; a longer gap between two host samples means that some were not seen
+BUSY = 1.0  # seconds to wait for a store that another process has locked
+
+
+class Message(NamedTuple):
+    """`kind` is snapshot or update."""
+
+    kind: str
+    body: dict[str, Any]
+
+
+def finite(value: float | None, digits: int | None = None) -> float | None:
+    """A number as JSON has it: neither NaN nor infinite; with so many significant digits, or as it is."""
+    if value is None or not math.isfinite(value):
+        return None
+    return value if digits is None else float(f"{value:.{digits}g}")
+
+
+def _short(name: str, digits: int | None = 4) -> Callable[[Any], float | None]:
+    return lambda record: finite(getattr(record, name), digits)
+
+
+def _above_zero(record: Round) -> float | None:
+    """For a logarithmic axis: rounding may take the distance to the optimum to zero and below."""
+    return finite(record.distance, 5) if record.distance is not None and record.distance > 0 else None
+
+
+# While the coordinator applies a step, workers wait for it: the two are shown apart, and all of it adds up to 1.
+ROUND_COLUMNS: dict[str, Callable[[Round], Any]] = {
+    "round": lambda r: r.round,
+    "epoch": _short("epoch", 9),
+    "seconds": _short("seconds", 8),
+    "finish": lambda r: int(r.phase == "finish"),
+    "loss": _short("loss", None),
+    "validation": _short("validation", None),
+    "distance": _above_zero,
+    "gradient_norm": _short("gradient_norm"),
+    "learning_rate": _short("learning_rate", 6),
+    "rows_per_second": _short("rows_per_second"),
+    "staleness": _short("staleness"),
+    "workers": lambda r: r.workers,
+    "sent": lambda r: finite(r.bytes_sent / r.bytes_raw, 4) if r.bytes_raw else None,
+    "read": _short("read"),
+    "compute": _short("compute"),
+    "apply": lambda r: finite(min(r.apply, r.wait), 4),
+    "wait": lambda r: finite(max(0.0, r.wait - r.apply), 4),
+}
+HOST_COLUMNS: dict[str, Callable[[HostSample], Any]] = {
+    "seconds": _short("seconds", 8),
+    "cpu": _short("cpu"),
+    "memory": lambda h: finite(h.memory_used / h.memory_total, 4) if h.memory_total else None,
+    "disk_read": _short("disk_read"),
+    "disk_write": _short("disk_write"),
+    "net_in": _short("net_in"),
+    "net_out": _short("net_out"),
+}
+
+Columns = dict[str, list[Any]]
+
+
+def columns(records: Sequence[Any], wanted: Mapping[str, Callable[[Any], Any]]) -> Columns:
+    return {name: [value(record) for record in records] for name, value in wanted.items()}
+
+
+class RunFeed:
+    """Reads one run. Used by one thread at a time."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.config = run.config
+        self.ended = False
+        self._fresh = True  # whether listeners need all of it
+        self._storage: Storage | None = None
+        self._log = LogTail(run.directory / "log.jsonl")
+        self._words = live_words.Words(self.config)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.head: dict[str, Any] = {}
+        self.rounds: Columns = columns([], ROUND_COLUMNS)
+        self.hosts: Columns = columns([], HOST_COLUMNS)
+        self.workers: dict[int, dict[str, Any]] = {}
+        self.events: list[dict[str, Any]] = []
+        self.lanes: list[dict[str, Any]] = []
+        self.log: list[dict[str, Any]] = []
+        self._last: list[Any] = []  # the newest round that was seen, as a row
+        self._appended = 0
+
+    def close(self) -> None:
+        if self._storage is not None:
+            self._storage.close()
+            self._storage = None
+
+    # ---------------------------------------------------------------- messages
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that was seen so far."""
+        return {
+            "head": self.head,
+            "rounds": self.rounds,
+            "hosts": self.hosts,
+            "workers": list(self.workers.values()),
+            "events": self.events,
+            "lanes": self.lanes,
+            "log": self.log,
+        }
+
+    def look(self) -> Message | None:
+        """What is new since the last look; None if nothing is."""
+        gone = not self.run.directory.is_dir()
+        # The state comes first: what is read after the end of a run is all there will be.
+        state, cause = self.run.state, self.run.cause
+        self.ended = gone or state in ENDED
+        new: dict[str, Any] = {}
+        problem = ""
+        try:
+            storage = None if gone else self._store()
+            if storage is not None and not self._read(storage, new):
+                self._begin_anew(storage)
+                new = {}
+        except TrainingError as error:
+            problem = wording.for_page(str(error))
+        if lines := self._log.new_lines():
+            self.log = [*self.log, *lines][-LINES:]
+            new["log"] = lines
+        head = {
+            "state": "gone" if gone else state,
+            "cause": "The folder of this run was removed." if gone else wording.for_page(cause),
+            "problem": problem,
+            "ended": self.ended,
+            "tiles": self._words.tiles(self.run, state, cause, self.rounds, self.lanes),
+        }
+        if head != self.head:
+            self.head = new["head"] = head
+        if self._fresh:
+            self._fresh = False
+            return Message("snapshot", self.snapshot())
+        return Message("update", new) if new else None
+
+    def _begin_anew(self, storage: Storage) -> None:
+        """The run went back to a checkpoint, or went on further than is worth adding: all series from the store."""
+        head, log = self.head, self.log
+        self._forget()
+        self.head, self.log, self._fresh = head, log, True
+        found = storage.rounds(POINTS)
+        self.rounds = columns(found, ROUND_COLUMNS)
+        self._last = _row(found[-1]) if found else []
+        self._read(storage, {})
+
+    def _store(self) -> Storage | None:
+        """Opened once, when it is there: opening costs more than reading."""
+        if self._storage is None and self.run.metrics_path.exists():
+            self._storage = open_storage(self.run.metrics_url, BUSY)
+        return self._storage
+
+    # ---------------------------------------------------------------- series
+
+    def _read(self, storage: Storage, new: dict[str, Any]) -> bool:
+        """Add what is new to what is known and to `new`; False if listeners need everything anew."""
+        return self._read_rounds(storage, new) and self._read_rest(storage, new)
+
+    def _read_rounds(self, storage: Storage, new: dict[str, Any]) -> bool:
+        if not self._last:
+            found = storage.rounds(POINTS)
+        else:
+            found = storage.rounds_since(self._last[0] - 1, POINTS)
+            # A resumed run makes rounds again that it had not saved, perhaps all of them between two looks.
+            if not found or _row(found[0]) != self._last:
+                return False
+            found = found[1:]
+        self._appended += len(found)
+        if self._last and (2 * len(found) >= POINTS or self._appended > POINTS):
+            return False
+        if found:
+            self._last = _row(found[-1])
+            new["rounds"] = columns(found, ROUND_COLUMNS)
+            for name, values in new["rounds"].items():
+                self.rounds[name] = self.rounds[name] + values
+        return True
+
+    def _read_rest(self, storage: Storage, new: dict[str, Any]) -> bool:
+        since = self.events[-1]["number"] if self.events else 0
+        if events := storage.events(since, limit=EVENTS):
+            self._take_events(events, new)
+        newest = storage.hosts(1)
+        if newest and finite(newest[0].seconds, 8) != (self.hosts["seconds"] or [None])[-1]:
+            return self._read_samples(storage, newest, new)
+        return True
+
+    def _read_samples(self, storage: Storage, newest: list[HostSample], new: dict[str, Any]) -> bool:
+        """Samples of host and workers are taken together, once a second."""
+        known = self.hosts["seconds"]
+        gap = newest[0].seconds - known[-1] if known else math.inf
+        if gap < 0 or len(known) > 2 * POINTS:
+            return False
+        if gap > SAMPLING:
+            newest = [sample for sample in storage.hosts(POINTS) if not known or sample.seconds > known[-1]]
+        new["hosts"] = columns(newest, HOST_COLUMNS)
+        for name, values in new["hosts"].items():
+            self.hosts[name] = self.hosts[name] + values
+        for sample in storage.workers():
+            self._take_worker(storage, sample)
+        new["workers"] = list(self.workers.values())
+        return True
+
+    def _take_worker(self, storage: Storage, sample: WorkerSample) -> None:
+        before = self.workers.get(sample.rank)
+        if before is None:
+            history = [finite(s.cpu, 3) for s in storage.worker_history(sample.rank)[-MINUTE:]]
+        else:
+            history = before["history"]
+            if sample.seconds != before["seconds"]:
+                history = [*history, finite(sample.cpu, 3)][-MINUTE:]
+        self.workers[sample.rank] = {
+            "rank": sample.rank,
+            "pid": sample.pid,
+            "state": sample.state,
+            "seconds": sample.seconds,
+            "cpu": finite(sample.cpu, 3),
+            "memory": sample.memory,
+            "rows": sample.rows,
+            "staleness": finite(sample.staleness, 3),
+            "wait": finite(sample.wait, 3),
+            "gpu": finite(sample.gpu, 3),
+            "history": history,
+        }
+
+    def _take_events(self, events: Iterable[tuple[int, Event]], new: dict[str, Any]) -> None:
+        new["events"] = []
+        for number, event in events:
+            new["events"].append(live_story.told(number, event, self.events))
+            self.events = [*self.events[-EVENTS + 1 :], new["events"][-1]]
+        lanes = live_story.lanes(self.events)
+        if lanes != self.lanes:
+            self.lanes = new["lanes"] = lanes
+
+
+def _row(record: Round) -> list[Any]:
+    """To tell records apart: NaN would not be equal to itself."""
+    return [value(record) for value in ROUND_COLUMNS.values()]
+
+
+class LogTail:
+    """The lines of a log that were not seen yet; a line without its end is left for the next look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._number = path, -1, 0
+
+    def new_lines(self) -> list[dict[str, Any]]:
+        try:
+            size = self._path.stat().st_size
+            if size == self._offset:
+                return []
+            with self._path.open("rb") as file:
+                start = max(0, size - TAIL) if self._offset < 0 or size < self._offset else self._offset
+                file.seek(start)
+                whole, newline, _ = file.read(size - start).rpartition(b"\n")
+        except OSError:
+            return []
+        self._offset = start + len(whole) + len(newline)
+        return [entry for line in whole.splitlines() if (entry := self._entry(line))][-LINES:]
+
+    def _entry(self, line: bytes) -> dict[str, Any] | None:
+        try:
+            entry = json.loads(line)
+            self._number += 1
+            return {"number": self._number, "at": float(entry["at"]), "level": entry["level"], "text": entry["text"]}
+        except (ValueError, KeyError, TypeError):
+            return None

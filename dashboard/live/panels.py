@@ -1,0 +1,135 @@
+"""Which panels the view of a gradient run has, and what they are called; drawing them is in `live_plot`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.dashboard.live.plot import FAINT, Panel, chart, live_plot, series
+from shoal.runs.launch import Run
+
+TILES: Panel = {
+    "kind": "tiles",
+    "key": "tiles",
+    "tiles": [
+        {"key": "state", "label": "State", "help": "What the run is doing."},
+        {
+            "key": "progress",
+            "label": "Progress",
+            "help": "Passes over the training rows so far, and how long the rest takes at this pace.",
+            "bar": True,
+            "wide": True,
+        },
+        {
+            "key": "loss",
+            "label": "Loss",
+            "help": "What training makes small: half the mean squared error plus the penalty.",
+        },
+        {"key": "validation", "label": "Validation R²", "help": "Share of the target's spread explained on test rows."},
+        {
+            "key": "distance",
+            "label": "Distance to optimum",
+            "help": "How far the loss is above the least one possible, as a share of where it began.",
+        },
+        {"key": "speed", "label": "Rows a second", "help": "Training rows that all workers go through in a second."},
+        {"key": "workers", "label": "Workers", "help": "Worker processes that take part right now."},
+    ],
+}
+SWITCH: Panel = {"kind": "switch", "key": "axis", "label": "Curves over"}
+LANES: Panel = {
+    "kind": "lanes",
+    "key": "workers",
+    "title": "Workers",
+    "wide": True,
+    "waiting": "Workers are shown once training has begun.",
+    "help": {
+        "CPU": "Share of one core since the last look.",
+        "Waits": "Share of its time that the worker waits for the others or for new weights.",
+        "Memory": "Memory that the process holds.",
+        "Rows": "Rows that it has gone through since it came.",
+        "Behind": "How many updates its last gradient was behind.",
+    },
+}
+TIMELINE: Panel = {
+    "kind": "timeline",
+    "key": "timeline",
+    "title": "Who was here when",
+    "hint": "solid: here; dotted: lost",
+    "wide": True,
+    "height": 150,
+    "waiting": "Nothing has happened yet.",
+}
+EVENTS: Panel = {
+    "kind": "events",
+    "key": "events",
+    "title": "What happened",
+    "height": 250,
+    "waiting": "Nothing has happened yet.",
+}
+LOG: Panel = {
+    "kind": "log",
+    "key": "log",
+    "title": "Log",
+    "wide": True,
+    "height": 260,
+    "waiting": "The log is empty so far.",
+}
+
+
+def curves(config: Mapping[str, Any]) -> list[Panel]:
+    """The charts of how good the model is and how fast it gets there."""
+    tested = bool(config.get("test_every") or config.get("test_fraction"))
+    return [
+        chart("loss", "Loss", [series("loss", "Loss")], hint="smaller is better", switch=True),
+        chart(
+            "validation", "Validation R²", [series("validation", "R²", 1)],
+            hint="on rows kept for testing; 1 is perfect",
+            unknown="The score is shown from the first epoch on." if tested
+            else "No rows were kept for testing. Keep some to see how the model does on rows it has not seen.",
+        ),
+        chart(
+            "distance", "Distance to the optimum", [series("distance", "Distance", 2)],
+            hint="1 is the start, 0 is exact", log=True, hover=".2e",
+            unknown="Not known yet: this table is too wide for the exact optimum to be worked out beforehand. "
+            "It is bounded in the full passes at the end.",
+        ),
+        chart("speed", "Rows a second", [series("rows_per_second", "Rows a second", 3, smooth=True)], ticks=".2s",
+              hover=".3s", from_zero=True, hint="all workers together"),
+    ]  # fmt: skip
+
+
+def times() -> Panel:
+    return chart(
+        "time", "Where the time goes",
+        [
+            series("compute", "Compute", 0, smooth=True, stack="time"),
+            series("read", "Read", 4, smooth=True, stack="time"),
+            series("apply", "Apply steps", 6, smooth=True, stack="time"),
+            series("wait", "Wait", FAINT, smooth=True, stack="time"),
+        ],
+        hint="of the workers' time", unit="percent", range=(0, 1), ticks=".0%", hover=".0%",
+    )  # fmt: skip
+
+
+def machine() -> list[Panel]:
+    waiting = "The machine is looked at once a second."
+    return [
+        chart("host", "This machine", [series("cpu", "CPU", 0), series("memory", "Memory", 2)], table="hosts",
+              hint="share in use, all programs", unit="percent", range=(0, 1), ticks=".0%", hover=".0%",
+              waiting=waiting),
+        chart("traffic", "Disk and network", [
+            series("disk_read", "Disk read", 0), series("disk_write", "Disk write", 1),
+            series("net_in", "Network in", 2), series("net_out", "Network out", 3),
+        ], table="hosts", unit="rate", ticks=".2s", hover=".2s", suffix="B/s", from_zero=True, waiting=waiting),
+    ]  # fmt: skip
+
+
+def tiles(run: Run, state: str, active: bool) -> None:
+    """The numbers on top; these also say when the page has to be drawn again."""
+    live_plot(run.id, state, [TILES], key=f"tiles:{run.id}", live=active, tells=active)
+
+
+def panels(run: Run, state: str, config: Mapping[str, Any], active: bool) -> None:
+    """Everything else: curves, workers, what happened, the machine, the log."""
+    wanted = [SWITCH, *curves(config), TIMELINE, LANES, EVENTS, times(), *machine(), LOG]
+    live_plot(run.id, state, wanted, key=f"panels:{run.id}", live=active)

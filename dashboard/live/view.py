@@ -1,0 +1,118 @@
+"""One run, by its address: live while it goes on, then its result; what can be done to it is in `controls`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.live import controls
+from shoal.dashboard.live import panels as live_run
+from shoal.dashboard.live.tiles import STATES
+from shoal.dashboard.parts import results, wording
+from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.tables.needed import nothing_there
+from shoal.dashboard.tables.sources import table_of
+from shoal.runs.folder import ACTIVE
+from shoal.runs.launch import Run, find_run
+
+BADGES: dict[str, tuple[Any, str]] = {
+    "queued": ("gray", "hourglass_empty"), "preparing": ("blue", "sync"), "running": ("primary", "play_arrow"),
+    "paused": ("orange", "pause"), "stopping": ("orange", "stop"), "finished": ("green", "check"),
+    "stopped": ("gray", "stop"), "failed": ("red", "error"), "interrupted": ("red", "power_off"),
+}  # fmt: skip
+WAYS_ON = {
+    "stopped": "Resume goes on from the newest checkpoint; Fork begins a new run from one of them.",
+    "failed": "Mend the cause and resume it from its newest checkpoint, or start again with other settings.",
+    "interrupted": "Resume goes on from the newest checkpoint; nothing that was saved is lost.",
+}
+
+
+def show(run_id: str) -> None:
+    run = find_run(run_id)
+    if run is None:
+        nothing_there("The address names a run that is not on this machine; it may have been removed.")
+        return
+    config = run.config
+    if "file" not in config:
+        nothing_there("The settings of this run are damaged and cannot be read. Start it again with new data.")
+        return
+    state = run.state
+    _head(run, state, config)
+    if run.is_gradient:
+        _gradient(run, state, config)
+    else:
+        _exact(run, state, config)
+
+
+def _head(run: Run, state: str, config: Mapping[str, Any]) -> None:
+    table = table_of(config["file"])
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="run-head"):
+        heading(results.title(dict(config)))
+        color, icon = BADGES.get(state, ("gray", "help"))
+        st.badge(STATES.get(state, state), icon=f":material/{icon}:", color=color)
+    name = table.title if table else Path(config["file"]).name
+    line(f"{results.subtitle(dict(config), name)} · run {run.id}{_lineage(run)}")
+
+
+def _lineage(run: Run) -> str:
+    origin = run.job.get("forked_from")
+    return f" · forked from {origin['run']}, round {origin['step']:,}" if isinstance(origin, dict) else ""
+
+
+# ------------------------------------------------------------------ exact fits
+
+
+def _exact(run: Run, state: str, config: Mapping[str, Any]) -> None:
+    if state in ACTIVE:
+        watch(run, "Fitting")
+        st.caption("The fit runs in a process of its own. Close this tab if you like; this address finds it again.")
+        return
+    with st.container(horizontal=True, key="controls"):
+        controls.change_settings(run, config)
+    if result := run.result:
+        results.show_result(run, result)
+    else:
+        notice("error", wording.for_page(run.error or "The answer is gone."), "This fit did not finish")
+
+
+# ------------------------------------------------------------------ gradient runs
+
+
+def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
+    active = state in ACTIVE
+    if not active:
+        _ending(state, run.cause)
+    controls.bar(run, state, config)
+    if not active and (result := run.result):
+        tab_result, tab_training = st.tabs(["Result", "Training"])
+        with tab_result:
+            results.show_result(run, result)
+        with tab_training:
+            live_run.tiles(run, state, active)
+            live_run.panels(run, state, config, active)
+        return
+    if state == "queued":
+        notice("info", "Gradient runs take turns. It begins by itself, also when this tab is closed.", "In the queue")
+    elif state == "paused":
+        cause = wording.for_page(run.cause)
+        notice("info", f"{_sentence(cause)} Workers keep their place until you resume it.", "Paused")
+    live_run.tiles(run, state, active)
+    live_run.panels(run, state, config, active)
+
+
+def _ending(state: str, cause: str) -> None:
+    text = _sentence(wording.for_page(cause))
+    if state == "finished":
+        notice("success", text, "Finished")
+    elif state == "stopped":
+        notice("info", f"{text} {WAYS_ON[state]}", "Stopped")
+    elif state in WAYS_ON:
+        notice("error", f"{text} {WAYS_ON[state]}", STATES[state])
+
+
+def _sentence(text: str) -> str:
+    return text if not text else f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")

@@ -1,0 +1,108 @@
+"""What can be done with a saved version: note, another name, deletion; it asks before what cannot be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import streamlit as st
+
+from shoal.dashboard.parts import places
+from shoal.dashboard.parts.literal import line, notice
+from shoal.errors import TrainingError
+from shoal.library import saved_models as model_store
+from shoal.library.saved_models import Model, Version
+
+T = TypeVar("T")
+LONGEST_NOTE = 2_000
+ACTIONS = {
+    "note": "Write a note",
+    "rename": "Rename the model",
+    "copy": "Save under another name",
+    "version": "Delete this version",
+    "model": "Delete the model",
+}
+
+
+def menu(model: Model, version: Version) -> None:
+    chosen = st.menu_button(
+        "Manage", list(ACTIONS), format_func=ACTIONS.__getitem__, icon=":material/more_horiz:", key="manage"
+    )
+    dialogs: dict[str, Callable[[Model, Version], None]] = {
+        "note": _note, "rename": _rename, "copy": _copy, "version": _delete_version, "model": _delete_model,
+    }  # fmt: skip
+    if chosen:
+        dialogs[chosen](model, version)
+
+
+def note(version: Version) -> None:
+    """What a person wrote about this version."""
+    if text := version.card.get("note"):
+        notice("info", str(text), "Note")
+
+
+@st.dialog("Note on this version", icon=":material/edit_note:")
+def _note(model: Model, version: Version) -> None:
+    line(f"{version.name}, version {version.number}")
+    text = st.text_area(
+        "Note", str(version.card.get("note") or ""), max_chars=LONGEST_NOTE, key="note:text",
+        help="What this version is for, or what was tried. It is kept with the version.",
+    )  # fmt: skip
+    if st.button("Save note", type="primary", key="note:save"):
+        _tried(lambda: model_store.write_note(version, text.strip()), lambda _: st.rerun())
+
+
+@st.dialog("Rename the model", icon=":material/drive_file_rename_outline:")
+def _rename(model: Model, version: Version) -> None:
+    line(f"{model.name} with all its versions gets another name. Addresses with the old name no longer lead here.")
+    name = st.text_input("New name", model.name, key="rename:name", help=_name_help())
+    if st.button("Rename", type="primary", key="rename:do"):
+        _tried(
+            lambda: model_store.rename_model(model, name.strip()),
+            lambda renamed: places.go("models", model=renamed.name, version=str(version.number)),
+        )
+
+
+@st.dialog("Save under another name", icon=":material/content_copy:")
+def _copy(model: Model, version: Version) -> None:
+    line(f"Version {version.number} of {model.name} becomes the next version of the model with that name.")
+    name = st.text_input("Name", f"{model.name}-copy", key="copy:name", help=_name_help())
+    if st.button("Save", type="primary", key="copy:do"):
+        _tried(
+            lambda: model_store.copy_version(version, name.strip()),
+            lambda made: places.go("models", model=made.name, version=str(made.number)),
+        )
+
+
+def _name_help() -> str:
+    return "Letters, digits, dots, dashes and underscores."
+
+
+@st.dialog("Delete this version?", icon=":material/delete:")
+def _delete_version(model: Model, version: Version) -> None:
+    line(f"Version {version.number} of {model.name} is removed. Its run stays; its number is not used again.")
+    if st.button("Delete version", type="primary", key="delete:version"):
+        rest = [number for number in model.numbers if number != version.number]
+        _tried(
+            lambda: model_store.delete_version(version),
+            lambda _: places.go("models", **({"model": model.name} if rest else {})),
+        )
+
+
+@st.dialog("Delete the model?", icon=":material/delete:")
+def _delete_model(model: Model, version: Version) -> None:
+    count = len(model.numbers)
+    versions = "its only version" if count == 1 else f"all {count:,} versions"
+    line(f"{model.name} with {versions} is removed. The runs stay.")
+    if st.button("Delete model", type="primary", key="delete:model"):
+        _tried(lambda: model_store.delete_model(model), lambda _: places.go("models"))
+
+
+def _tried(what: Callable[[], T], then: Callable[[T], None]) -> None:
+    """Do it, or say in the dialog why not."""
+    try:
+        done = what()
+    except (TrainingError, OSError) as error:
+        notice("error", str(error))
+        return
+    then(done)

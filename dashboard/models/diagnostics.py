@@ -1,0 +1,148 @@
+"""How a saved model predicts, drawn: predicted against actual and residuals. The passes are a process elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from shoal.dashboard.models import charts
+from shoal.dashboard.parts import wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.wording import number, plural
+from shoal.dashboard.tables.known import known_tables
+from shoal.errors import TrainingError
+from shoal.library import saved_models as model_store
+from shoal.library.saved_models import Version
+from shoal.runs.launch import Run, launch_job
+from shoal.settings.config import config_from
+
+SMALL = 48 << 20  # bytes of a file from which on a person says when to read it
+OWN = ""
+QUIET = {"displayModeBar": False}
+
+
+def show(version: Version, contents: dict[str, Any]) -> None:
+    file = _file(version, contents)
+    own = file == OWN
+    try:
+        config = model_store.own_data(contents) if own else config_from({"file": file})
+        arguments = {"model": str(version.model_path), "own_data": own}
+        run = _job(config, arguments, version, own)
+    except (TrainingError, OSError) as error:
+        notice("error", str(error), "The plots could not be made")
+        return
+    if run is None:
+        return
+    if run.is_active:
+        watch(run, "Going over the rows")
+    elif result := run.result:
+        _plots(result)
+    else:
+        notice("error", wording.for_page(run.error or "The answer is gone."), "The plots could not be made")
+        if st.button("Try again", key="diagnose:again"):
+            launch_job("diagnose", config, arguments, anew=True)
+            st.rerun()
+
+
+def _file(version: Version, contents: dict[str, Any]) -> str:
+    """The file to look at: the model's own, or a table that pages know."""
+    names = {OWN: f"{version.file} (trained on this)", **{str(t.path): t.title for t in known_tables()}}
+    chosen = st.selectbox(
+        "Rows of", list(names), format_func=names.__getitem__, key=f"diagnose:{version.label}", width=360,
+        help="The file that the model was trained on, or another one that has the target: how does it do there?",
+    )  # fmt: skip
+    return str(chosen)
+
+
+def _job(config: Any, arguments: dict[str, Any], version: Version, own: bool) -> Run | None:
+    """Started by itself for small files; a large one is read when somebody asks for it."""
+    path = Path(config.file)
+    key = f"diagnose:go:{version.label}:{path}"
+    if path.is_file() and path.stat().st_size > SMALL and not st.session_state.get(key):
+        line(f"This goes over all rows of {path.name} ({path.stat().st_size / 1e6:,.0f} MB) once or twice.")
+        if not st.button("Make the plots", type="primary", icon=":material/scatter_plot:", key=f"{key}:button"):
+            return None
+        st.session_state[key] = True
+    run = launch_job("diagnose", config, arguments)
+    return launch_job("diagnose", config, arguments, anew=True) if run.state == "interrupted" else run
+
+
+# ------------------------------------------------------------------ what came out
+
+
+def _plots(found: dict[str, Any]) -> None:
+    _summary(found)
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("##### Predicted against actual")
+        figure = charts.predicted_chart(found)
+        st.plotly_chart(figure, key="plot:predicted", config=QUIET, alt=charts.describe_predicted(found))
+        line(_predicted_note(found))
+    with right:
+        st.markdown("##### Residuals against predicted")
+        figure = charts.residual_chart(found)
+        st.plotly_chart(figure, key="plot:residuals", config=QUIET, alt=charts.describe_residuals(found))
+        line(charts.curvature(found))
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("##### Residual sizes")
+        figure = charts.histogram_chart(found)
+        st.plotly_chart(figure, key="plot:histogram", config=QUIET, alt=charts.describe_histogram(found))
+        line(_histogram_note(found))
+    with right:
+        st.markdown("##### Largest residuals")
+        _largest(found)
+
+
+def _summary(found: dict[str, Any]) -> None:
+    parts = []
+    for part, name in charts.names_of(found).items():
+        scores = found[part]
+        if scores["rows"]:
+            parts.append(
+                f"{name}: {scores['rows']:,}, R² {number(scores['r2'])}, RMSE {number(scores['rmse'])}, "
+                f"MAE {number(scores['mae'])}"
+            )
+    if found["rows_left_out"]:
+        parts.append(f"{plural(found['rows_left_out'], 'row')} left out: no target, or they could not be used")
+    if found["unseen_levels"]:
+        parts.append(f"{plural(found['unseen_levels'], 'row')} with a name that the model was not trained with")
+    line("\n".join(parts))
+
+
+def _predicted_note(found: dict[str, Any]) -> str:
+    if not charts.is_sampled(found):
+        return "Every row is a point; on the dashed line the prediction is right."
+    points, rows = len(found["sample"]["row"]), found["rows"]
+    return f"The blue shade counts all {rows:,} rows; the {points:,} points are a fair sample of them."
+
+
+def _histogram_note(found: dict[str, Any]) -> str:
+    at = charts.quantiles_of(found)
+    beyond = found["rows"] - sum(found["histogram"]["train"]) - sum(found["histogram"]["test"])
+    rest = f" {plural(beyond, 'row')} lie further out." if beyond else ""
+    return (
+        f"Half of the residuals lie between {number(at[0.25])} and {number(at[0.75])}, nine in ten between "
+        f"{number(at[0.05])} and {number(at[0.95])}; the median is {number(at[0.5])}.{rest}"
+    )
+
+
+def _largest(found: dict[str, Any]) -> None:
+    largest, names = found["largest"], charts.names_of(found)
+    pairs = list(zip(largest["actual"], largest["predicted"], strict=True))
+    table = pd.DataFrame(
+        {
+            "Row": largest["row"],
+            "Actual": [a for a, _ in pairs],
+            "Predicted": [p for _, p in pairs],
+            "Residual": [a - p for a, p in pairs],
+            **({"Kind": [names["test" if t else "train"] for t in largest["test"]]} if found["test"]["rows"] else {}),
+        }
+    )
+    numbers = {name: st.column_config.NumberColumn(format="%.5g") for name in ("Actual", "Predicted", "Residual")}
+    st.dataframe(table, hide_index=True, column_config=numbers, height=318)
+    st.caption("Rows are counted from 0, as in files of predictions.")

@@ -1,0 +1,121 @@
+"""Where a saved model comes from: its data, run, settings, and what proves it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from shoal.dashboard.parts import places, results, wording
+from shoal.dashboard.parts.literal import line
+from shoal.dashboard.parts.wording import duration, plural
+from shoal.dashboard.tables.sources import Asked, table_of
+from shoal.library.saved_models import Version
+from shoal.settings.config import RunConfig
+
+OUTSIDE = ("file", "out", "target")  # said elsewhere
+APART = {"test_every": "Kept for testing: one row in", "test_fraction": "Kept for testing: share of rows"}
+
+
+def show(version: Version, contents: dict[str, Any]) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        _data(version, contents)
+        _run(version)
+    with right:
+        _settings(contents)
+        st.markdown("##### What proves it")
+        line(proof(contents))
+
+
+def _data(version: Version, contents: dict[str, Any]) -> None:
+    data = version.card.get("data") or contents.get("data") or {}
+    path = str(data.get("path") or contents["config"]["file"])
+    st.markdown("##### Data")
+    with st.container(border=True):
+        facts = {
+            "File": str(data.get("file", "")),
+            "Rows": f"{data.get('rows', 0):,}",
+            "Fingerprint of the content": str(data.get("content", "")),
+            "Now": _standing(path),
+        }
+        line("\n".join(f"{name}: {value}" for name, value in facts.items()))
+        table = table_of(path)
+        if table:
+            places.link("data", "Look at the data", icon=":material/table_view:", **Asked(table).address)
+
+
+def _standing(path: str) -> str:
+    try:
+        seen = Path(path).stat()
+    except OSError:
+        return "the file is not where it was; the model does not need it"
+    changed = time.strftime("%-d %b %Y %H:%M", time.localtime(seen.st_mtime))
+    return f"the file is where it was, last changed {changed}"
+
+
+def _run(version: Version) -> None:
+    card = version.card
+    st.markdown("##### Run")
+    with st.container(border=True):
+        solver = "exact" if card.get("solver") != "gradient" else "gradient steps"
+        made = time.strftime("%-d %b %Y %H:%M:%S", time.localtime(version.created))
+        facts = {"Run": str(card.get("run", "unknown")), "Solved by": solver, "Saved": made}
+        if card.get("seconds"):
+            facts["It took"] = duration(float(card["seconds"]))
+        if card.get("state") == "stopped":
+            facts["Ended"] = "stopped before it was finished"
+        if card.get("copied_from"):
+            facts["Copied from"] = str(card["copied_from"])
+        line("\n".join(f"{name}: {value}" for name, value in facts.items()))
+        if version.run:
+            places.link("train", "Open the run", icon=":material/model_training:", run=version.run.id)
+        else:
+            st.caption("The run was deleted; the model does not need it.")
+
+
+def _settings(contents: dict[str, Any]) -> None:
+    st.markdown("##### Settings that differ from the usual")
+    changed = differing(contents["config"])
+    if not changed:
+        line("None: everything is as the form proposes it.")
+        return
+    table = pd.DataFrame({"Setting": [named(k) for k in changed], "Value": [said(k, v) for k, v in changed.items()]})
+    st.dataframe(table, hide_index=True, height="content")
+
+
+def differing(config: dict[str, Any]) -> dict[str, Any]:
+    """The knobs that somebody set: those whose value is not the default."""
+    usual = RunConfig().as_dict()
+    return {k: v for k, v in config.items() if k in usual and v != usual[k] and k not in OUTSIDE}
+
+
+def named(knob: str) -> str:
+    """What a knob is called where the form is not around it."""
+    return APART.get(knob) or wording.LABELS.get(knob, knob)
+
+
+def said(knob: str, value: Any) -> str:
+    if value is None:
+        return "found out"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, str):
+        words: dict[str, str] = {"model": wording.MODELS, "solver": wording.SOLVERS, "mode": wording.MODES}.get(
+            knob, wording.CHOICES
+        )
+        return words.get(value, value)
+    return f"{value:g}"
+
+
+def proof(contents: dict[str, Any]) -> str:
+    if contents.get("solver") == "gradient":
+        title, _, text = results.gradient_trust(contents)
+        facts = f"{plural(int(contents['rounds']), 'round')}, {contents['epochs']:,.6g} passes over the rows."
+        return f"{title}. {text}\n{facts}"
+    return wording.certificate(contents["certificate"])

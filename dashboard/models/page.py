@@ -1,0 +1,256 @@
+"""The Models page: all saved models, or one version of one, by the address. What is drawn in a tab is a module each."""
+
+from __future__ import annotations
+
+import html
+import time
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.models import (
+    actions as model_actions,
+)
+from shoal.dashboard.models import (
+    diagnostics as diagnostics_view,
+)
+from shoal.dashboard.models import (
+    export as export_view,
+)
+from shoal.dashboard.models import (
+    lineage as lineage_view,
+)
+from shoal.dashboard.models import (
+    predict as predict_view,
+)
+from shoal.dashboard.models import (
+    versions as versions_view,
+)
+from shoal.dashboard.parts import places, results, wording
+from shoal.dashboard.parts.literal import heading, label, line, notice
+from shoal.dashboard.parts.wording import number, plural
+from shoal.errors import TrainingError
+from shoal.library import saved_models as model_store
+from shoal.library.saved_models import Model, Version
+
+A_PAGE = 24  # cards; more are a button away
+VIEWS = {
+    "Coefficients": ":material/bar_chart:",
+    "Diagnostics": ":material/scatter_plot:",
+    "Predict": ":material/online_prediction:",
+    "Export": ":material/ios_share:",
+    "Lineage": ":material/account_tree:",
+    "Versions": ":material/history:",
+}
+STYLE = """<style>
+.shoal-model { display: flex; flex-direction: column; gap: 0.35rem; overflow-wrap: anywhere; }
+.shoal-model .about { min-height: 2.6em; line-height: 1.3; }
+.shoal-model .score { font-size: 1.5rem; font-weight: 620; line-height: 1.2; }
+.shoal-model .score small { font-size: 0.8rem; font-weight: 400; opacity: 0.75; margin-left: 0.4rem; }
+.shoal-model .foot { opacity: 0.75; font-size: 0.85rem; }
+.st-key-models [data-testid="stPageLink"] p { font-weight: 620; overflow-wrap: anywhere; white-space: normal; }
+</style>"""
+
+
+def show() -> None:
+    places.arrived()
+    name = st.query_params.get("model", "")
+    if not name:
+        _list_view()
+        return
+    model = model_store.find_model(name)
+    version = _asked_version(model) if model else None
+    if model is None or version is None:
+        _nothing_there(name, model)
+    else:
+        _detail_view(model, version)
+
+
+def _asked_version(model: Model) -> Version | None:
+    """The version in the address; the latest where it names none."""
+    wanted = st.query_params.get("version", "")
+    return model.named(wanted) if wanted else model.latest
+
+
+def _nothing_there(name: str, model: Model | None) -> None:
+    st.title("Nothing here", anchor=False)
+    if model:
+        notice("warning", f"The model {name} has no such version; it may have been deleted.")
+        places.link("models", "Open its latest version", icon=":material/deployed_code:", model=model.name)
+    else:
+        notice("warning", "The address names a model that is not on this machine; it may have been deleted or renamed.")
+    places.link("models", "See all models", icon=":material/arrow_back:")
+
+
+# ------------------------------------------------------------------ all models
+
+
+def _list_view() -> None:
+    st.title("Models", anchor=False)
+    models = model_store.list_models()
+    if not models:
+        _empty()
+        return
+    st.caption("Every run that finishes saves its model here, as a new version. A model stays when its run is deleted.")
+    st.html(STYLE)
+    wanted = st.text_input(
+        "Search", placeholder="Search by name, target or file", icon=":material/search:", label_visibility="collapsed"
+    )
+    found = [model for model in models if _matches(model, wanted)]
+    if not found:
+        line(f"No model has “{wanted}” in its name, target or file.")
+        return
+    line(plural(len(found), "model") if len(found) == len(models) else f"{len(found):,} of {len(models):,} models")
+    shown = int(st.session_state.get("models:shown", A_PAGE))
+    with st.container(key="models"), st.grid(3, min_column_width=300):
+        for model in found[:shown]:
+            _card(model)
+    if len(found) > shown:
+        st.button(f"Show {min(A_PAGE, len(found) - shown)} more", on_click=_show_more, args=(shown,))
+
+
+def _show_more(shown: int) -> None:
+    st.session_state["models:shown"] = shown + A_PAGE
+
+
+def _matches(model: Model, wanted: str) -> bool:
+    latest = model.latest
+    text = f"{model.name} {latest.target} {latest.file} {latest.card.get('model', '')}".casefold()
+    return all(word in text for word in wanted.casefold().split())
+
+
+def _empty() -> None:
+    with st.container(border=True, horizontal_alignment="center"):
+        st.space("small")
+        st.markdown("### :material/deployed_code: No models yet", text_alignment="center")
+        st.markdown(
+            "Train one, and it appears here by itself: with its scores, its coefficients, plots of its errors "
+            "and a form to predict with.",
+            text_alignment="center",
+        )
+        places.link("data", "Choose data to train on", icon=":material/table_view:")
+        st.space("small")
+
+
+def _card(model: Model) -> None:
+    latest, card = model.latest, model.latest.card
+    with st.container(border=True):
+        places.link("models", label(model.name), icon=":material/deployed_code:", model=model.name)
+        if not card:
+            line("The card of this model is damaged. Open it to see what is left.")
+            return
+        part, which = scored(card)
+        about = f"{kind_of(card)} model of {latest.target}"
+        foot = f"{latest.file} · {versions_of(model)} · {when(latest.created)}"
+        st.html(
+            f'<div class="shoal-model"><div class="about">{html.escape(about)}</div>'
+            f'<div class="score">{number(part.get("r2"), 3)}<small>R², {which}</small></div>'
+            f'<div class="foot">{html.escape(foot)}</div></div>'
+        )
+
+
+def kind_of(card: dict[str, Any]) -> str:
+    return wording.MODELS.get(str(card.get("model")), str(card.get("model")))
+
+
+def scored(card: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The honest scores: on test rows where there are any."""
+    test = card.get("test") or {}
+    return (test, "test rows") if test.get("rows") else (card.get("train") or {}, "training rows")
+
+
+def versions_of(model: Model) -> str:
+    number_ = model.latest.number
+    return f"version {number_}" if len(model.numbers) == 1 else f"version {number_} of {len(model.numbers)}"
+
+
+def when(seconds: float) -> str:
+    """A moment as people say it."""
+    ago = time.time() - seconds
+    if ago < 60:
+        return "just now"
+    if ago < 3600:
+        return f"{plural(int(ago // 60), 'minute')} ago"
+    if ago < 24 * 3600:
+        return f"{plural(int(ago // 3600), 'hour')} ago"
+    return time.strftime("%-d %b %Y", time.localtime(seconds))
+
+
+# ------------------------------------------------------------------ one version
+
+
+def _detail_view(model: Model, version: Version) -> None:
+    places.link("models", "All models", icon=":material/arrow_back:")
+    try:
+        contents = version.contents
+        results.title(contents)
+    except (TrainingError, KeyError) as error:
+        heading(model.name)
+        notice("error", str(error), "This version cannot be read")
+        model_actions.menu(model, version)
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        with st.container(width="stretch"):
+            heading(model.name)
+            line(_subtitle(version))
+        with st.container(horizontal=True, width="content", vertical_alignment="bottom", gap="small"):
+            _switcher(model, version)
+            model_actions.menu(model, version)
+    model_actions.note(version)
+    results.scores(contents)
+    _views(model, version, contents)
+
+
+def _subtitle(version: Version) -> str:
+    card = version.card
+    stopped = " · from a stopped run" if card.get("state") == "stopped" else ""
+    return f"{results.title(card)} · {results.subtitle(card, version.file)} · saved {when(version.created)}{stopped}"
+
+
+def _switcher(model: Model, version: Version) -> None:
+    def changed() -> None:
+        st.query_params["version"] = str(st.session_state[key])  # the open tab stays in the address
+
+    key = f"version:{model.name}"
+    st.session_state[key] = version.number
+    st.selectbox(
+        "Version", model.numbers, format_func=lambda n: f"{n} (latest)" if n == model.latest.number else str(n),
+        key=key, on_change=changed, width=150, help="Every finished run of the same file and target is a version.",
+    )  # fmt: skip
+
+
+def _views(model: Model, version: Version, contents: dict[str, Any]) -> None:
+    """Only the open tab is drawn; its name is in the address."""
+    tabs = dict(zip(VIEWS, st.tabs(list(VIEWS), key="view", bind="query-params"), strict=True))
+    if tabs["Coefficients"].open:
+        with tabs["Coefficients"]:
+            _coefficients(version, contents)
+    if tabs["Diagnostics"].open:
+        with tabs["Diagnostics"]:
+            diagnostics_view.show(version, contents)
+    if tabs["Predict"].open:
+        with tabs["Predict"]:
+            predict_view.show(version, contents)
+    if tabs["Export"].open:
+        with tabs["Export"]:
+            export_view.show(version, contents)
+    if tabs["Lineage"].open:
+        with tabs["Lineage"]:
+            lineage_view.show(version, contents)
+    if tabs["Versions"].open:
+        with tabs["Versions"]:
+            versions_view.show(model, version)
+
+
+def _coefficients(version: Version, contents: dict[str, Any]) -> None:
+    left, right = st.columns([5, 3], gap="large")
+    with left:
+        results.coefficients(contents, f"coefficients-{version.name}-v{version.number}.csv")
+    with right:
+        results.trust(contents)
+        results.training(contents)
+        results.rows(contents)
+        results.filled(contents)
+        st.markdown("##### Take it with you")
+        results.model_download(Path(version.model_path), f"{version.name}-v{version.number}.json")

@@ -1,0 +1,126 @@
+"""All versions of a model beside one another, and what changed between two: scores, settings, coefficients."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+import pandas as pd
+import streamlit as st
+
+from shoal.dashboard.models import lineage as lineage_view
+from shoal.dashboard.parts import wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.errors import TrainingError
+from shoal.library.saved_models import Model, Version
+
+LISTED = 50  # versions in the table; a card is read for each
+SCORES = {"r2": "R²", "rmse": "RMSE", "mae": "MAE"}
+
+
+def show(model: Model, version: Version) -> None:
+    st.markdown("##### Versions")
+    _table(model, version)
+    others = [number for number in model.numbers if number != version.number]
+    if not others:
+        line("This is the only version. Train on the same file and target again, and the next one appears beside it.")
+        return
+    earlier = next((number for number in others if number < version.number), others[0])
+    other = st.selectbox(
+        "Compare with version", others, index=others.index(earlier), width=220, key=f"compare:{version.label}",
+        help="What changed from that version to the one you look at.",
+    )  # fmt: skip
+    try:
+        _comparison(Version(model.name, other), version)
+    except TrainingError as error:
+        notice("error", str(error))
+
+
+def _table(model: Model, version: Version) -> None:
+    rows = [_row(found, found.number == version.number) for found in model.versions[:LISTED]]
+    numbers = {name: st.column_config.NumberColumn(format="%.4g") for name in ("R², test", "R², training", "RMSE")}
+    st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=numbers, height="content", placeholder="–")
+    if len(model.numbers) > LISTED:
+        st.caption(f"The newest {LISTED} of {len(model.numbers):,}; the box above reaches all of them.")
+
+
+def _row(version: Version, current: bool) -> dict[str, Any]:
+    card = version.card
+    test, train = card.get("test") or {}, card.get("train") or {}
+    return {
+        "Version": f"{version.number}{' (shown)' if current else ''}",
+        "Model": wording.MODELS.get(str(card.get("model")), str(card.get("model", "?"))),
+        "Alpha": card.get("alpha"),
+        "R², test": test.get("r2"),
+        "R², training": train.get("r2"),
+        "RMSE": (test if test.get("rows") else train).get("rmse"),
+        "Solver": wording.SOLVERS.get(str(card.get("solver")), str(card.get("solver", "?"))),
+        "Saved": time.strftime("%Y-%m-%d %H:%M", time.localtime(version.created)),
+        "Note": str(card.get("note") or ""),
+    }
+
+
+def _comparison(before: Version, now: Version) -> None:
+    old, new = before.contents, now.contents
+    scores = score_changes(old, new)
+    names = (f"Version {before.number}", f"Version {now.number}")
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        st.markdown("##### Scores")
+        _shown(scores, "Score", names)
+        if old["data"]["content"] != new["data"]["content"]:
+            line("The two were trained on different content of the file, so their scores are of different rows.")
+        st.markdown("##### Settings that changed")
+        changed = setting_changes(old, new)
+        if changed:
+            st.dataframe(pd.DataFrame(changed, columns=["Setting", *names]), hide_index=True, height="content")
+        else:
+            line("None.")
+    with right:
+        st.markdown("##### Coefficients that changed")
+        coefficients = coefficient_changes(old, new)
+        if coefficients:
+            _shown(coefficients, "Column", names)
+        else:
+            line("None: all coefficients are equal.")
+
+
+def _shown(rows: list[tuple[str, float | None, float | None, float | None]], what: str, names: tuple[str, str]) -> None:
+    table = pd.DataFrame(rows, columns=[what, *names, "Change"])
+    numbers = {name: st.column_config.NumberColumn(format="%.5g") for name in table.columns[1:]}
+    height: Literal["content"] | int = "content" if len(table) < 14 else 520
+    st.dataframe(table, hide_index=True, column_config=numbers, height=height, placeholder="–")
+
+
+def score_changes(
+    old: dict[str, Any], new: dict[str, Any]
+) -> list[tuple[str, float | None, float | None, float | None]]:
+    rows = []
+    for part, which in (("test", "test rows"), ("train", "training rows")):
+        for key, name in SCORES.items():
+            before, now = old[part][key], new[part][key]
+            if before is not None or now is not None:
+                rows.append((f"{name}, {which}", before, now, _change(before, now)))
+    return rows
+
+
+def coefficient_changes(
+    old: dict[str, Any], new: dict[str, Any]
+) -> list[tuple[str, float | None, float | None, float | None]]:
+    """Those that differ, the largest change first; one that is only in one version is a change as well."""
+    before = {"(intercept)": old["intercept"], **old["coefficients"]}
+    now = {"(intercept)": new["intercept"], **new["coefficients"]}
+    rows = [(name, before.get(name), now.get(name)) for name in dict.fromkeys([*now, *before])]
+    changed = [(name, a, b, _change(a, b)) for name, a, b in rows if a != b]
+    return sorted(changed, key=lambda row: -abs((row[2] or 0.0) - (row[1] or 0.0)))
+
+
+def _change(before: float | None, now: float | None) -> float | None:
+    return None if before is None or now is None else now - before
+
+
+def setting_changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str]]:
+    before, now = old["config"], new["config"]
+    knobs = [k for k in dict.fromkeys([*now, *before]) if before.get(k) != now.get(k) and k not in ("file", "out")]
+    said = lineage_view.said
+    return [(lineage_view.named(k), said(k, before.get(k)), said(k, now.get(k))) for k in knobs]

@@ -1,0 +1,1 @@
+"""What all pages share: addresses, words, charts, literal text."""

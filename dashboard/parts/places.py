@@ -1,0 +1,72 @@
+"""Addresses: which pages there are, how one leads to another, and what an address may say.
+
+Every view is drawn from its address, so reload, back button and shared links work:
+
+    /                    Data       ?data=KEY&read=JSON&target=COLUMN   a table, how it is read, what to predict
+    /train               Train      ?data=...  the form (with &like=RUN: that run's settings);  ?run=ID  the run
+    /tune                Tune       ?data=...&study=JSON  how it is tested;  &model, alpha, ...  the model at hand
+    /search              Search     ?data=...  the form of a search;  ?id=ID  the search
+    /runs                Runs       ?compare=ID,ID
+    /models              Models     ?model=NAME&version=N
+    /system              System
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+ARRIVED = "places:arrived"
+PLOTLY_ADDRESS = f"api/plotly.js?v={version('plotly')}"  # relative to the page's base: there may be a proxy in front
+TITLES = {
+    "data": ("Data", ":material/table_view:"),
+    "train": ("Train", ":material/model_training:"),
+    "tune": ("Tune", ":material/tune:"),
+    "search": ("Search", ":material/manage_search:"),
+    "runs": ("Runs", ":material/list_alt:"),
+    "models": ("Models", ":material/deployed_code:"),
+    "system": ("System", ":material/monitor_heart:"),
+}
+
+
+def _elsewhere() -> None:
+    """Stands in for a page that is only pointed to: Streamlit tells pages apart by their address."""
+
+
+def page(name: str, view: Callable[[], None] = _elsewhere) -> Any:
+    title, icon = TITLES[name]
+    return st.Page(view, title=title, icon=icon, url_path=name, default=name == "data")
+
+
+def go(name: str, **address: str) -> None:
+    """Leave for another page at once; not from a callback."""
+    st.switch_page(page(name), query_params=address)
+
+
+def link(name: str, label: str, icon: str | None = None, **address: str) -> None:
+    """A link that a browser can open in another tab as well."""
+    st.page_link(page(name), label=label, icon=icon, query_params=address)
+
+
+def stay(**address: str) -> None:
+    """Make this the address of the page we are on; fit for callbacks."""
+    st.query_params.from_dict(address)
+
+
+def amend(**changes: str | None) -> None:
+    """Change part of the address; None takes a part away."""
+    stay(**{k: v for k, v in {**st.query_params.to_dict(), **changes}.items() if v is not None})
+
+
+def arrived() -> None:
+    """Let the browser's address say what the page shows: a link from a page to itself does not change it there."""
+    address = st.query_params.to_dict()
+    if st.session_state.get(ARRIVED) != address:
+        st.session_state[ARRIVED] = address
+        with contextlib.suppress(StreamlitAPIException):  # a part that a widget keeps up to date by itself
+            st.query_params.from_dict(address)

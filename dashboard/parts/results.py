@@ -1,0 +1,302 @@
+"""What is said about a fit: scores, coefficients as chart and table, the certificate, rows; of a run or a saved model.
+
+A result is what a run left as its last word, or the contents of a model file, which hold nearly the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from shoal.dashboard.parts import charts, places, wording
+from shoal.dashboard.parts.literal import harmless, line, notice
+from shoal.dashboard.parts.wording import duration, number, plural
+from shoal.errors import TrainingError
+from shoal.library import saved_models as model_store
+from shoal.runs.launch import Run
+
+PER = {"sd": "One standard deviation", "unit": "One unit"}
+ENDINGS = {
+    "converged": "It ended because it came as close to the optimum as was asked for.",
+    "stopped by command": "It was stopped by a person.",
+}
+
+
+def show_result(run: Run, result: dict[str, Any]) -> None:
+    """All about a run that has a result, finished or stopped."""
+    scores(result)
+    left, right = st.columns([5, 3], gap="large")
+    with left:
+        coefficients(result, f"coefficients-{run.id}.csv")
+    with right:
+        saved_model(run, result)
+        trust(result)
+        training(result)
+        rows(result)
+        filled(result)
+        timings(result)
+        _downloads(run)
+
+
+def title(config: dict[str, Any]) -> str:
+    return f"{wording.MODELS.get(config['model'], config['model'])} model of {config['target']}"
+
+
+def subtitle(config: dict[str, Any], name: str) -> str:
+    penalty = "" if config["model"] == "linear" else f" · alpha {config['alpha']:g}"
+    ratio = f" · l1_ratio {config['l1_ratio']:g}" if config["model"] == "elasticnet" else ""
+    return f"{name}{penalty}{ratio}"
+
+
+# ------------------------------------------------------------------ scores
+
+
+def scores(result: dict[str, Any]) -> None:
+    tested = bool(result["test"]["rows"])
+    part = result["test"] if tested else result["train"]
+    which = "test rows" if tested else "training rows"
+    cards = [
+        (f"R², {which}", number(part["r2"]), "Share of the target's spread that the model explains; 1 is perfect."),
+        *([("R², training rows", number(result["train"]["r2"]), "On the rows it was fitted to.")] if tested else []),
+        (f"RMSE, {which}", number(part["rmse"]), "Typical error in the target's own unit; large errors count more."),
+        (f"MAE, {which}", number(part["mae"]), "Mean size of the errors, in the target's own unit."),
+        ("Rows used", f"{result['train']['rows'] + result['test']['rows']:,}", "For training and testing together."),
+    ]
+    with st.container(horizontal=True, gap="small", key="scores"):
+        for label, value, help_ in cards:
+            st.metric(label, value, help=help_, border=True)
+    if not tested:
+        st.caption("No rows were kept for testing, so these scores are on the rows the model was fitted to.")
+
+
+# ------------------------------------------------------------------ coefficients
+
+
+def coefficients(result: dict[str, Any], file_name: str) -> None:
+    st.subheader("Coefficients", anchor=False)
+    per = _per(result)
+    found = charts.coefficients_of(result, per)
+    chart, table = st.tabs(["Chart", "Table"])
+    with chart:
+        _chart(result, found, per)
+    with table:
+        _table(result, file_name)
+
+
+def _per(result: dict[str, Any]) -> str:
+    """What one step of a column is; there is nothing to choose where columns were not standardised."""
+    if result["coefficients"] == result["coefficients_standardized"]:
+        return "unit"
+    chosen: str = st.segmented_control(
+        "Effect of",
+        list(PER),
+        default="sd",
+        required=True,
+        format_func=PER.__getitem__,
+        help="One standard deviation makes columns comparable. One unit is the plain coefficient: a gram, a year.",
+    )
+    return chosen
+
+
+def _chart(result: dict[str, Any], found: list[charts.Coefficient], per: str) -> None:
+    bars = charts.shown(found)
+    if not bars:
+        notice("info", "All coefficients are zero: the penalty is too strong for any column. Try a smaller alpha.")
+        return
+    figure = charts.coefficient_chart(found, result["target"], per)
+    alt = charts.describe(found, result["target"])
+    st.plotly_chart(figure, key="coefficients", config={"displayModeBar": False}, alt=alt)
+    line(_chart_note(result, found))
+
+
+def _chart_note(result: dict[str, Any], found: list[charts.Coefficient]) -> str:
+    zero = [c.name for c in found if not c.value]
+    hidden = len(found) - len(zero) - charts.MOST
+    parts = [f"Intercept {number(result['intercept'], 6)}."]
+    if result["inference"]:
+        parts.append(f"Whiskers: {result['inference']['confidence']:.0%} intervals.")
+    if zero:
+        parts.append(f"Set to zero: {', '.join(zero[:12])}{f' and {len(zero) - 12} more' if len(zero) > 12 else ''}.")
+    if hidden > 0:
+        parts.append(f"The {charts.MOST} largest are drawn; the table has {hidden:,} more.")
+    return " ".join(parts)
+
+
+def coefficient_table(result: dict[str, Any]) -> pd.DataFrame:
+    """All coefficients with the intercept first, in the order of the design."""
+    inference = result["inference"] or {}
+    estimates = {"(intercept)": inference.get("intercept"), **inference.get("coefficients", {})}
+    values = {"(intercept)": result["intercept"], **result["coefficients"]}
+    table = pd.DataFrame(
+        {
+            "Column": list(values),
+            "Coefficient": list(values.values()),
+            "Per standard deviation": [None, *result["coefficients_standardized"].values()],
+        }
+    )
+    if inference:
+        for key, name in (("std_error", "Std. error"), ("t", "t"), ("p_value", "p"), ("low", "Low"), ("high", "High")):
+            table[name] = [(estimates.get(column) or {}).get(key) for column in values]
+    return table
+
+
+def _table(result: dict[str, Any], file_name: str) -> None:
+    table = coefficient_table(result)
+    numbers = {name: st.column_config.NumberColumn(format="%.5g") for name in table.columns[1:]}
+    st.dataframe(
+        table, hide_index=True, column_config=numbers, height="content" if len(table) < 16 else 560, placeholder=""
+    )
+    st.download_button(
+        "Coefficients as CSV", as_csv(table), file_name, "text/csv", icon=":material/download:", on_click="ignore"
+    )
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    return str(table.assign(Column=table["Column"].map(harmless)).to_csv(index=False))
+
+
+# ------------------------------------------------------------------ what to know about it
+
+
+def trust(result: dict[str, Any]) -> None:
+    """How good the answer can be at best, and what was odd about the data."""
+    if result.get("solver") == "gradient":
+        title, kind, text = gradient_trust(result)
+        notice(kind, text, title)
+    else:
+        exact = wording.is_exact(result["certificate"])
+        title = "This is the exact optimum" if exact else "This is close to the optimum, not at it"
+        notice("success" if exact else "warning", wording.certificate(result["certificate"]), title)
+    for warning in result["warnings"]:
+        if not (result.get("solver") == "gradient" and warning.startswith("The run has not converged")):
+            notice("warning", wording.for_page(warning))
+
+
+def gradient_trust(result: dict[str, Any]) -> tuple[str, str, str]:
+    """Title, kind of box and text: how far from the optimum a gradient run has ended."""
+    text = f"{_distance(result)} {_more_epochs(result)}".strip()
+    if result.get("converged"):
+        return "It converged: this is the optimum for all practical purposes", "success", text
+    return "It has not converged", "warning", text
+
+
+def _distance(result: dict[str, Any]) -> str:
+    away, coefficients_away = result.get("distance_to_optimum"), result.get("coefficient_distance")
+    if away is None:
+        slope = result.get("slope")
+        known = "" if slope is None else f" Its slope is {wording.power_of_ten(slope)} of that at the start."
+        return f"The exact optimum of this model is not known.{known}"
+    if away == 0:
+        return "The objective is at its optimum, to the last digit."
+    parts = [f"The objective is {wording.power_of_ten(away)} of the way from its optimum"]
+    if coefficients_away:
+        parts.append(f"the coefficients differ by up to {wording.power_of_ten(coefficients_away)} of the largest")
+    return f"{'; '.join(parts)}."
+
+
+def _more_epochs(result: dict[str, Any]) -> str:
+    return "" if result.get("converged") else "Allow more passes, resume it, or use the exact solver."
+
+
+def training(result: dict[str, Any]) -> None:
+    """How a gradient run went, in a few figures."""
+    if result.get("solver") != "gradient":
+        return
+    st.markdown("##### Training")
+    line("\n".join(training_facts(result)))
+
+
+def training_facts(result: dict[str, Any]) -> list[str]:
+    facts = [f"{result['epochs']:,.6g} passes over the rows in {plural(int(result['rounds']), 'round')}"]
+    resolved, ledger = result.get("resolved") or {}, result.get("ledger") or {}
+    if mode := wording.MODES.get(result.get("mode", "")):
+        facts.append(f"Workers: {mode[0].lower()}{mode[1:]}")
+    if resolved:
+        facts.append(
+            f"Batches of {plural(resolved['batch_size'], 'row')}, learning rate {resolved['learning_rate']:.4g}"
+        )
+    if ledger.get("redone"):
+        facts.append(f"{plural(ledger['redone'], 'batch').replace('batchs', 'batches')} made again after lost workers")
+    if cause := result.get("cause"):
+        facts.append(ENDINGS.get(cause, f"It ended: {cause}."))
+    return facts
+
+
+def rows(result: dict[str, Any]) -> None:
+    st.markdown("##### Rows")
+    counts = {"read from the file": result["rows_read"]}
+    counts |= {
+        f"left out: {wording.DROPPED.get(why, why.replace('_', ' '))}": count
+        for why, count in result["rows_dropped"].items()
+    }
+    counts |= {"used for training": result["train"]["rows"], "kept for testing": result["test"]["rows"]}
+    line("\n".join(f"{plural(count, 'row')} {what}" for what, count in counts.items() if count))
+
+
+def filled(result: dict[str, Any]) -> None:
+    """Which numbers were missing, and what stood in for them."""
+    if not result.get("filled"):
+        return
+    st.markdown("##### Missing numbers")
+    said = [f"{name}: {number(f['value'])} in {plural(int(f['rows']), 'row')}" for name, f in result["filled"].items()]
+    rest = f"\nand {plural(len(said) - 12, 'more column')}" if len(said) > 12 else ""
+    line("Filled in with a usual value.\n" + "\n".join(said[:12]) + rest)
+
+
+def timings(result: dict[str, Any]) -> None:
+    seconds = dict(result["timings"])
+    total = seconds.pop("total")
+    st.markdown("##### Time")
+    slow = sorted(((s, wording.STAGES.get(stage, stage)) for stage, s in seconds.items() if s >= 0.001), reverse=True)
+    line(f"{duration(total)} in all\n" + "\n".join(f"{duration(s)} {stage}" for s, stage in slow))
+
+
+# ------------------------------------------------------------------ what can be done with it
+
+
+def saved_model(run: Run, result: dict[str, Any]) -> None:
+    """The way to the version that was saved of this run, or a button that saves one."""
+    version = model_store.version_of(run)
+    if version:
+        places.link(
+            "models", f"Saved model, version {version.number}: plots and predictions", icon=":material/deployed_code:",
+            model=version.name, version=str(version.number),
+        )  # fmt: skip
+    elif run.model_path.exists() and st.button(
+        "Save as model", icon=":material/bookmark_add:", key="save-model",
+        help="Finished runs are saved by themselves; a stopped one, or one whose model was deleted, when you say so.",
+    ):  # fmt: skip
+        _save(run, result)
+
+
+def _save(run: Run, result: dict[str, Any]) -> None:
+    try:
+        version = model_store.save_run(run, result)
+    except (TrainingError, OSError) as error:
+        notice("error", str(error), "The model was not saved")
+        return
+    places.go("models", model=version.name, version=str(version.number))
+
+
+def _downloads(run: Run) -> None:
+    st.markdown("##### Take it with you")
+    if not run.model_path.exists():
+        st.caption("The model file is gone from the run's folder.")
+        return
+    model_download(run.model_path, f"model-{run.id}.json")
+    line(f"Run {run.id}\n{Path(run.config['file']).name}")
+
+
+def model_download(path: Path, file_name: str) -> None:
+    st.download_button(
+        "Model as JSON",
+        path.read_bytes(),
+        file_name,
+        "application/json",
+        icon=":material/download:",
+        on_click="ignore",
+        help="Readable by eye, and enough by itself to predict: shoal predict MODEL.json FILE --out predictions.csv",
+    )

@@ -1,0 +1,319 @@
+"""What things are called on the pages: names of knobs, models, flags and reasons in plain words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from shoal.settings.config import RunConfig
+
+MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
+ABOUT_MODELS = {
+    "linear": "Least squares, no penalty. Gives standard errors and intervals for every coefficient.",
+    "ridge": "Shrinks all coefficients a little. Steady when columns say nearly the same thing.",
+    "lasso": "Shrinks coefficients, and sets those that matter little to exactly zero.",
+    "elasticnet": "Between ridge and lasso: picks columns, but keeps groups of similar ones together.",
+}
+LABELS = {
+    "target": "Column to predict",
+    "model": "Model",
+    "alpha": "Penalty strength (alpha)",
+    "l1_ratio": "Share of lasso (l1_ratio)",
+    "features": "Columns to use",
+    "exclude": "Columns to leave out",
+    "categorical": "Read as names",
+    "numeric": "Read as numbers",
+    "coding": "Text columns become",
+    "max_levels": "Most levels of a text column",
+    "impute": "A missing number becomes",
+    "fill": "That number",
+    "squares": "Squares of columns",
+    "interactions": "Products of two columns",
+    "indicators": "Mark missing numbers with a column of their own",
+    "test_every": "Every how many rows",
+    "test_fraction": "Share of rows",
+    "seed": "Seed",
+    "intercept": "Fit an intercept",
+    "standardize": "Standardise the columns",
+    "confidence": "Confidence of the intervals",
+    "engine": "Who does the work",
+    "workers": "Worker processes",
+    "solver": "How to solve it",
+    "mode": "When a gradient is applied",
+    "epochs": "Passes by steps",
+    "tolerance": "How close to the optimum",
+    "finish_passes": "Full passes at most",
+    "max_seconds": "Time limit",
+    "patience": "Patience",
+    "batch_size": "Batch size",
+    "local_steps": "Steps between two averages",
+    "staleness": "Most updates behind",
+    "step_rule": "Step rule",
+    "learning_rate": "Learning rate",
+    "schedule": "Learning rate over time",
+    "warmup": "Warm-up",
+    "decay": "What is left of the rate",
+    "decay_every": "After",
+    "momentum": "Momentum",
+    "clip": "Longest gradient",
+    "compression": "Gradients travel",
+    "top_k": "Share of values that travel",
+    "prefetch": "Read ahead",
+    "max_memory": "Share of memory in use at most",
+    "shards": "Parts of the rows",
+    "partition": "Rows are dealt",
+    "precision": "Numbers in",
+    "penalty": "Penalty of a plug-in",
+    "callbacks": "Plug-ins that watch the run",
+    "checkpoint_seconds": "Between two checkpoints",
+    "keep_checkpoints": "Checkpoints kept",
+    "on_worker_loss": "A lost worker",
+    "restarts": "Replaced at most",
+    "delimiter": "Between fields",
+    "decimal": "Decimal mark",
+    "thousands": "Between groups of digits",
+    "encoding": "Text encoding",
+    "header": "First row",
+    "quote": "Around fields",
+    "comment": "Comment lines begin with",
+    "skip_lines": "Lines above the table",
+    "missing": "Texts that mean missing",
+    "on_bad_rows": "Rows that cannot be read",
+}
+CHOICES = {
+    "drop_first": "one column a level, without the first",
+    "full": "one column for every level",
+    "median": "the column's median",
+    "mean": "the column's mean",
+    "constant": "a number of your choice",
+    "drop": "nothing: leave that row out",
+    "auto": "found out from the size of the file",
+    "inline": "one process",
+    "processes": "worker processes",
+    "limit": "leave out a few (up to 1 %, at most 100)",
+    "stop": "stop at the first one",
+    "skip": "leave out all of them",
+}
+TYPES = {"numeric": "number", "datetime": "date", "categorical": "names", "text": "free text"}
+FLAGS = {
+    "constant": "always the same value",
+    "mostly_missing": "more than half missing",
+    "leading_zeros": "leading zeros: a code, not a quantity?",
+    "high_cardinality": "too many different texts to use",
+    "id_like": "nearly every row differs: a row number or key?",
+    "leak": "gives the target away",
+}
+DROPPED = {
+    "bad_row": "could not be read",
+    "target_missing": "no value in the column to predict",
+    "feature_missing": "a value is missing in another column",
+}
+STAGES = {
+    "ingest": "read the file",
+    "moments": "sum over all rows",
+    "solve": "solve",
+    "factor": "factor the rows",
+    "refine": "refine",
+    "score": "score",
+    "inference": "intervals",
+    "shards": "deal the rows to workers",
+    "train": "train",
+}
+SOLVERS = {"exact": "Exact", "gradient": "Gradient steps"}
+ABOUT_SOLVERS = {
+    "exact": "Recommended: one pass over the rows, and a proof that no better fit exists.",
+    "gradient": "Many small steps by several workers: to watch, to steer, or for tables too wide for the exact way.",
+}
+MODES = {"sync": "In step", "ssp": "Nearly in step", "async": "At any time", "local": "On their own"}
+ABOUT_MODES = {
+    "sync": "Every worker waits for the others in each step. The same result each time; best on equal cores.",
+    "ssp": "A fast worker may be a few updates ahead, then waits. Best when some workers are slower than others.",
+    "async": "Nobody waits. Most rows a second, but steps use older weights and are made shorter for it.",
+    "local": "Each worker takes several steps alone, then all are averaged. Best when messages are slow.",
+}
+GROUPS = {
+    "model": "Model",
+    "table": "Rows and columns",
+    "split": "Rows kept for testing",
+    "reading": "Reading the file",
+    "place": "Files",
+    "solver": "How to solve it",
+    "steps": "Steps",
+    "schedule": "Schedule",
+    "workers": "Workers",
+    "feed": "Data feed",
+    "stopping": "Stopping",
+    "safety": "Safety",
+}
+# Words that mean one thing for one knob and another for the next.
+CHOICES_OF = {
+    "model": MODELS,
+    "solver": SOLVERS,
+    "mode": MODES,
+    "step_rule": {
+        "sgd": "SGD (plain)",
+        "momentum": "Momentum",
+        "adagrad": "AdaGrad (by column)",
+        "adam": "Adam",
+    },
+    "schedule": {
+        "constant": "always the same",
+        "step": "drops in steps",
+        "exponential": "falls by a constant share",
+        "cosine": "falls to zero in a half wave",
+        "inverse": "falls as 1 / time",
+    },
+    "compression": {"none": "in full", "topk": "the largest values only", "half": "in 16 bits"},
+    "partition": {"hash": "at random", "contiguous": "in the order of the file"},
+    "precision": {
+        "auto": "as the data need",
+        "float32": "single precision (32 bits)",
+        "float64": "double precision (64 bits)",
+    },
+    "on_worker_loss": {"retry": "is replaced", "fewer": "is done without", "stop": "ends the run"},
+    "penalty": {"": "none: the model's own"},
+    "coding": {"drop_first": "all levels but the first", "full": "all levels"},
+    "engine": {"auto": "by the size of the file", "inline": "one process", "processes": "worker processes"},
+}
+# Where the config's own words are for the command line, the page has others.
+HELP = {
+    "model": "What the coefficients are held to besides fitting the rows.",
+    "alpha": "How strongly coefficients are pulled to zero, as alpha in scikit-learn. 0 is no penalty at all.",
+    "l1_ratio": "0 is like ridge, 1 is the lasso, and between them a mixture.",
+    "features": "Only these columns are used. Empty: all but the column to predict.",
+    "exclude": "These columns are not used, for example row numbers or what is known only afterwards.",
+    "squares": "Their squares are used beside them, so that the effect of a number can bend.",
+    "interactions": "The product of two columns is used beside them, so that the effect of one can depend on the "
+    "other. A text column gives one product a level. Choose pairs, or type them as a:b.",
+    "seed": "The same number gives the same choice of test rows, the same parts and the same order of batches.",
+    "confidence": "0.95: of a hundred such intervals, about 95 hold the true coefficient.",
+    "engine": "One process is quickest for small files, worker processes for large ones.",
+    "workers": "Processes that share the work. Empty: one for each core.",
+    "epochs": "How many times all rows are gone through in small steps, before the full passes of the finish.",
+    "tolerance": "After the steps, full passes go on until the loss is this close to its optimum, as a share of the "
+    "way from the start. Empty: no such passes.",
+    "max_seconds": "The run stops after so long, with the model it then has. Empty: no limit.",
+    "patience": "Stop after so many epochs without a better score on the test rows. Empty: never.",
+    "batch_size": "Rows of a part that one step looks at. Empty: as few as the cost of messages allows.",
+    "local_steps": "Steps that a worker takes alone before all are averaged. Empty: found out.",
+    "staleness": "How many updates the weights may be behind that a gradient was computed from.",
+    "step_rule": "How a gradient becomes a step. Plain steps are safe; the others can be quicker where columns differ.",
+    "learning_rate": "The length of a step. Empty: the longest that is safe, from the curvature of the data.",
+    "schedule": "Smaller steps towards the end even out the noise of small batches.",
+    "decay": "The share of the learning rate that is left after the time beside it.",
+    "decay_every": "The time after which only that share of the learning rate is left.",
+    "momentum": "How much of the last step goes into the next. 0.9 is usual.",
+    "clip": "Longer gradients are shortened to this length. Empty: used as they are.",
+    "compression": "Less to send for each step, at the cost of a little precision that later steps make good.",
+    "top_k": "0.1: a tenth of the values travels, those that changed most.",
+    "prefetch": "Batches that are brought into memory before they are needed. Empty: as memory allows.",
+    "max_memory": "Above this share of the machine's memory, workers read nothing ahead.",
+    "shards": "The rows are dealt out to so many parts, which workers take in turn. Empty: by the size of the data.",
+    "warmup": "The learning rate rises from a tenth over so many epochs. Empty: at once.",
+}
+_FLAG_IN_TEXT = re.compile(r"\s*\bwith --on-bad-rows skip|\s*\(?--on-bad-rows skip\)?")
+# What a person would type on the command line, and where it is on the pages.
+_COMMANDS_IN_TEXT = {
+    r"\s*See: shoal show [\w-]+\.": "",
+    r"(,? with)?: shoal (resume|fork)( [\w-]+)?": " with the button on its page",
+    r"\s*\(shoal send [\w-]+ checkpoint\)": " (the button Checkpoint)",
+    r"\s*\(shoal logs [\w-]+\)": "",
+    r"( with)?: shoal train": " on the Train page",
+    r"( with)?: shoal runs": " on the Runs page",
+    r"--engine processes": "worker processes",
+    r"Train with --test-every 5 or --test-fraction 0\.2": "Train it again with some rows kept for testing",
+    r"Use --precision float64": "Choose double precision",
+    r"Add --set learning_rate=\.\.\. to step_rule=(\S+)\.": r"Give a learning rate together with the step rule \1.",
+}
+
+
+def help_for(knob: str) -> str:
+    """The config's own words for a knob, as a sentence."""
+    if knob in HELP:
+        return HELP[knob]
+    text: str = RunConfig.knobs()[knob].metadata["help"].replace("--impute constant", "that choice")
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def label_for(knob: str) -> str:
+    """What a knob is called, with its unit unless the name says it."""
+    label, unit = LABELS[knob], RunConfig.knobs()[knob].metadata.get("unit")
+    return label if not unit or (len(unit) > 2 and unit in label.lower()) else f"{label} ({unit})"
+
+
+def choice_for(knob: str, choice: str) -> str:
+    """What one of a knob's choices is called; a plug-in by its name."""
+    return CHOICES_OF.get(knob, CHOICES).get(choice, choice)
+
+
+def default_of(knob: str) -> Any:
+    return getattr(RunConfig(), knob)
+
+
+def for_page(message: str) -> str:
+    """A message that names a flag of the command line, with the place on the page instead."""
+    for pattern, words in _COMMANDS_IN_TEXT.items():
+        message = re.sub(pattern, words, message)
+    return _FLAG_IN_TEXT.sub(" (Reading options: rows that cannot be read)", message)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number for the eye."""
+    if value is None:
+        return "–"
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.{digits - 1}e}"
+    return f"{value:.{digits}g}"
+
+
+def power_of_ten(value: float) -> str:
+    """3e-17 as people write it, in one piece that no line break tears; 0.6 as it is."""
+    if 0.01 <= abs(value) < 10:
+        return f"{value:.2g}"
+    digits, exponent = f"{value:.0e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{digits}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{raised}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "under 1 ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
+
+
+def certificate(found: dict[str, Any]) -> str:
+    """What the certificate proves, in two sentences."""
+    basis = "all rows of the data" if found["rests_on"] == "data" else "the sums over all rows (moments)"
+    relative = found["relative"]
+    size = "exactly 0" if not relative else f"at most {power_of_ten(relative)}"
+    if found["kind"] == "duality_gap":
+        meaning = f"No other coefficients can be better by more than this share of the starting loss: {size}."
+    else:
+        meaning = f"At the best fit the slope of the loss is zero; here, as a share of its starting size, it is {size}."
+    return f"{meaning} Checked on {basis}."
+
+
+def is_exact(found: dict[str, Any]) -> bool:
+    """Whether the certificate is as small as double precision lets one hope for."""
+    return found["relative"] is not None and found["relative"] < 1e-8
+
+
+def file_size(count: float) -> str:
+    """Bytes for the eye: 0 B, 15 kB, 1.2 GB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 9.95 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was, as people say it."""
+    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{plural(int(seconds // length), name)} ago"
+    return "just now"

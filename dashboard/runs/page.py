@@ -1,0 +1,263 @@
+"""The Runs page: the list of all runs, with search, filters and pages; actions and comparisons are elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.runs import actions as run_actions
+from shoal.dashboard.runs import compare
+from shoal.dashboard.runs.actions import CHOSEN, FRESH, GOING
+from shoal.dashboard.runs.listing import (
+    ARCHIVED,
+    BADGES,
+    COLOURS,
+    EVERY,
+    SIZES,
+    SORTS,
+    STATES,
+    Listing,
+    View,
+    table,
+    view_of,
+)
+from shoal.dashboard.runs.listing import listing as listed
+from shoal.library import accounts as run_index
+from shoal.library.accounts import Summary
+
+LAST = "runs_last"  # in the session: the address of the list as it was last shown
+REFRESH = 2.0  # seconds between two looks at runs that go on
+ROW = 35  # pixels
+
+
+def show() -> None:
+    if "compare" in st.query_params:
+        compare.show(st.query_params["compare"])
+        return
+    if going := st.session_state.pop(GOING, None):
+        places.go("train", run=going)
+    view = _asked()
+    st.title("Runs", anchor=False)
+    names = run_index.run_names()
+    runs = run_index.summaries(archived=True)
+    run_actions.watch_jobs()
+    if not runs:
+        _nothing_yet()
+        return
+    _list(runs, view)
+    if active := [run for run in runs if run.is_active]:
+        _refresh(names, active)
+
+
+def _asked() -> View:
+    """What the address asks for. Leaving for a run's page leaves `run` in the history: then, the view before that."""
+    address = st.query_params.to_dict()
+    if "run" in address:
+        address = st.session_state.get(LAST, {})
+    st.session_state[LAST] = address
+    return view_of(address)
+
+
+def _nothing_yet() -> None:
+    with st.container(border=True, horizontal_alignment="center", gap="small"):
+        st.space("small")
+        st.subheader("No runs yet", anchor=False, text_alignment="center")
+        st.markdown(
+            "Every fit you start gets a line here: what it was, how good it is and how long it took. "
+            "You can compare runs, go on with them, tag them, and put them away.",
+            text_alignment="center",
+        )
+        places.link("data", "Choose data and start a fit", ":material/table_view:")
+        st.space("small")
+
+
+def _list(runs: list[Summary], view: View) -> None:
+    here = [run for run in runs if view.archived or not run.archived]
+    found = listed(here, view)
+    _filters(view, found, sum(run.archived for run in runs))
+    bar = st.container()
+    if found.shown:
+        _table(runs, found)
+        _pages(view, found)
+    else:
+        _no_match(view, len(here))
+    with bar:
+        run_actions.bar(_chosen(runs))
+
+
+@st.fragment(run_every=REFRESH)
+def _refresh(names: list[str], active: list[Summary]) -> None:
+    """Draw the page again when something is no longer as it was drawn; not under an open dialog."""
+    if run_actions.dialog_is_open():
+        return
+    if run_index.run_names() != names or run_index.have_gone_on(active):
+        st.rerun()
+
+
+# ------------------------------------------------------------------ filters, kept in the address
+
+
+def _filters(view: View, found: Listing, archived: int) -> None:
+    for key, value in _widget_values(view).items():
+        st.session_state[key] = value  # the address is what counts: a reload, a link, the back button
+    search, model, solver, sort = st.columns([5, 2, 2, 3], vertical_alignment="bottom")
+    search.text_input(
+        "Search", key="runs_q", placeholder="File, column, tag, note or run", icon=":material/search:",
+        on_change=_changed, label_visibility="collapsed",
+        help="Every word has to be somewhere in the run's name, file, target, tags or note.",
+    )  # fmt: skip
+    choice: dict[str, Any] = {"on_change": _changed, "label_visibility": "collapsed"}
+    model.selectbox("Model", [EVERY, *wording.MODELS], key="runs_model", format_func=_model_words, **choice)
+    solver.selectbox("Solver", [EVERY, *wording.SOLVERS], key="runs_solver", format_func=_solver_words, **choice)
+    sort.selectbox("Order", list(SORTS), key="runs_sort", format_func=SORTS.__getitem__, **choice)
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.pills(
+            "State", list(STATES), selection_mode="multi", key="runs_state", wrap=True,
+            format_func=lambda kind: f"{STATES[kind]} {found.counts[kind]:,}", **choice,
+        )  # fmt: skip
+        if archived or view.archived:
+            st.toggle(
+                f"Show archived ({archived:,})", key="runs_archived", on_change=_changed,
+                help="Runs that were packed into the archive. Restore one to open it.",
+            )  # fmt: skip
+
+
+def _widget_values(view: View) -> dict[str, Any]:
+    return {
+        "runs_q": view.text, "runs_model": view.model, "runs_solver": view.solver, "runs_sort": view.sort,
+        "runs_state": list(view.states), "runs_archived": view.archived,
+    }  # fmt: skip
+
+
+def _model_words(model: str) -> str:
+    return "All models" if model == EVERY else wording.MODELS[model]
+
+
+def _solver_words(solver: str) -> str:
+    return "All solvers" if solver == EVERY else wording.SOLVERS[solver]
+
+
+def _changed() -> None:
+    """Put what the widgets say into the address; another list begins at its first page."""
+    said = st.session_state
+    view = View(
+        said["runs_q"].strip(), tuple(said["runs_state"]), said["runs_model"], said["runs_solver"],
+        bool(said.get("runs_archived")), said["runs_sort"], 1, view_of(st.session_state[LAST]).size,
+    )  # fmt: skip
+    places.stay(**view.address)
+
+
+def _no_match(view: View, count: int) -> None:
+    if not count:
+        notice("info", "All runs are in the archive. Switch on “Show archived” to see them.", "Nothing to show")
+        return
+    with st.container(border=True, horizontal_alignment="center", gap="small"):
+        st.space("small")
+        st.subheader("No run matches", anchor=False, text_alignment="center")
+        st.markdown(
+            f"None of {wording.plural(count, 'run')} fits the search and the filters above.", text_alignment="center"
+        )
+        keep = View(archived=view.archived, sort=view.sort, size=view.size)
+        st.button("Show all runs", icon=":material/filter_alt_off:", on_click=places.stay, kwargs=keep.address)
+        st.space("small")
+
+
+# ------------------------------------------------------------------ the table
+
+
+def _table(runs: list[Summary], found: Listing) -> None:
+    ids = [run.id for run in found.shown]
+    chosen = st.session_state.get(CHOSEN, [])
+    fresh = st.session_state.get(FRESH, 0)
+    key = f"runs-{fresh}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:12]}"  # rows are chosen by their place
+    event = st.dataframe(
+        table(found.shown), key=key, hide_index=True, on_select="rerun", selection_mode="multi-row",
+        selection_default={"selection": {"rows": [i for i, run_id in enumerate(ids) if run_id in chosen]}},
+        column_config=_columns(found.shown), height=ROW * (len(ids) + 1) + 3, row_height=ROW, placeholder="–",
+        alt=f"{len(ids)} runs; choose rows for the actions above the table",
+    )  # fmt: skip
+    here = [ids[i] for i in event.selection.rows if i < len(ids)]
+    known = {run.id for run in runs}
+    st.session_state[CHOSEN] = [r for r in chosen if r in known and r not in ids] + here
+
+
+def _chosen(runs: list[Summary]) -> list[Summary]:
+    wanted = st.session_state.get(CHOSEN, [])
+    return [run for run in runs if run.id in wanted]
+
+
+def _columns(shown: list[Summary]) -> dict[str, Any]:
+    config = st.column_config
+    tags = sorted({tag for run in shown for tag in run.tags})
+    ids = [run.id for run in shown]
+    score: dict[str, Any] = {"format": "%.4f", "width": 85}
+    return {
+        "Open": config.ButtonColumn(
+            "", width=75, pinned=True, type="secondary", key="runs_open", on_click=_open, args=(ids,)
+        ),
+        "State": config.MultiselectColumn(
+            width=105, options=[*BADGES.values(), ARCHIVED], color=[COLOURS[w] for w in [*BADGES.values(), ARCHIVED]],
+            help="What the run is doing, or how it ended",
+        ),
+        "Model": config.TextColumn(width=85),
+        "Predicts": config.TextColumn(width=110, help="The column that the model predicts"),
+        "File": config.TextColumn(width=140),
+        "R² test": config.NumberColumn(
+            help="Share of the spread explained, on rows kept for testing; 1 is perfect", **score
+        ),
+        "R² training": config.NumberColumn(help="The same on the rows it was fitted to", **score),
+        "Started": config.TextColumn(width=110),
+        "Took": config.TextColumn(width=70, help="Time at work"),
+        "Tags": config.MultiselectColumn(width=85, options=tags, color="#7a57a6"),
+        "Solver": config.TextColumn(width=150, help="Exact, or by gradient steps and when they are applied"),
+        "Epochs": config.TextColumn(width=80, help="Passes over the rows, of those wanted"),
+        "Distance": config.TextColumn(
+            width=80, help="How far the loss is from its least value, as a share of the way from the start; 0 is exact"
+        ),
+        "Penalty": config.TextColumn(width=90),
+        "RMSE test": config.NumberColumn(
+            format="%.4g", help="Typical error on rows kept for testing, in the target's unit"
+        ),
+        "RMSE training": config.NumberColumn(format="%.4g", help="Typical error on the rows it was fitted to"),
+        "Note": config.TextColumn(width=200),
+        "Exact time": config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", width=150),
+        "Run": config.TextColumn(width=190, help="Its name on the command line"),
+    }  # fmt: skip
+
+
+def _open(ids: list[str]) -> None:
+    """A click on a row: `ids` are the rows as they were when it was drawn."""
+    clicked = ids[st.session_state["runs_open"].row]
+    if run_actions.is_archived(clicked):
+        run_actions.restore([clicked])
+    else:
+        st.session_state[GOING] = clicked
+
+
+def _pages(view: View, found: Listing) -> None:
+    first = (found.page - 1) * view.size + 1
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        line(f"{first:,} to {first + len(found.shown) - 1:,} of {wording.plural(found.found, 'run')}")
+        if found.pages > 1:
+            key = f"runs_page_{found.page}"  # a page that came with the address is another widget's first value
+            st.pagination(found.pages, default=found.page, key=key, on_change=_turn, args=(key,))
+        if found.found > SIZES[0]:
+            st.session_state["runs_size"] = view.size
+            st.selectbox(
+                "Runs on a page", SIZES, key="runs_size", format_func=lambda n: f"{n} on a page", on_change=_resize,
+                label_visibility="collapsed", width=150,
+            )  # fmt: skip
+
+
+def _turn(key: str) -> None:
+    page = st.session_state[key]
+    places.amend(page=str(page) if page > 1 else None)
+
+
+def _resize() -> None:
+    size = st.session_state["runs_size"]
+    places.amend(size=str(size) if size != SIZES[0] else None, page=None)

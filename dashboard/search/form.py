@@ -1,0 +1,223 @@
+"""The form of a search: what to predict, which values of which knobs to try, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, is_asked, names_for
+from shoal.dashboard.forms.model_form import first_draft
+from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, label_for
+from shoal.dashboard.tables.sources import Asked
+from shoal.errors import ConfigError, TrainingError
+from shoal.runs import slots as run_queue
+from shoal.search.folder import OURS, PASSES, Plan, Search, side_by_side, start, trial_config
+from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
+from shoal.settings.config import RunConfig, config_from
+
+DRAFTS = "search:drafts"
+PILLS = ("mode", "step_rule", "schedule", "compression", "batch_size")  # by their choices
+TEXTS = tuple(knob for knob in KNOBS if knob not in PILLS)
+REACHES = {"1e-3": "0.1 %", "1e-4": "0.01 %", "1e-6": "a millionth", "1e-8": "a hundred-millionth"}
+
+
+def drafts() -> dict[str, Draft]:
+    found: dict[str, Draft] = st.session_state.setdefault(DRAFTS, {})
+    return found
+
+
+class SearchForm:
+    """The widgets of one draft and the button; `result` is what the look at the table saw."""
+
+    def __init__(self, found: Asked, result: Mapping[str, Any]) -> None:
+        self.found, self.result, self.prefix = found, result, f"search:{found.table.key}"
+        known = drafts()
+        if found.table.key not in known:
+            known[found.table.key] = _begin(found, result)
+        self.draft = known[found.table.key]
+        self.draft["target"] = found.target or ""
+        self.widgets = KnobWidgets(self.prefix, self.draft, [column["name"] for column in result["columns"]])
+
+    def show(self) -> Search | None:
+        """Draw it; the search, once it is started."""
+        left, right = st.columns([7, 3], gap="large")
+        with left, st.container(key="search-form"):
+            with st.container(border=True):
+                st.subheader("What to predict", anchor=False)
+                self._what()
+            with st.container(border=True):
+                st.subheader("What to try", anchor=False)
+                wishes = self._wishes()
+            with st.container(border=True):
+                st.subheader("How long", anchor=False)
+                limits = self._limits()
+        with right, st.container(key="search-card"), st.container(border=True):
+            return self._card(wishes, limits)
+
+    # ---------------------------------------------------------------- widgets
+
+    def _what(self) -> None:
+        left, right = st.columns([2, 3])
+        with left:
+            self._target()
+        with right:
+            model = self.widgets.ask("model", side_by_side=True)
+            st.caption(ABOUT_MODELS[model])
+        values = {**RunConfig().as_dict(), **self.draft, "solver": "gradient"}
+        asked = [knob for knob in ("alpha", "l1_ratio") if is_asked(knob, values)]
+        for slot, knob in zip(st.columns(3) if asked else [], asked, strict=False):
+            with slot:
+                self.widgets.ask(knob)
+
+    def _target(self) -> None:
+        numbers = [column["name"] for column in self.result["columns"] if column["type"] == "numeric"]
+        key, now = f"{self.prefix}:target", self.found.target
+        st.session_state[key] = now if now in numbers else None
+        st.selectbox(
+            label_for("target"), numbers, index=None, key=key, placeholder="Choose a column of numbers",
+            help="Only columns of numbers can be predicted.",
+            on_change=lambda: places.amend(target=st.session_state[key] or None),
+        )  # fmt: skip
+
+    def _wishes(self) -> dict[str, Any]:
+        """What each knob may be; one choice alone is not searched, but taken."""
+        st.caption("Trials take one of the marked values. Mark a single one to keep it fixed.")
+        wishes: dict[str, Any] = {knob: self._pills(knob) for knob in PILLS}
+        with st.expander("Numbers that come with these", icon=":material/tune:"):
+            st.caption(
+                "Write LOW..HIGH for all numbers between, or a list such as 1,2,4. Each is tried only where it means "
+                "something: the bound of updates in the mode nearly in step, and so on."
+            )
+            for begin in range(0, len(TEXTS), 3):
+                for slot, knob in zip(st.columns(3), TEXTS[begin : begin + 3], strict=False):
+                    with slot:
+                        wishes[knob] = self._text(knob)
+        return wishes
+
+    def _pills(self, knob: str) -> list[Any]:
+        domain, key = KNOBS[knob], f"{self.prefix}:try:{knob}"
+        assert isinstance(domain, Choices)
+        options = list(domain.values) if knob != "step_rule" else names_for(knob, domain.values[0])
+        kept = [v for v in self.draft.get(f"try:{knob}", list(domain.values)) if v in options]
+        st.session_state.setdefault(key, kept)
+        chosen = st.pills(
+            wording.LABELS[knob], options, selection_mode="multi", key=key, help=help_for(knob), wrap=True,
+            format_func=lambda value: choice_for(knob, value) if isinstance(value, str) else value_text(knob, value),
+        )  # fmt: skip
+        self.draft[f"try:{knob}"] = list(chosen or [])
+        return list(chosen or [])
+
+    def _text(self, knob: str) -> str:
+        usual = "auto" if knob == "learning_rate" else example(knob)
+        key = f"{self.prefix}:try:{knob}"
+        st.session_state.setdefault(key, self.draft.get(f"try:{knob}", usual))
+        more = " Or a range such as 1e-4..1." if knob == "learning_rate" else ""
+        text = st.text_input(label_for(knob), key=key, help=help_for(knob) + more)
+        self.draft[f"try:{knob}"] = text
+        return text.strip() or usual
+
+    def _limits(self) -> dict[str, Any]:
+        usual = Plan({})
+        one, two, three = st.columns(3)
+        trials = one.number_input(
+            "Trials", 1, 10_000, usual.trials, key=f"{self.prefix}:trials",
+            help="How many settings are tried in all. The first one is your own.",
+        )  # fmt: skip
+        seconds = two.number_input(
+            "Seconds a trial", 0.1, 1e6, usual.seconds, 5.0, format="%g", key=f"{self.prefix}:seconds",
+            help="Seconds of training after which a trial ends, wherever it is. Reading the file is not counted.",
+        )  # fmt: skip
+        reach = three.selectbox(
+            "Distance to reach", list(REACHES), index=2, key=f"{self.prefix}:reach",
+            format_func=lambda text: f"{text} ({REACHES[text]})",
+            help="The exact optimum is known. A trial is done when the share of the way that is left is this small.",
+        )  # fmt: skip
+        with one:
+            self.draft.setdefault("epochs", PASSES)
+            self.widgets.ask("epochs", help="Passes after which a trial ends; schedules are stretched over them.")
+        with two:
+            self.widgets.ask("workers")
+        with three:
+            at_once = st.number_input(
+                "Trials side by side", 1, 64, None, key=f"{self.prefix}:at_once", placeholder="as the cores allow",
+                help="Every trial has cores of its own, so that they do not slow one another down.",
+            )  # fmt: skip
+        return {"trials": int(trials), "seconds": float(seconds), "reach": float(reach), "at_once": int(at_once or 0)}
+
+    # ---------------------------------------------------------------- the card
+
+    def _card(self, wishes: dict[str, Any], limits: dict[str, Any]) -> Search | None:
+        st.subheader("Before you start", anchor=False)
+        config, plan, problems = self._planned(wishes, limits)
+        if config is not None and plan is not None:
+            _foresee(config, plan)
+        for problem in problems:
+            notice("warning", wording.for_page(problem))
+        if st.button(
+            "Start the search", type="primary", icon=":material/manage_search:", width="stretch", key="search:start",
+            disabled=bool(problems) or config is None,
+        ):  # fmt: skip
+            assert config is not None
+            assert plan is not None
+            return _started(config, plan)
+        return None
+
+    def _planned(
+        self, wishes: dict[str, Any], limits: dict[str, Any]
+    ) -> tuple[RunConfig | None, Plan | None, list[str]]:
+        empty = [wording.LABELS[knob] for knob in PILLS if not wishes[knob]]
+        if empty:
+            return None, None, [f"Mark at least one value of {empty[0]!r}."]
+        own = {k: v for k, v in self.draft.items() if k in RunConfig.knobs() and k not in KNOBS and k not in OURS}
+        try:
+            space, fixed = chosen_space(wishes)
+            plan = Plan(space, **limits)
+            config = config_from(
+                {"file": str(self.found.table.path), **self.found.read, **own, **fixed, "solver": "gradient"}
+            )
+        except ConfigError as error:
+            return None, None, [str(error)]
+        problems = problems_of(config, dict(self.result))
+        few = combinations(space, config)
+        if few is not None and len(few) < 2:
+            problems.append("Every knob has a single value, so there is nothing to search. Mark more values.")
+        return config, plan, problems
+
+
+def _begin(found: Asked, result: Mapping[str, Any]) -> Draft:
+    """Where the form begins: with what the Train page's form for this table says, if it was filled in."""
+    filled = st.session_state.get(TRAIN_DRAFTS, {}).get(f"{found.table.key}:", {})
+    kept = {knob: value for knob, value in filled.items() if knob not in (*KNOBS, *OURS, "epochs")}
+    return kept or first_draft(result)
+
+
+def _foresee(config: RunConfig, plan: Plan) -> None:
+    base = trial_config(config, plan, {})
+    together = side_by_side(base, plan)
+    few = combinations(plan.space, config)
+    trials = plan.trials if few is None else min(plan.trials, len(few))
+    count = "all combinations" if few is not None and trials == len(few) else "settings"
+    st.metric("Trials", f"{trials:,}", help=f"{count.capitalize()} that will be tried.")
+    longest = trials * plan.seconds / together
+    most = wording.duration(longest)
+    st.metric(
+        "Training at most", most, help="Trials that are done or given up sooner make it less. Starting is not in it."
+    )
+    share = wording.plural(run_queue.slots_for(base), "core")
+    line(f"{wording.plural(together, 'trial')} at a time, on {share} each. They are ordinary runs, in the same queue.")
+    if base.test_every:
+        line(f"One row in {base.test_every} is kept for testing; the models are fitted to the others.")
+    line("It goes on when this tab is closed, and can be stopped and continued.")
+
+
+def _started(config: RunConfig, plan: Plan) -> Search | None:
+    try:
+        return start(config, plan)
+    except (TrainingError, OSError) as error:
+        notice("error", wording.for_page(str(error)), "The search was not started")
+        return None

@@ -1,0 +1,88 @@
+"""The Search page: the form of a search on a table, one search by its address, and the list of earlier ones."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from shoal.dashboard.live.tiles import STATES
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import heading, label, line
+from shoal.dashboard.search import view as search_view
+from shoal.dashboard.search.form import SearchForm
+from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
+from shoal.dashboard.tables.sources import Asked, asked
+from shoal.search.folder import Search, list_searches
+
+EARLIER = 20
+ABOUT = (
+    "Tries settings of gradient runs (when gradients are applied, batches, step rules, schedules, compression) and "
+    "finds those that come to the exact optimum soonest."
+)
+STYLE = """<style>
+[data-testid="stColumn"]:has(> * .st-key-search-card) { align-self: flex-start; position: sticky; top: 4.5rem; }
+@media (max-width: 640px) { [data-testid="stColumn"]:has(> * .st-key-search-card) { position: static; } }
+</style>"""
+
+
+def show() -> None:
+    places.arrived()
+    if search_id := st.query_params.get("id"):
+        search_view.show(search_id)
+        _earlier(but=search_id)
+        return
+    found = asked()
+    if found is not None:
+        _form_view(found)
+    elif "data" in st.query_params:
+        nothing_there("The address names a table that is not on this machine; it may have been removed.")
+        return
+    else:
+        _empty_view()
+    _earlier()
+
+
+def _empty_view() -> None:
+    st.title("Search for settings", anchor=False)
+    st.caption(ABOUT)
+    offer_tables("search")
+
+
+def _form_view(found: Asked) -> None:
+    st.html(STYLE)
+    heading(f"Search for settings on {found.table.title}")
+    st.caption(ABOUT)
+    result = looked_at(found)
+    if result is None:
+        return
+    search = SearchForm(found, result).show()
+    if search is not None:
+        places.stay(id=search.id)
+        st.rerun()
+
+
+# ------------------------------------------------------------------ earlier searches
+
+
+def _earlier(but: str = "") -> None:
+    searches = [search for search in list_searches() if search.id != but]
+    if not searches:
+        return
+    st.subheader("Other searches" if but else "Earlier searches", anchor=False)
+    with st.container(border=True, key="searches"):
+        for search in searches[:EARLIER]:
+            _entry(search)
+        if len(searches) > EARLIER:
+            line(f"and {len(searches) - EARLIER:,} before these; shoal search --list shows all")
+
+
+def _entry(search: Search) -> None:
+    account, state = search.account, search.standing[0]
+    left, right = st.columns([3, 4], vertical_alignment="center")
+    with left:
+        places.link("search", label(search.title), icon=":material/manage_search:", id=search.id)
+    with right:
+        best = f" · best: {account.best.cause.rstrip('.')}" if account.best else ""
+        when = wording.ago(time.time() - search.made)
+        line(f"{STATES.get(state, state)} · {wording.plural(account.done, 'trial')}{best} · {when}")

@@ -1,0 +1,1 @@
+"""The table a page works on: uploads, samples, files of the server, generated ones."""

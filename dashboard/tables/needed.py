@@ -1,0 +1,80 @@
+"""What a page needs before its form: a table, and what is in it. Each says so itself where it has none."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.tables import recent
+from shoal.dashboard.tables.samples import SAMPLES
+from shoal.dashboard.tables.sources import Asked, find_table
+from shoal.runs.launch import Run, launch_inspect
+
+RECENT = 5
+SOON = 1.5  # seconds to wait for an answer before a bar is drawn: a small file is read by then, and nothing flickers
+LOOK = 0.02
+
+
+def offer_tables(page: str) -> None:
+    """The tables that were used lately, else samples; each leads to this page."""
+    known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
+    with st.container(border=True):
+        st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
+        for seen, table in known:
+            left, right = st.columns([4, 1], vertical_alignment="center")
+            size = f" · {wording.plural(seen.rows, 'row')}" if seen.rows is not None else ""
+            with left:
+                line(f"{table.title}{size}")
+            with right:
+                places.link(page, "Use it", icon=":material/arrow_forward:", data=table.key)
+        if not known:
+            st.write("Upload a file on the Data page, or begin with a sample.")
+            with st.container(horizontal=True):
+                for sample in SAMPLES.values():
+                    places.link(page, sample.title, icon=":material/dataset:", data=sample.key)
+        places.link("data", "Choose data", icon=":material/table_view:")
+
+
+def looked_at(found: Asked) -> dict[str, Any] | None:
+    """What is in the table; None while that is not known, or where there is nothing to predict, which is said."""
+    look = inspection(found)
+    if look.is_active:
+        watch(look, "Reading the file")
+        return None
+    result = look.result
+    if result is None:
+        notice("error", wording.for_page(look.error or "The answer is gone."), "This file could not be read")
+        places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
+        return None
+    if not any(column["type"] == "numeric" for column in result["columns"]):
+        notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")
+        return None
+    return result
+
+
+def inspection(found: Asked) -> Run:
+    """The look at the file, started if nobody did so before; waits a moment for a quick answer."""
+    return answered(found.inspection)
+
+
+def answered(config: Any) -> Run:
+    """A look at a file as the config says, or a leak check; waits a moment for a quick answer."""
+    run = launch_inspect(config)
+    if run.state == "interrupted":
+        run = launch_inspect(config, anew=True)
+    deadline = time.monotonic() + SOON
+    while run.is_active and time.monotonic() < deadline:
+        time.sleep(LOOK)
+    return run
+
+
+def nothing_there(text: str) -> None:
+    st.title("Nothing here", anchor=False)
+    notice("warning", text)
+    if st.button("Start with new data", key="new"):
+        places.go("data")

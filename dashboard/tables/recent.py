@@ -1,0 +1,65 @@
+"""Which tables were looked at lately, so that people find yesterday's file: SHOAL_HOME/recent.json."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from shoal.dashboard.tables import uploads
+from shoal.utils import home, write_atomically
+
+KEPT = 50
+FRESH = 60.0  # seconds for which there is no need to write the same again
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A table that was looked at or uploaded; rows and columns are known once it was read."""
+
+    key: str
+    at: float
+    rows: int | None = None
+    columns: int | None = None
+
+
+def _path() -> Path:
+    return home() / "recent.json"
+
+
+def remembered() -> list[Seen]:
+    """Tables that were looked at, the latest first; they may be gone by now."""
+    try:
+        return [Seen(**entry) for entry in json.loads(_path().read_text())]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def remember(key: str, rows: int, columns: int) -> None:
+    """Put a table first. Two tabs at the same moment may lose one another's entry, which does no harm."""
+    known, now = remembered(), time.time()
+    if known and known[0] == Seen(key, known[0].at, rows, columns) and now - known[0].at < FRESH:
+        return  # a page is drawn many times
+    seen = [Seen(key, now, rows, columns), *(entry for entry in known if entry.key != key)]
+    with contextlib.suppress(OSError):  # a convenience only
+        write_atomically(_path(), json.dumps([asdict(entry) for entry in seen[:KEPT]]).encode())
+
+
+def recent() -> list[Seen]:
+    """Tables that were looked at, and uploads that never were; the latest first."""
+    known = remembered()
+    keys = {entry.key for entry in known}
+    new = [Seen(key, at) for key, at in _uploads() if key not in keys]
+    return sorted([*known, *new], key=lambda entry: -entry.at)
+
+
+def _uploads() -> list[tuple[str, float]]:
+    found = []
+    for path in uploads.uploads_directory().glob("*/*"):
+        key = uploads.key_of(path)
+        with contextlib.suppress(OSError):
+            if key and uploads.find(key):
+                found.append((key, path.stat().st_mtime))
+    return found

@@ -1,0 +1,171 @@
+"""Uploaded files on disk: under SHOAL_HOME/uploads, by their content and a harmless name; nothing is parsed here."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from shoal.errors import ConfigError, ResourceError
+from shoal.utils import home
+
+CHUNK = 1 << 20
+ENDINGS = ("csv", "tsv", "txt", "gz", "parquet")
+KEY = re.compile(r"([0-9a-f]{24})/([A-Za-z0-9_][A-Za-z0-9._-]*)")
+UNFINISHED = ".unfinished-"
+MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise
+UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+SPARE = 64 << 20  # bytes that an upload leaves free: runs write their records to the same disk
+
+
+def uploads_directory() -> Path:
+    return home() / "uploads"
+
+
+def safe_name(name: str) -> str:
+    """The last part of a name, with letters, digits, dots, dashes and underscores only; never hidden, never long.
+
+    Letters lose their accents, so that the name can still be read.
+    """
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    bare = "".join(sign for sign in unicodedata.normalize("NFD", last) if not unicodedata.combining(sign))
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", bare).lstrip(".-")
+    stem, dot, ending = plain.partition(".")
+    return f"{stem[:60]}{dot}{ending[-20:]}" if stem else "table.csv"
+
+
+def keep(file: BinaryIO, name: str) -> Path:
+    """Save a file under its content's hash; the same content and name again is the same path."""
+    with incoming() as upload:
+        while chunk := file.read(CHUNK):
+            upload.write(chunk)
+        return upload.settle(name)
+
+
+# ------------------------------------------------------------------ a file that comes in pieces
+
+
+class Incoming:
+    """A file of which more may come; it gets its name when it is complete."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._descriptor, self._unfinished = _locked_file(folder)
+
+    def write(self, piece: bytes | bytearray) -> None:
+        self._digest.update(piece)
+        rest = memoryview(piece)
+        with _full_disk_in_words():
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        self.size += len(piece)
+
+    def settle(self, name: str) -> Path:
+        """Give the file its name; one that is there already stays, so that its data set is found again."""
+        path = self.folder / self._digest.hexdigest()[:24] / safe_name(name)
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            self._unfinished.replace(path)
+        return path
+
+    def close(self) -> None:
+        self._unfinished.unlink(missing_ok=True)  # what is not settled is not wanted
+        os.close(self._descriptor)
+
+
+@contextlib.contextmanager
+def incoming() -> Iterator[Incoming]:
+    """Room for a new file; nothing of it stays unless it is settled."""
+    folder = uploads_directory()
+    with _full_disk_in_words():
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep()
+        upload = Incoming(folder)
+    try:
+        yield upload
+    finally:
+        upload.close()
+
+
+def _locked_file(folder: Path) -> tuple[int, Path]:
+    """A new file that is locked while its writer lives, so that a killed server's remains can be told from it."""
+    while True:
+        path = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if path.exists():  # a sweep may have come before the lock
+            return descriptor, path
+        os.close(descriptor)
+
+
+def sweep() -> None:
+    """Remove what killed servers left behind: unfinished files that nobody holds."""
+    for path in uploads_directory().glob(f"{UNFINISHED}*"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+
+
+def largest() -> int:
+    """The most bytes that one file may have: SHOAL_MAX_UPLOAD, such as 500MB or 20 GB."""
+    given = os.environ.get("SHOAL_MAX_UPLOAD", "").strip()
+    if not given:
+        return MOST
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]B)?", given, re.IGNORECASE)
+    if found is None or float(found[1]) == 0:
+        raise ConfigError(f"Expected a size such as 500MB or 20GB in SHOAL_MAX_UPLOAD, got '{given}'. Change it.")
+    return int(float(found[1]) * UNITS[(found[2] or "").upper()])
+
+
+def shortage(size: int) -> str:
+    """Why a file of this size does not fit on the disk; empty if it does."""
+    folder = uploads_directory()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if size + SPARE <= free:
+        return ""
+    return (
+        f"The disk has no room for this file: it has {size / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free. "
+        "Free some space (the System page can clean up), or set SHOAL_HOME to a folder on a larger disk, and try again."
+    )
+
+
+@contextlib.contextmanager
+def _full_disk_in_words() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise ResourceError(
+                "The disk is full: the file could not be saved, and nothing of it was kept. Free some space (the "
+                "System page can clean up), or set SHOAL_HOME to a folder on a larger disk, and try again."
+            ) from error
+        raise
+
+
+# ------------------------------------------------------------------ find
+
+
+def key_of(path: Path) -> str | None:
+    """What an address calls this upload; None for a file that is none."""
+    return f"{path.parent.name}/{path.name}" if path.parent.parent == uploads_directory() else None
+
+
+def find(key: str) -> Path | None:
+    """The upload with this key. Keys come from addresses, so nothing but hash and name gets through."""
+    if not KEY.fullmatch(key):
+        return None
+    path = uploads_directory() / key
+    return path if path.is_file() else None

@@ -1,0 +1,62 @@
+"""The card beside the form: what the run will need, what speaks against it, and the button that starts it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.wording import MODELS, SOLVERS, plural
+from shoal.runs import slots as run_queue
+from shoal.runs.forecast import MB, Forecast, readable
+from shoal.settings.config import RunConfig
+
+TITLES = {
+    "refused": "This cannot be solved exactly here",
+    "memory": "Too little memory",
+    "disk": "Too little disk",
+    "tight": "It will just fit",
+}
+
+
+def show_forecast(found: Forecast) -> None:
+    """Memory and disk, and what to do where there is too little."""
+    shape = found.shape
+    line(
+        f"{MODELS[found.config.model]}, {SOLVERS[found.config.solver].lower()}: {plural(shape.rows, 'row')}, "
+        f"{plural(shape.design, 'column')} to fit"
+    )
+    left, right = st.columns(2)
+    left.metric("Memory", readable(found.memory), help=_memory_help(found))
+    right.metric("Disk", readable(found.disk) if found.disk >= MB else "0 MB", help=_disk_help(found))
+    if found.state == "fine":
+        line(found.room)
+    else:
+        kind = "error" if found.state == "refused" else "warning"
+        notice(kind, f"{found.verdict} {found.advice}", TITLES[found.state])
+
+
+def _memory_help(found: Forecast) -> str:
+    parts = found.parts
+    return (
+        f"An estimate for all processes together: the programs {readable(parts['programs'])}, "
+        f"solving {readable(parts['solving'])}, rows at hand {readable(parts['rows'])}."
+    )
+
+
+def _disk_help(found: Forecast) -> str:
+    blocks = f"The table itself is on disk already ({readable(found.parts['blocks'])})."
+    if found.config.solver == "exact":
+        return f"{blocks} An exact fit needs no more."
+    return f"{blocks} Gradient steps keep a shuffled copy of the rows; half of this is free again once it is made."
+
+
+def show_queue(config: RunConfig) -> bool:
+    """Say so if the run will have to wait for others; whether it will."""
+    if config.solver != "gradient":
+        return False
+    need, free, ahead = run_queue.slots_for(config), run_queue.free_slots(), len(run_queue.tickets())
+    if not ahead and free >= need:
+        return False
+    who = f"{plural(ahead, 'run')} ahead of it" if ahead else f"{plural(need, 'core')}, of which {free} free"
+    line(f"It will wait in the queue: {who}. Then it starts by itself.")
+    return True

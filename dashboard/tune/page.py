@@ -1,0 +1,150 @@
+"""The Tune page: a table's study, made by a process of its own, and the panel that asks it every what-if.
+
+/tune?data=...&study=JSON      how it is prepared and tested; the rest of the address is the panel's (`tune_state`)
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
+from shoal.dashboard.tables.sources import Asked, asked
+from shoal.dashboard.tune import studies
+from shoal.dashboard.tune.form import StudyChoice, study_form
+from shoal.dashboard.tune.panel import tune_panel
+from shoal.dashboard.tune.state import PARTS, TuneState, run_config
+from shoal.errors import TrainingError
+from shoal.runs.launch import Run, launch, launch_job
+
+LAST = "tune:last"  # in the session: the last address
+SOON, LOOK = 1.0, 0.02  # seconds: a study that is ready this soon needs no bar
+
+
+def show() -> None:
+    if "data" not in st.query_params and LAST in st.session_state:
+        places.stay(**st.session_state[LAST])  # the navigation leads back to the table at hand
+    found = asked()
+    if found is not None:
+        _study_view(found)
+    elif "data" in st.query_params:
+        nothing_there("The address names a table that is not on this machine; it may have been removed.")
+    else:
+        _empty_view()
+
+
+def _empty_view() -> None:
+    st.title("Tune a model", anchor=False)
+    st.caption(
+        "Move the penalty, leave columns out, predict another one: the answer follows your hand. "
+        "One look at the table is enough for all of it."
+    )
+    offer_tables("tune")
+
+
+def _study_view(found: Asked) -> None:
+    heading(f"Tune on {found.table.title}")
+    st.session_state[LAST] = st.query_params.to_dict()
+    result = looked_at(found)
+    if result is None:
+        return
+    choice = study_form(found, result)
+    if choice is not None:
+        _tune(found, result, choice)
+
+
+def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
+    try:
+        study = _made(found, choice)
+    except (TrainingError, OSError) as error:
+        notice("error", wording.for_page(str(error)), "This cannot be tuned")
+        return
+    if study.is_active:
+        watch(study, "Summing the folds")
+        return
+    if study.result is None:
+        notice("error", wording.for_page(study.error or "The answer is gone."), "This cannot be tuned")
+        if st.button("Try again", key="tune:again", icon=":material/refresh:"):
+            _again(found, choice)
+        return
+    try:
+        _panel(found, result, study)
+    except TrainingError as error:
+        notice("error", str(error), "This cannot be tuned")
+
+
+def _again(found: Asked, choice: StudyChoice) -> None:
+    try:
+        _made(found, choice, anew=True)
+    except (TrainingError, OSError) as error:
+        notice("error", wording.for_page(str(error)), "It was not started")
+        return
+    st.rerun()
+
+
+def _made(found: Asked, choice: StudyChoice, anew: bool = False) -> Run:
+    config = choice.config(found)
+    arguments = {"folds": choice.folds, "fold_by": choice.fold_by}
+    run = launch_job("study", config, arguments, anew)
+    if run.state == "interrupted":
+        run = launch_job("study", config, arguments, anew=True)
+    deadline = time.monotonic() + SOON
+    while run.is_active and time.monotonic() < deadline:
+        time.sleep(LOOK)
+    return run
+
+
+def _panel(found: Asked, result: dict[str, Any], study: Run) -> None:
+    open_ = studies.opened(study.directory.name)
+    whatif = open_.whatif
+    order = [column["name"] for column in result["columns"]]
+    numbers = [column["name"] for column in result["columns"] if column["type"] == "numeric"]
+    columns = sorted(whatif.columns, key=order.index)
+    targets = sorted(whatif.targets, key=order.index)
+    elsewhere = [name for name in numbers if name in columns and name not in targets]
+    for note in open_.study.notes:
+        line(note)
+    start = _start(found, columns, targets)
+    answer = tune_panel(study.directory.name, whatif.cells.base.target, columns, targets, elsewhere, start)
+    if answer.target:
+        places.amend(target=str(answer.target), **dict.fromkeys(PARTS))
+        st.rerun()
+    if answer.train:
+        _train(study, answer.train)
+
+
+def _start(found: Asked, columns: list[str], targets: list[str]) -> TuneState:
+    """From the address, as far as this study can follow it; columns that Data leaves out begin without a tick."""
+    said = {part: st.query_params[part] for part in PARTS if part in st.query_params}
+    try:
+        state = TuneState.parse(said)
+    except TrainingError:
+        state, said = TuneState(), {}
+    out = state.out if "out" in said else tuple(found.read.get("exclude", ()))
+    return TuneState(
+        predict=state.predict if state.predict in targets else "",
+        out=tuple(name for name in out if name in columns),
+        model=state.model if state.model in wording.MODELS else TuneState.model,
+        ratio=state.ratio,
+        alpha=state.alpha,
+    )
+
+
+def _train(study: Run, said: dict[str, Any]) -> None:
+    """An ordinary exact run with the model at hand."""
+    try:
+        state = TuneState(
+            str(said.get("predict", "")), tuple(map(str, said.get("out", ()))), str(said.get("model", "")),
+            float(said.get("ratio", 0.5)), str(said.get("alpha", "")),
+        )  # fmt: skip
+        question = state.question(studies.opened(study.directory.name).whatif)
+        run = launch(run_config(study, state.settings(question, float(state.alpha))))
+    except (TrainingError, OSError, ValueError, TypeError) as error:
+        notice("error", wording.for_page(str(error)), "The run was not started")
+        return
+    places.go("train", run=run.id)

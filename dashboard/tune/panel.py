@@ -1,0 +1,47 @@
+"""The sliders, ticks and charts of the Tune page, drawn by the browser itself from the answers of `tune_route`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.parts.places import PLOTLY_ADDRESS
+from shoal.dashboard.parts.wording import ABOUT_MODELS, MODELS
+from shoal.dashboard.tune.state import TuneState
+from shoal.whatif.answers import RATIOS
+
+HERE = Path(__file__).parent
+TOOLS = HERE.parent / "parts" / "panel_tools.js"
+
+_component = st.components.v2.component(
+    "shoal_tune_panel",
+    css=(HERE / "tune_panel.css").read_text("utf-8"),
+    js="".join(path.read_text("utf-8") for path in (TOOLS, HERE / "tune_panel.js")),
+    isolate_styles=False,  # Plotly puts its own style into the page's head
+)
+
+
+def tune_panel(
+    job: str, target: str, columns: Sequence[str], targets: Sequence[str], elsewhere: Sequence[str], start: TuneState
+) -> Any:
+    """Draw it. Its answer has `train` (a state to train, once) or `target` (a target that needs another study)."""
+    return _component(
+        key=f"tune-{job}",
+        data={
+            "url": f"api/tune/{job}",
+            "plotly": PLOTLY_ADDRESS,
+            "target": target,
+            "columns": list(columns),
+            "targets": list(targets),
+            "elsewhere": list(elsewhere),
+            "models": [{"key": key, "name": name, "about": ABOUT_MODELS[key]} for key, name in MODELS.items()],
+            "ratios": list(RATIOS),
+            "start": asdict(start),
+        },
+        on_train_change=lambda: None,
+        on_target_change=lambda: None,
+    )

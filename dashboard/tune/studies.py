@@ -1,0 +1,43 @@
+"""Studies that the server has open, and the answers it has given about them; the route that asks is `tune_route`."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from shoal.errors import StateError
+from shoal.runs.launch import Run, jobs_directory
+from shoal.whatif.answers import WhatIf
+from shoal.whatif.study import Study, open_study
+
+MOST = 4  # studies at a time
+JOB = re.compile(r"[0-9a-f]{24}")
+
+_open: OrderedDict[Path, OpenStudy] = OrderedDict()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class OpenStudy:
+    run: Run
+    study: Study
+    whatif: WhatIf
+
+
+def opened(job: str) -> OpenStudy:
+    """The study that a finished job left. Names come from addresses, so nothing but a fingerprint gets through."""
+    directory = jobs_directory() / "study" / job
+    if not JOB.fullmatch(job) or not (directory / "result.json").is_file():
+        raise StateError("This study is gone; it may have been cleaned up. Reload the page to make it again.")
+    with _lock:
+        found = _open.get(directory)
+        if found is None:
+            study = open_study(directory)
+            found = _open[directory] = OpenStudy(Run(directory), study, WhatIf(study.cells))
+        _open.move_to_end(directory)
+        while len(_open) > MOST:
+            _open.popitem(last=False)
+    return found

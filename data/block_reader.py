@@ -1,0 +1,292 @@
+"""One byte range of a text table read into one block: the kernel called, its oddities settled, all rows summed up."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.data_pipeline import ODD_SHARE, Scratch, Source, number_of
+from shoal.errors import DataError, ResourceError
+from shoal.kernels.csv_kernel import (
+    BAD_ROW,
+    LEVEL,
+    ODDITY,
+    PADDING,
+    Dictionary,
+    Kind,
+    Parser,
+    Reason,
+    Status,
+    library,
+    powers_of_five,
+)
+from shoal.models import Array
+from shoal.solve.moments import Moments, by_residue
+from shoal.utils import disk_errors, read_at
+
+OVERLAP = 64 << 10  # read past a range, to finish the row that its end cuts
+LEVEL_LIMIT = 5000  # distinct texts that a block remembers of one column
+SHOWN_BAD_ROWS = 100  # located one by one for each block; all are counted
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row or value that could not be read: `row` counts from the block's first, `line` from its first line."""
+
+    row: int
+    line: int
+    what: str
+
+
+@dataclass
+class BlockReport:
+    """What the reading of one range found; the block itself is in its file."""
+
+    rows: int
+    begin: int
+    end: int
+    lines: int
+    content: int
+    bad_rows: list[BadRow] = field(default_factory=list)
+    bad_count: int = 0
+    bad_places: list[int] = field(default_factory=list)
+    not_of_kind: list[int] = field(default_factory=list)
+    too_ragged: bool = False
+    missing: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    least: Array = field(default_factory=lambda: np.zeros(0))
+    greatest: Array = field(default_factory=lambda: np.zeros(0))
+    largest_square: float = 0.0
+    leading_zeros: list[int] = field(default_factory=list)
+    levels: list[list[str]] = field(default_factory=list)
+    level_missing: list[int] = field(default_factory=list)
+    refused: list[int] = field(default_factory=list)
+    cells: list[Moments] = field(default_factory=list)
+
+
+class _Reading:
+    """One call of the kernel: the buffers it fills and what it says."""
+
+    def __init__(self, source: Source, scratch: Scratch, begin: int, end: int) -> None:
+        self.source, self.scratch, self.begin, self.end = source, scratch, begin, end
+        self.before = 1 if begin > source.data_start else 0  # the byte before tells whether a row starts here
+        self.layout, self.dialect = source.layout, source.dialect
+        self.length = 0
+        self.room = 1 << 14
+
+    def load(self, overlap: int) -> None:
+        """Bring the range, a little more than it and the padding into the buffer."""
+        start = self.begin - self.before
+        wanted = min(self.end + overlap, self.source.size) - start
+        self.buffer = self.scratch("text", wanted + PADDING)
+        try:
+            with open(self.source.path, "rb", buffering=0) as file:
+                read_at(file.fileno(), self.buffer.data[:wanted], start)
+        except EOFError:
+            raise DataError("The file became shorter while it was read. Leave it alone and try again.") from None
+        except OSError as error:
+            raise DataError(
+                f"The file could not be read to its end: {error.strerror}. Check it and try again."
+            ) from None
+        self.length = wanted
+        self.buffer[wanted] = ord(self.dialect.newline)
+        self.buffer[wanted + 1 : wanted + PADDING] = 0
+
+    def run(self, exact: int | None) -> int:
+        """Read the rows that start in the range; `exact` is where the first one starts, if that is known."""
+        overlap = OVERLAP
+        while True:
+            self.load(overlap)
+            parser = self._prepare(exact)
+            status = library().parse(ctypes.byref(parser))
+            self.parser = parser
+            if status == Status.NEED_MORE:
+                overlap *= 8
+            elif status == Status.TOO_MANY_ODDITIES and not self.strangers():
+                self.room *= 16
+            else:
+                return int(status)
+            library().free_dictionaries(ctypes.byref(parser))
+
+    def _prepare(self, exact: int | None) -> Parser:
+        columns = len(self.layout.kinds)
+        numbers, levels = len(self.layout.numbers), len(self.layout.levels)
+        rows = self.length // columns + 1000  # more cannot be, but for rows that are too short
+        self.numbers = self.scratch("numbers", 8 * rows * numbers).view(np.float64).reshape(rows, numbers)
+        self.codes = self.scratch("codes", 4 * rows * levels).view(np.int32).reshape(levels, rows)
+        self.oddities = np.empty(self.room, ODDITY)
+        self.bad = np.empty(rows, BAD_ROW)  # all of them: one left out would pass for a row of missing values
+        self.leading_zeros = np.zeros(columns, np.int64)
+        self.kinds = np.array(self.layout.kinds, np.int32)
+        self.slots = self.layout.slots()
+        self.orders = np.array(self.layout.orders, np.int32)
+        tokens = [token.encode(self.dialect.text_encoding, "replace") for token in self.dialect.missing if token]
+        self.ends = np.cumsum([len(t) for t in tokens], dtype=np.int32) if tokens else np.zeros(1, np.int32)
+        self.dictionaries = (Dictionary * max(1, levels))()
+        at_end = self.begin - self.before + self.length >= self.source.size
+        parser = Parser(
+            buffer=self.buffer.ctypes.data, length=self.length, at_end=at_end,
+            stop=self.end - self.begin + self.before, marks=self.dialect.marks(), columns=columns,
+            kind=self.kinds.ctypes.data, slot=self.slots.ctypes.data, date_order=self.orders.ctypes.data,
+            missing_tokens=b"".join(tokens), missing_ends=self.ends.ctypes.data, missing_count=len(tokens),
+            numbers=self.numbers.ctypes.data, number_stride=numbers,
+            codes=self.codes.ctypes.data, code_stride=rows, row_room=rows,
+            oddities=self.oddities.ctypes.data, oddity_room=len(self.oddities),
+            bad_rows=self.bad.ctypes.data, bad_room=len(self.bad),
+            leading_zeros=self.leading_zeros.ctypes.data,
+            dictionaries=self.dictionaries, level_columns=levels, level_limit=LEVEL_LIMIT,
+            powers_of_five=powers_of_five().ctypes.data,
+        )  # fmt: skip
+        self.first = self._first_row(parser, exact)
+        parser.position = self.first - self.begin + self.before
+        return parser
+
+    def _first_row(self, parser: Parser, exact: int | None) -> int:
+        """Where the first row of the range starts: known, at its beginning, or guessed; its end if there is none."""
+        if exact is not None or not self.before:
+            return self.begin if exact is None else exact
+        guess = library().guess_row_start(ctypes.byref(parser), 0)
+        return self.begin - self.before + int(guess) if guess >= 0 else self.end
+
+    def position(self) -> int:
+        """Where in the file the parser stands."""
+        return self.begin - self.before + int(self.parser.position)
+
+    def content(self) -> int:
+        start = self.buffer.ctypes.data + self.before
+        return int(library().content_hash(start, self.end - self.begin))
+
+    def odd_texts(self) -> Iterator[tuple[Any, str]]:
+        for odd in self.oddities[: self.parser.oddity_count]:
+            raw = self.buffer[odd["offset"] : odd["offset"] + odd["length"]].tobytes()
+            yield odd, self.dialect.text(raw, odd["written"])
+
+    def strangers(self) -> list[int]:
+        """Columns that have too many values of another kind to be of theirs."""
+        wrong: Counter[int] = Counter()
+        for odd, text in self.odd_texts():
+            if self._value(odd, text) is None:
+                wrong[int(odd["column"])] += 1
+        rows = int(self.parser.rows)
+        given = self.layout.fixed
+        return [c for c, n in wrong.items() if c not in given and n > ODD_SHARE * max(1, rows - self._missing_of(c))]
+
+    def _missing_of(self, column: int) -> int:
+        values = self.numbers[: self.parser.rows, self.slots[column]]
+        odd = int((self.oddities["column"][: self.parser.oddity_count] == column).sum())
+        return int(np.isnan(values).sum()) - odd
+
+    def _value(self, odd: Any, text: str) -> float | None:
+        return number_of(text, self.dialect) if self.kinds[odd["column"]] == Kind.NUMBER else None
+
+    def settle_oddities(self) -> list[BadRow]:
+        """Write the values that only the general reader understands; blank the rows with what nobody does."""
+        bad: dict[int, BadRow] = {}
+        for odd, text in self.odd_texts():
+            value = self._value(odd, text)
+            row, column = int(odd["row"]), int(odd["column"])
+            if value is not None:
+                self.numbers[row, self.slots[column]] = value
+            else:
+                kind = "a number" if self.kinds[column] == Kind.NUMBER else "a date"
+                shown = text if len(text) <= 40 else text[:40] + "..."
+                bad.setdefault(row, BadRow(row, int(odd["line"]),
+                               f"column '{self.layout.names[column]}': expected {kind}, got '{shown}'"))  # fmt: skip
+        for row in bad:
+            self.numbers[row] = np.nan
+            self.codes[:, row] = -1
+        return list(bad.values())
+
+    def ragged(self) -> list[BadRow]:
+        rows = self.bad[: min(self.parser.bad_count, len(self.bad))]
+        expected = len(self.layout.kinds)
+        return [
+            BadRow(int(b["row"]), int(b["line"]),
+                   "a quote is opened and never closed" if b["reason"] == Reason.NEVER_CLOSED
+                   else f"expected {expected} fields, got {b['fields']}")
+            for b in rows
+        ]  # fmt: skip
+
+    def levels(self) -> list[list[str]]:
+        """The distinct texts of each text column, in the order of their codes; "" for one of bad rows only."""
+        return [self._texts(slot) for slot in range(len(self.layout.levels))]
+
+    def _texts(self, slot: int) -> list[str]:
+        dictionary = self.dictionaries[slot]
+        if not dictionary.count:
+            return []
+        entries = np.frombuffer(ctypes.string_at(dictionary.levels, dictionary.count * LEVEL.itemsize), LEVEL)
+        codes = self.codes[slot, : self.parser.rows]
+        used = np.bincount(codes[codes >= 0], minlength=len(entries)) > 0
+        return [
+            self.dialect.text(self.buffer[e["offset"] : e["offset"] + e["length"]].tobytes(), e["written"]) if u else ""
+            for e, u in zip(entries, used, strict=True)
+        ]
+
+
+def read_range(
+    source: Source, begin: int, end: int, exact: int | None, target: str, residues: int, scratch: Scratch
+) -> BlockReport:
+    """Read the rows that start in [begin, end) into the file `target`, and say all there is to say about them.
+
+    `residues`: sums of the numeric columns are kept for rows 0, K, 2K .., rows 1, K+1 .., and so on; 0 for none.
+    """
+    reading = _Reading(source, scratch, begin, end)
+    status = reading.run(exact)
+    try:
+        return _finish(reading, status, target, residues)
+    finally:
+        library().free_dictionaries(ctypes.byref(reading.parser))
+
+
+def _finish(reading: _Reading, status: int, target: str, residues: int) -> BlockReport:
+    if status == Status.NO_MEMORY:
+        raise ResourceError("Not enough memory to read a block of the file. Close other programs and try again.")
+    rows = int(reading.parser.rows)
+    strangers = reading.strangers() if reading.parser.oddity_count else []
+    if strangers or status == Status.NO_ROOM:
+        report = BlockReport(rows, reading.first, reading.position(), reading.parser.lines, reading.content())
+        report.not_of_kind, report.too_ragged = strangers, status == Status.NO_ROOM
+        report.bad_rows = reading.ragged()[:SHOWN_BAD_ROWS]
+        return report
+    bad = [*reading.ragged(), *reading.settle_oddities()]
+    numbers, codes = reading.numbers[:rows], reading.codes[:, :rows]
+    write_block(target, numbers, codes)
+    report = _summary(reading, numbers, bad, reading.first, reading.position(), residues)
+    report.levels = reading.levels()
+    report.level_missing = [int((column == -1).sum()) for column in codes]
+    report.refused = [int(d.refused) for d in reading.dictionaries[: len(codes)]]
+    return report
+
+
+def _summary(reading: _Reading, numbers: Array, bad: list[BadRow], begin: int, end: int, residues: int) -> BlockReport:
+    columns = numbers.shape[1]
+    report = BlockReport(len(numbers), begin, end, 0, reading.content())
+    report.missing = np.zeros(columns, np.int64)
+    report.least, report.greatest = np.full(columns, np.inf), np.full(columns, -np.inf)
+    report.largest_square = library().column_statistics(
+        numbers.ctypes.data, len(numbers), columns,
+        report.missing.ctypes.data, report.least.ctypes.data, report.greatest.ctypes.data,
+    )  # fmt: skip
+    bad.sort(key=lambda b: b.row)
+    report.bad_rows, report.bad_count = bad[:SHOWN_BAD_ROWS], len(bad)
+    report.bad_places = [b.row for b in bad]
+    report.lines = int(reading.parser.lines)
+    report.leading_zeros = reading.leading_zeros.tolist()
+    if residues:
+        report.cells = by_residue(numbers, residues)
+    return report
+
+
+def write_block(target: str, numbers: Array, codes: npt.NDArray[np.int32]) -> None:
+    """The rows' doubles, row by row, then the codes, column by column."""
+    with disk_errors(), open(target, "wb", buffering=0) as file:
+        for part in (numbers, np.ascontiguousarray(codes)):
+            view = part.data.cast("B") if part.size else memoryview(b"")
+            while view:
+                view = view[file.write(view) or 0 :]

@@ -1,0 +1,1 @@
+"""One exact fit, its report and its model file."""

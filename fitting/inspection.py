@@ -1,0 +1,247 @@
+"""What `inspect` says beyond the reading itself: distinct values, histograms, id-like columns, leaks of the target."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.coordinator import Coordinator
+from shoal.data.dataset import Block, Column, Dataset
+from shoal.data.encoding import Encoding, Level, Number, Split, base_encoding, choose_columns
+from shoal.fitting.histograms import Counts, histogram, level_counts, most_frequent
+from shoal.settings.config import RunConfig
+from shoal.solve.moments import Moments
+from shoal.utils import write_atomically
+from shoal.worker import Worker
+
+SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
+PROBE = 256  # first values of a block, from which it is told whether nearly all differ
+BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
+FORMAT = 2  # of profile.json; one of another format is made anew
+LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The hashes of a column's values that begin with `level` zero bits (adaptive sampling, Wegman), sorted.
+
+    At level 0 these are all; each level keeps about half. `whole`: all values are whole numbers.
+    """
+
+    hashes: Hashes
+    level: int
+    whole: bool
+
+    def merge(self, other: Sketch) -> Sketch:
+        level = max(self.level, other.level)
+        hashes = _sorted_set(np.concatenate((_at(level, self.hashes), _at(level, other.hashes))))
+        return Sketch(hashes, level, self.whole and other.whole).thinned()
+
+    def thinned(self) -> Sketch:
+        level, hashes = self.level, self.hashes
+        while len(hashes) > SKETCH:
+            level += 1
+            hashes = _at(level, hashes)
+        return Sketch(hashes, level, self.whole)
+
+    def distinct(self) -> tuple[int, bool]:
+        """The number of distinct values, and whether it is exact."""
+        return len(self.hashes) << self.level, self.level == 0
+
+
+def _at(level: int, hashes: Hashes) -> Hashes:
+    return hashes[hashes >> np.uint64(64 - level) == 0] if level else hashes
+
+
+def _sorted_set(hashes: Hashes) -> Hashes:
+    """As np.unique, which takes several times as long for whole numbers since it hashes them first."""
+    ordered = np.sort(hashes)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What some blocks say of the columns: sketches and histograms of numbers, counts of levels; each by slot."""
+
+    sketches: list[Sketch]
+    histograms: list[Counts]
+    levels: list[Counts]
+
+    def merge(self, other: Profile) -> Profile:
+        return Profile(
+            [a.merge(b) for a, b in zip(self.sketches, other.sketches, strict=True)],
+            [a + b for a, b in zip(self.histograms, other.histograms, strict=True)],
+            [a + b for a, b in zip(self.levels, other.levels, strict=True)],
+        )
+
+
+@dataclass(frozen=True)
+class ProfileBlocks:
+    """The profile of all columns over some blocks."""
+
+    directory: str
+    blocks: tuple[Block, ...]
+
+    def answer(self, worker: Worker) -> Profile | None:
+        dataset = Dataset(Path(self.directory))
+        total: Profile | None = None
+        for block in self.blocks:
+            part = _profile(dataset, block)
+            total = part if total is None else total.merge(part)
+        return total
+
+
+def _profile(dataset: Dataset, block: Block) -> Profile:
+    sketches, histograms = [], []
+    numbers = np.ascontiguousarray(dataset.numbers(block).T)
+    for column, values in zip(dataset.number_columns, numbers, strict=True):
+        present = values[~np.isnan(values)]
+        sketches.append(_sketch(present))
+        histograms.append(histogram(present, column.minimum, column.maximum))
+    levels = [level_counts(dataset.codes(block, c.slot), len(c.levels)) for c in dataset.level_columns]
+    return Profile(sketches, histograms, levels)
+
+
+def _sketch(values: npt.NDArray[np.float64]) -> Sketch:
+    values = values + 0.0  # -0.0 is 0.0
+    hashes = _hashed(values.view(np.uint64))
+    # Where the first values nearly all differ there will be too many to keep: most are dropped before the sorting.
+    many = len(hashes) > SKETCH and len(_sorted_set(hashes[:PROBE])) > PROBE // 2
+    level = 3 if many else 0
+    whole = bool((values == np.floor(values)).all())
+    return Sketch(_sorted_set(_at(level, hashes)), level, whole).thinned()
+
+
+def _hashed(bits: Hashes) -> Hashes:
+    with np.errstate(over="ignore"):
+        z = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> dict[str, Any]:
+    """All that is known of a file: the object that `inspect --json` prints."""
+    manifest = dataset.manifest
+    profile = _profiles(coordinator, dataset)
+    leaks = leak_columns(*_moments(coordinator, dataset, config)) if config.target else set()
+    return {
+        "file": str(Path(config.file).expanduser().absolute()),  # not the manifest's: an equal file may be its source
+        "rows": manifest.rows,
+        "dialect": manifest.dialect,
+        "columns": [_described(column, profile[column.name], column.name in leaks) for column in manifest.columns],
+        "bad_rows": {
+            "count": manifest.bad_count,
+            "first": [{"line": line, "problem": what} for line, what in manifest.bad_rows[:100]],
+        },
+        "largest_row_norm": manifest.largest_norm,
+        "notes": list(manifest.notes),
+    }
+
+
+def _described(column: Column, profile: dict[str, Any], leaks: bool) -> dict[str, Any]:
+    flags = list(column.flags)
+    if column.is_number:
+        count, exact = profile["distinct"], profile["exact"]
+        flags += ["id_like"] if profile["id_like"] else []
+        shown = {"histogram": profile["histogram"]}
+    else:
+        count, exact = column.distinct, not column.more_levels
+        shown = {"frequent": profile["frequent"]}
+        if column.type == "categorical":
+            shown["levels"] = list(column.levels)
+    as_date = column.type == "datetime"
+    return {
+        "name": column.name,
+        "type": column.type,
+        "missing": column.missing,
+        "distinct": count,
+        "distinct_exact": exact,
+        "min": _date(column.minimum) if as_date else column.minimum,
+        "max": _date(column.maximum) if as_date else column.maximum,
+        "flags": flags + (["leak"] if leaks else []),
+        **shown,
+    }
+
+
+def _date(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError):
+        return str(seconds)
+
+
+def _profiles(coordinator: Coordinator, dataset: Dataset) -> dict[str, dict[str, Any]]:
+    """For each column what a pass over its rows says, from an earlier pass if there was one."""
+    saved = dataset.directory / "profile.json"
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(saved.read_text())
+        if isinstance(known, dict) and known.get("format") == FORMAT:
+            found: dict[str, dict[str, Any]] = known["columns"]
+            return found
+    found = _described_profile(dataset, _profile_of_all(coordinator, dataset))
+    with contextlib.suppress(OSError):  # a read-only or full cache costs the next caller a pass, no more
+        write_atomically(saved, json.dumps({"format": FORMAT, "columns": found}).encode())
+    return found
+
+
+def _profile_of_all(coordinator: Coordinator, dataset: Dataset) -> Profile:
+    groups = [dataset.blocks[i : i + BLOCKS] for i in range(0, len(dataset.blocks), BLOCKS)]
+    requests = [ProfileBlocks(str(dataset.directory), group) for group in groups]
+    total: Profile | None = None
+    for part in coordinator.swept("counting distinct values", requests):
+        total = part if total is None else total.merge(part)
+    return total or _profile(dataset, Block(0, 0, 0))
+
+
+def _described_profile(dataset: Dataset, total: Profile) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for column, sketch, bars in zip(dataset.number_columns, total.sketches, total.histograms, strict=True):
+        count, exact = sketch.distinct()
+        found[column.name] = {
+            "distinct": count,
+            "exact": exact,
+            "id_like": column.type == "numeric" and _is_id_like(sketch, int(bars.sum())),
+            "histogram": bars.tolist(),
+        }
+    for column, counts in zip(dataset.level_columns, total.levels, strict=True):
+        found[column.name] = {"frequent": most_frequent(column.levels, counts)}
+    return found
+
+
+def _is_id_like(sketch: Sketch, present: int) -> bool:
+    """Whether it looks like a row number or key: whole numbers, of which nearly every one differs."""
+    count, exact = sketch.distinct()
+    return sketch.whole and present > 20 and count >= (0.98 if exact else 0.93) * present
+
+
+def _moments(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> tuple[Moments, Encoding]:
+    base = base_encoding(choose_columns(dataset, config), config)
+    return coordinator.moments(dataset, base, Split())[0], base
+
+
+def leak_columns(moments: Moments, base: Encoding) -> set[str]:
+    """Columns that alone (nearly) determine the target: by a line, or level by level where levels are few."""
+    total = float(moments.scatter[-1, -1])
+    if moments.n < 10 or not total > 0:
+        return set()
+    cross, spread = moments.scatter[:-1, -1], np.diag(moments.scatter)[:-1]
+    found, explained = set(), dict.fromkeys(base.known, 0.0)
+    for i, term in enumerate(base.terms):
+        if isinstance(term, Number) and spread[i] > 0 and 1 - cross[i] ** 2 / (spread[i] * total) < LEAK:
+            found.add(term.column)
+        elif isinstance(term, Level) and moments.mean[i] > 0:
+            explained[term.column] += cross[i] ** 2 / (moments.n * moments.mean[i])
+    for name, part in explained.items():
+        if len(base.known[name]) < moments.n / 5 and 1 - part / total < LEAK:
+            found.add(name)
+    return found

@@ -1,0 +1,199 @@
+"""From a data set to what answers every question about penalties and folds: the moments of cells, and fold medians."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.coordinator import Coordinator
+from shoal.data.dataset import Dataset
+from shoal.data.encoding import Encoding, Split, base_encoding, choose_columns
+from shoal.data.terms import Indicator
+from shoal.errors import ConfigError, DataError, ResourceError
+from shoal.fitting.exact import check_bad_rows, check_rows
+from shoal.models import Array
+from shoal.passes.folds import CountValues, FactorCells, FoldMedians, SumCells, TakeRows
+from shoal.settings.config import RunConfig
+from shoal.solve.least_squares import ENOUGH_DIGITS, digits, stack
+from shoal.solve.moments import Merger, Moments, merge_all, plan_cells
+from shoal.utils import available_memory
+from shoal.whatif.cells import CellMoments, Factors
+from shoal.whatif.folds import FoldChoice, Folds, by_group, by_time, time_starts
+from shoal.whatif.study import Buckets, RowSample, Study
+from shoal.worker import Request
+
+FEW_ROWS = 5_000  # up to here all rows are kept, and resampling draws rows
+BUCKETS = 200  # random parts of the rows that resampling draws from, else
+FEW_BUCKETS = 50  # with fewer an interval's width would be off by more than a tenth
+SPARE_DIGITS = 1.0  # folds may be somewhat worse off than all rows together
+
+
+def sum_cells(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> CellMoments:
+    """One pass over cached blocks (none where the sums were made while the file was read), and one over each column
+    with gaps; one more where columns nearly depend on one another."""
+    table = _Table.of(coordinator, dataset, config, choice)
+    stored = _stored(dataset, table.base, table.split, choice)
+    cells, held = stored or _apart(table.summed(1), 1)
+    return table.cell_moments(cells, held)
+
+
+def make_study(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> Study:
+    """The same, with what resampling draws from."""
+    table = _Table.of(coordinator, dataset, config, choice)
+    small = dataset.rows <= FEW_ROWS
+    buckets = 1 if small else table.buckets_per_cell()
+    parts = table.summed(buckets)
+    cells, held = _apart(parts, buckets)
+    found = table.cell_moments(cells, held)
+    sample: Buckets | RowSample | None = None
+    if small:
+        sample = table.rows()
+    elif buckets > 1:
+        sample = Buckets.of(parts[:-1], merge_all(cells).mean)
+    return Study(found, tuple(table.notes), dataset.manifest.content, sample)
+
+
+def _apart(parts: list[Moments], buckets: int) -> tuple[list[Moments], Moments]:
+    """The cells from their buckets, and the test rows."""
+    *training, held = parts
+    if buckets == 1:
+        return training, held
+    return [merge_all(training[i : i + buckets]) for i in range(0, len(training), buckets)], held
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A data set with the columns and folds that are asked for, and the workers that sum over it."""
+
+    coordinator: Coordinator
+    dataset: Dataset
+    config: RunConfig
+    base: Encoding
+    split: Split
+    folds: Folds
+    notes: list[str]
+
+    @classmethod
+    def of(cls, coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> _Table:
+        check_bad_rows(dataset, config)
+        split = Split(config.test_every, config.test_fraction, config.seed)
+        columns = choose_columns(dataset, config)
+        base = base_encoding(columns, config)
+        if not base.terms:
+            why = " ".join((*columns.notes, "Choose other features."))
+            raise DataError(f"No column is left to predict from. {why}")
+        fitting = plan_cells(len(base.terms) + 1, choice.cells + 2, available_memory() // 4)
+        if fitting < choice.cells + 2:
+            raise ResourceError(
+                f"Expected at most {fitting - 2} folds of {len(base.terms)} columns in the memory that is free, "
+                f"got {choice.count}. Choose fewer folds or columns."
+            )
+        folds = _settled(coordinator, dataset, config, choice, split)
+        return cls(coordinator, dataset, config, base, split, folds, columns.notes)
+
+    def requests(self, kind: Callable[..., Request], *more: Any) -> list[Request]:
+        place = str(self.dataset.directory)
+        return [kind(place, block, self.base, self.split, self.folds, *more) for block in self.dataset.blocks]
+
+    def summed(self, buckets: int) -> list[Moments]:
+        """The moments of each bucket of each cell, and of the test rows."""
+        mergers = [Merger() for _ in range(self.folds.choice.cells * buckets + 1)]
+        for parts in self.coordinator.swept("summing folds", self.requests(SumCells, buckets)):
+            for merger, part in zip(mergers, parts, strict=True):
+                merger.add(part)
+        return [merger.total() for merger in mergers]
+
+    def buckets_per_cell(self) -> int:
+        """So many that there are BUCKETS in all, if memory allows for that; 1, hence none, if it allows for few."""
+        cells = self.folds.choice.cells
+        wanted = -(-BUCKETS // cells)
+        possible = plan_cells(len(self.base.terms) + 1, cells * wanted, available_memory() // 8) // cells
+        return possible if possible * cells >= FEW_BUCKETS else 1
+
+    def rows(self) -> RowSample:
+        found = list(self.coordinator.swept("taking rows", self.requests(TakeRows)))
+        return RowSample(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def cell_moments(self, cells: list[Moments], held: Moments) -> CellMoments:
+        check_rows(sum(cell.n for cell in cells), self.config)
+        medians = _medians(self.coordinator, self.dataset, self.base, self.config, self.split, self.folds)
+        used = {*self.base.columns, self.config.target}
+        gaps = frozenset(name for name in used if self.dataset.columns[name].missing)
+        found = CellMoments(self.config, self.base, self.folds.choice, tuple(cells), held, medians, gaps)
+        _, whole = found.problem()
+        if digits(whole) >= ENOUGH_DIGITS + SPARE_DIGITS:
+            return found
+        return dataclasses.replace(found, factors=self.factors(merge_all(cells).mean))
+
+    def factors(self, origin: Array) -> Factors:
+        total: list[Array] | None = None
+        for parts in self.coordinator.swept("factoring folds", self.requests(FactorCells, origin)):
+            total = parts if total is None else [stack(*pair) for pair in zip(total, parts, strict=True)]
+        assert total is not None
+        return Factors(origin, tuple(total))
+
+
+def _stored(dataset: Dataset, base: Encoding, split: Split, choice: FoldChoice) -> tuple[list[Moments], Moments] | None:
+    """From the sums made while reading, if all columns are complete numbers and folds are unions of their cells."""
+    names = [*(term.name for term in base.terms), base.target]
+    columns = [dataset.columns.get(name) for name in names]
+    if choice.by != "row" or split.tests or dataset.manifest.bad_count or base.known:
+        return None
+    if any(c is None or not c.is_number or c.missing for c in columns):
+        return None
+    stored = dataset.cells
+    if not stored or len(stored) % choice.count:
+        return None
+    slots = [c.slot for c in columns if c is not None]
+    cells = [merge_all(c.take(slots) for c in stored[r :: choice.count]) for r in range(choice.count)]
+    return cells, Moments.empty(len(slots))
+
+
+def _settled(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice, split: Split) -> Folds:
+    if choice.by in ("row", "hash"):
+        return Folds(choice)
+    column = dataset.columns.get(choice.column)
+    if column is None:
+        raise ConfigError(f"Expected a column of the file to make folds by, got '{choice.column}'. Check its name.")
+    if choice.by == "time" and not column.is_number:
+        raise ConfigError(f"Expected dates or numbers in '{choice.column}' to order rows by, got text.")
+    if column.more_levels:
+        raise ConfigError(f"'{choice.column}' has more different texts than are kept. Choose another column.")
+    values, counts, missing = _counted(coordinator, dataset, config, choice, split)
+    if choice.by == "group":
+        return by_group(choice, values if column.is_number else None, counts, missing)
+    ends = np.cumsum(counts)
+    starts = np.searchsorted(ends, time_starts(int(counts.sum()), choice), side="right")
+    return by_time(choice, values[starts])
+
+
+def _counted(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice, split: Split
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """The values of the folds' column, in order, how many training rows have each, and how many have none."""
+    requests = [CountValues(str(dataset.directory), b, choice.column, config.target, split) for b in dataset.blocks]
+    values, counts, missing = np.zeros(0), np.zeros(0, np.int64), 0
+    for found, times, gaps in coordinator.swept("counting groups", requests):
+        together = np.concatenate((values, found))
+        values, place = np.unique(together, return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate((counts, times))).astype(np.int64)
+        missing += gaps
+    return values, counts, missing
+
+
+def _medians(
+    coordinator: Coordinator, dataset: Dataset, base: Encoding, config: RunConfig, split: Split, folds: Folds
+) -> tuple[dict[str, float], ...]:
+    columns = [t.column for t in base.terms if isinstance(t, Indicator)] if config.impute == "median" else []
+    requests = [FoldMedians(str(dataset.directory), name, config.target, split, folds) for name in columns]
+    found: tuple[dict[str, float], ...] = tuple({} for _ in range(folds.choice.count + 1))
+    for name, medians in zip(columns, coordinator.swept("finding medians", requests), strict=True):
+        for place, value in zip(found, medians.tolist(), strict=True):
+            if not math.isnan(value):
+                place[name] = value
+    return found

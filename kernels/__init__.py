@@ -1,0 +1,1 @@
+"""Our C, built once, and its thin callers."""

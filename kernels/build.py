@@ -1,0 +1,84 @@
+"""Builds our C sources once for this machine, with the compiler that is there; what they do is in modules of theirs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from shoal.errors import ResourceError
+
+HERE = Path(__file__).parent
+FLAGS = ["-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden"]
+EXTRA_FLAGS: dict[str, list[str]] = {
+    "csv_kernel": [],
+    # Sums may be taken in any order: they are dot products of Gram matrices, and the answer is checked against its
+    # optimality conditions by whoever asks.
+    "path_kernel": ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"],
+}
+
+
+def build(name: str) -> Path:
+    """The compiled library, made now if it is not there; safe when several processes do it at once."""
+    path, source = library_path(name), _source(name)
+    if path.exists():
+        return path
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+    command = [*_compiler(), *FLAGS, *EXTRA_FLAGS[name], str(source), "-o", str(unfinished), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise ResourceError(
+            f"Building {source.stem} failed. Expected '{command[0]}' to compile {source.name}, got: "
+            f"{done.stderr.strip()[-500:]}. Install a working C compiler, or: pip install ziglang"
+        )
+    unfinished.replace(path)
+    return path
+
+
+def built_with(name: str) -> str:
+    """The mark that its compiler left in the library; empty where there is none, or it was not built yet."""
+    try:
+        marks = re.findall(rb"(?:GCC: |clang version )[ -~]{3,80}", library_path(name).read_bytes())
+    except OSError:
+        return ""
+    return marks[0].decode() if marks else ""
+
+
+def library_path(name: str) -> Path:
+    flags = " ".join((*FLAGS, *EXTRA_FLAGS[name]))
+    mark = hashlib.blake2b(_source(name).read_bytes() + flags.encode(), digest_size=6).hexdigest()
+    file = f"{name}-{platform.system()}-{platform.machine()}-{mark}.so".lower()
+    beside = HERE / "build"
+    if os.access(beside if beside.exists() else HERE, os.W_OK):
+        return beside / file
+    return Path(tempfile.gettempdir()) / f"shoal-{os.getuid()}" / file
+
+
+def _source(name: str) -> Path:
+    return HERE / f"{name}.c"
+
+
+def _compiler() -> list[str]:
+    """The machine's C compiler, or the one in the PyPI package `ziglang`."""
+    for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
+        if name and shutil.which(name):
+            return [name]
+    found = subprocess.run([sys.executable, "-m", "ziglang", "version"], capture_output=True)
+    if found.returncode == 0:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise ResourceError(
+        "Reading files and solving paths needs small C libraries that are built on first use. Expected a C compiler "
+        "(cc) or the Python package 'ziglang', found neither. Install one: pip install ziglang"
+    )
+
+
+if __name__ == "__main__":
+    for kernel in EXTRA_FLAGS:
+        print(build(kernel))

@@ -1,0 +1,157 @@
+"""Calls csv_kernel.c; what fields mean is decided in data_pipeline, how C is built in native."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.kernels.build import build
+
+PADDING = 64  # bytes that must be writable after the last valid one
+
+
+class Kind(IntEnum):
+    """What becomes of a column's fields."""
+
+    SKIP = 0
+    NUMBER = 1
+    DATE = 2
+    LEVEL = 3
+
+
+class Status(IntEnum):
+    DONE = 0
+    NEED_MORE = 1
+    TOO_MANY_ODDITIES = 2
+    NO_MEMORY = 3
+    NO_ROOM = 4
+
+
+class Written(IntEnum):
+    """How a field stood in the file."""
+
+    PLAIN = 0
+    QUOTED = 1
+    ESCAPED = 2
+
+
+class Reason(IntEnum):
+    """What is wrong with a bad row."""
+
+    WRONG_COUNT = 0
+    NEVER_CLOSED = 1
+
+
+class DateOrder(IntEnum):
+    YEAR_FIRST = 0
+    DAY_FIRST = 1
+    MONTH_FIRST = 2
+
+
+MISSING_CODE = -1
+TOO_MANY_LEVELS = -2
+
+ODDITY = np.dtype([(n, np.int64) for n in ("row", "column", "line", "offset", "length", "written")])
+BAD_ROW = np.dtype([(n, np.int64) for n in ("row", "line", "fields", "reason")])
+LEVEL = np.dtype([("hash", np.uint64), ("offset", np.int64), ("length", np.int32), ("written", np.int32)])
+
+
+class Marks(ctypes.Structure):
+    """The bytes with a meaning; 0 where there is none."""
+
+    _fields_ = tuple(
+        (n, ctypes.c_uint8)
+        for n in ("delimiter", "quote", "escape", "decimal", "thousands", "comment", "newline", "numbers_missing")
+    )
+
+
+class Dictionary(ctypes.Structure):
+    _fields_ = (
+        ("levels", ctypes.c_void_p),
+        ("table", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("room", ctypes.c_int64),
+        ("mask", ctypes.c_int64),
+        ("refused", ctypes.c_int64),
+    )
+
+
+class Parser(ctypes.Structure):
+    """The arguments and the state of one reading; field by field the struct of csv_kernel.c."""
+
+    _fields_ = (
+        ("buffer", ctypes.c_void_p),
+        ("length", ctypes.c_int64),
+        ("at_end", ctypes.c_int64),
+        ("position", ctypes.c_int64),
+        ("stop", ctypes.c_int64),
+        ("marks", Marks),
+        ("columns", ctypes.c_int64),
+        ("kind", ctypes.c_void_p),
+        ("slot", ctypes.c_void_p),
+        ("date_order", ctypes.c_void_p),
+        ("missing_tokens", ctypes.c_char_p),
+        ("missing_ends", ctypes.c_void_p),
+        ("missing_count", ctypes.c_int64),
+        ("numbers", ctypes.c_void_p),
+        ("number_stride", ctypes.c_int64),
+        ("codes", ctypes.c_void_p),
+        ("code_stride", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("row_room", ctypes.c_int64),
+        ("lines", ctypes.c_int64),
+        ("oddities", ctypes.c_void_p),
+        ("oddity_count", ctypes.c_int64),
+        ("oddity_room", ctypes.c_int64),
+        ("bad_rows", ctypes.c_void_p),
+        ("bad_count", ctypes.c_int64),
+        ("bad_room", ctypes.c_int64),
+        ("leading_zeros", ctypes.c_void_p),
+        ("dictionaries", ctypes.POINTER(Dictionary)),
+        ("level_columns", ctypes.c_int64),
+        ("level_limit", ctypes.c_int64),
+        ("powers_of_five", ctypes.c_void_p),
+    )
+
+
+def _power_of_five(q: int) -> int:
+    """The leading 128 bits of 5**q, as Lemire's method wants them: cut off for q >= 0, rounded up below."""
+    if q >= 0:
+        power = int(5**q)
+        bits = power.bit_length()
+        return power << (128 - bits) if bits <= 128 else power >> (bits - 128)
+    divisor = int(5**-q)
+    bits = (divisor - 1).bit_length()
+    if q >= -27:
+        return (1 << (bits + 127)) // divisor + 1
+    quotient = (1 << (2 * bits + 128)) // divisor + 1
+    return quotient >> (quotient.bit_length() - 128)
+
+
+@functools.cache
+def powers_of_five() -> npt.NDArray[np.uint64]:
+    """(high, low) words of 5**q for q = -342 .. 308."""
+    powers = (_power_of_five(q) for q in range(-342, 309))
+    return np.array([(p >> 64, p & (2**64 - 1)) for p in powers], dtype=np.uint64)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    kernel = ctypes.CDLL(str(build("csv_kernel")))
+    kernel.parse.argtypes = [ctypes.POINTER(Parser)]
+    kernel.split.argtypes = [ctypes.POINTER(Parser), ctypes.c_void_p, ctypes.c_int64]
+    kernel.split.restype = ctypes.c_int64
+    kernel.guess_row_start.argtypes = [ctypes.POINTER(Parser), ctypes.c_int64]
+    kernel.guess_row_start.restype = ctypes.c_int64
+    kernel.free_dictionaries.argtypes = [ctypes.POINTER(Parser)]
+    kernel.free_dictionaries.restype = None
+    kernel.content_hash.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    kernel.content_hash.restype = ctypes.c_uint64
+    kernel.column_statistics.argtypes = [ctypes.c_void_p, *2 * (ctypes.c_int64,), *3 * (ctypes.c_void_p,)]
+    kernel.column_statistics.restype = ctypes.c_double
+    kernel.date_of.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_double)]
+    return kernel

@@ -1,0 +1,1 @@
+"""What is kept: saved models, accounts of runs, notes, archives, disk space."""

@@ -1,0 +1,297 @@
+"""A short account of every run, for lists; a thousand runs are listed in milliseconds.
+
+A result may be megabytes, so it is read once: the account of a run that has ended is kept in its folder (summary.json),
+with sizes and times of the files it was made from. If one of them changes (the run is resumed, annotated, tampered
+with), the account is made anew. Accounts are also kept in memory. Runs that go on are always read anew.
+
+Archived runs have their account beside the archive (see `archives`). What is decided about runs is in `run_store`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import TrainingError
+from shoal.library import notes as run_notes
+from shoal.runs.folder import ACTIVE, ENDED, Run, runs_directory, write_json
+from shoal.utils import home
+
+FILE, VERSION = "summary.json", 1
+MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", run_notes.FILE)
+_NAME = re.compile(r"(\d{8}-\d{6})-\d{7}")  # of a run: begins with the time
+Key = list[list[int] | None]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run in a list. None where there is nothing to say: an exact fit has no epochs, a failed one no scores."""
+
+    id: str
+    state: str
+    cause: str = ""
+    model: str | None = None
+    target: str | None = None
+    file: str | None = None
+    solver: str | None = None
+    mode: str | None = None
+    alpha: float | None = None
+    l1_ratio: float | None = None
+    epochs: float | None = None
+    epochs_wanted: int | None = None
+    distance: float | None = None
+    train_r2: float | None = None
+    train_rmse: float | None = None
+    test_r2: float | None = None
+    test_rmse: float | None = None
+    started: float | None = None  # seconds since 1970
+    duration: float | None = None  # seconds
+    forked_from: str | None = None
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    archived: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ACTIVE and not self.archived
+
+    @property
+    def is_gradient(self) -> bool:
+        return self.solver == "gradient"
+
+    @property
+    def file_name(self) -> str:
+        return Path(self.file).name if self.file else ""
+
+    @property
+    def made(self) -> float | None:
+        """When it began, or, if it never did, when it was made, which its name says."""
+        if self.started is not None:
+            return self.started
+        match = _NAME.fullmatch(self.id)
+        with contextlib.suppress(ValueError, OverflowError):
+            return time.mktime(time.strptime(match[1], "%Y%m%d-%H%M%S")) if match else None
+        return None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "tags": list(self.tags)}
+
+
+_FIELDS = {field.name for field in dataclasses.fields(Summary)}
+_known: dict[str, tuple[Key, Summary]] = {}  # by folder or archive: what it was made from, and the account
+
+
+def archive_directory() -> Path:
+    """The archives of runs, ID.tar.xz, each with its account, ID.json."""
+    return home() / "archive"
+
+
+# ------------------------------------------------------------------ lists
+
+
+def summaries(archived: bool = False) -> list[Summary]:
+    """All runs, the newest first; with those in the archive, if they are asked for."""
+    folders = _run_folders()
+    found = [summary_of(Run(Path(folder))) for folder in folders]
+    here = {summary.id for summary in found}
+    if archived:
+        found += [summary for summary in _archived() if summary.id not in here]
+        found.sort(key=lambda summary: summary.id, reverse=True)
+    _forget_all_but(folders)
+    return found
+
+
+def have_gone_on(seen: Sequence[Summary]) -> bool:
+    """Whether one of these runs is not what it was when it was seen; time alone does not count."""
+    at = runs_directory()
+    return any(_timeless(summary_of(Run(at / summary.id))) != _timeless(summary) for summary in seen)
+
+
+def _timeless(summary: Summary) -> Summary:
+    return dataclasses.replace(summary, duration=None)
+
+
+def _run_folders() -> list[str]:
+    """Those with a config; names in order are runs in order."""
+    root, names = str(runs_directory()), run_names()
+    return [f"{root}/{name}" for name in names if os.path.exists(f"{root}/{name}/config.json")]
+
+
+def run_names() -> list[str]:
+    """The folders of runs, the newest first."""
+    try:
+        return sorted(os.listdir(runs_directory()), reverse=True)
+    except OSError:
+        return []
+
+
+def _archived() -> list[Summary]:
+    try:
+        names = [name for name in os.listdir(archive_directory()) if name.endswith(".tar.xz") and name[0] != "."]
+    except OSError:
+        return []
+    return [archived_summary(name.removesuffix(".tar.xz")) for name in names]
+
+
+def _forget_all_but(folders: list[str]) -> None:
+    """Runs that are gone leave the memory, of this home and of any other."""
+    if len(_known) > 2 * len(folders) + 1000:
+        _known.clear()
+
+
+# ------------------------------------------------------------------ one run
+
+
+def summary_of(run: Run) -> Summary:
+    """From memory or summary.json if the run has ended and nothing in its folder has changed since; else anew."""
+    folder = str(run.directory)
+    key = key_of(run)
+    known = _known.get(folder)
+    if known and known[0] == key:
+        return known[1]
+    kept = _kept(f"{folder}/{FILE}", key)
+    if kept is None:
+        kept = _made(run)
+        if kept.state not in ENDED:
+            return kept
+        with contextlib.suppress(OSError):  # without room it is made anew the next time
+            write_json(run.directory / FILE, {"version": VERSION, "key": key, "summary": kept.as_dict()})
+    _known[folder] = key, kept
+    return kept
+
+
+def key_of(run: Run) -> Key:
+    """Times and sizes of what an account is made from."""
+    folder = str(run.directory)
+    found: Key = []
+    for name in MADE_FROM:
+        try:
+            status = os.stat(f"{folder}/{name}")
+        except OSError:
+            found.append(None)
+        else:
+            found.append([status.st_mtime_ns, status.st_size])
+    return found
+
+
+def _kept(path: str, key: Key) -> Summary | None:
+    """The account in a file, if it was made from what is there now."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read())
+        if found["version"] == VERSION and found["key"] == key:
+            return from_dict(found["summary"])
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    return None
+
+
+def from_dict(values: dict[str, Any]) -> Summary:
+    known = {name: value for name, value in values.items() if name in _FIELDS}
+    return Summary(**{**known, "tags": tuple(known.get("tags") or ())})
+
+
+def archived_summary(run_id: str) -> Summary:
+    """The account beside an archive; if that is gone, just what the name says."""
+    path = f"{archive_directory()}/{run_id}.json"
+    try:
+        status = os.stat(path)
+        key: Key = [[status.st_mtime_ns, status.st_size]]
+        known = _known.get(path)
+        if known and known[0] == key:
+            return known[1]
+        with open(path, "rb") as file:
+            found = dataclasses.replace(from_dict(json.loads(file.read())), id=run_id, archived=True)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return Summary(
+            run_id, "finished", "What is known of this run is inside its archive: restore it.", archived=True
+        )
+    _known[path] = key, found
+    return found
+
+
+# ------------------------------------------------------------------ made anew
+
+
+def _made(run: Run) -> Summary:
+    config, result = run.config, _mapping(run.result)
+    state, cause = run.standing
+    about = run_notes.read(run)
+    gradient = run.is_gradient
+    done = {"epochs": _number(result.get("epochs")), "distance": _number(result.get("distance_to_optimum"))}
+    if gradient and not result:
+        done = _done_so_far(run)
+    train, test = _mapping(result.get("train")), _mapping(result.get("test"))
+    penalised = config.get("model") != "linear"
+    return Summary(
+        id=run.id, state=state, cause=cause, model=_text(config.get("model")), target=_text(config.get("target")),
+        file=_text(config.get("file")), solver=_text(config.get("solver")),
+        mode=_text(config.get("mode")) if gradient else None,
+        alpha=_number(config.get("alpha")) if penalised else None,
+        l1_ratio=_number(config.get("l1_ratio")) if config.get("model") == "elasticnet" else None,
+        epochs=done["epochs"], epochs_wanted=_whole(config.get("epochs")) if gradient else None,
+        distance=done["distance"], train_r2=_number(train.get("r2")), train_rmse=_number(train.get("rmse")),
+        test_r2=_number(test.get("r2")), test_rmse=_number(test.get("rmse")), started=run.started_at,
+        duration=_duration(run, state, result), forked_from=_text(_mapping(run.job.get("forked_from")).get("run")),
+        tags=about.tags, note=about.note,
+    )  # fmt: skip
+
+
+def _duration(run: Run, state: str, result: dict[str, Any]) -> float | None:
+    """Of the work, where the result tells it; else since its process began."""
+    total = _number(_mapping(result.get("timings")).get("total"))
+    if total is not None:
+        return total
+    since = run.started_at
+    if since is None or state == "queued":
+        return None
+    if state in ACTIVE:
+        return max(0.0, time.time() - since)
+    at = _said_at(run)
+    return None if at is None else max(0.0, at - since)
+
+
+def _said_at(run: Run) -> float | None:
+    """When the run process last spoke."""
+    with contextlib.suppress(OSError, ValueError):
+        return _number(_mapping(json.loads((run.directory / "state.json").read_text())).get("at"))
+    return None
+
+
+def _done_so_far(run: Run) -> dict[str, float | None]:
+    """By the last record of training."""
+    from shoal.runs.launch import metrics_of
+
+    with contextlib.suppress(TrainingError, OSError), metrics_of(run) as storage:
+        last = storage.last_round() if storage else None
+        if last:
+            return {"epochs": last.epoch, "distance": last.distance}
+    return {"epochs": None, "distance": None}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: Any) -> float | None:
+    """A finite number."""
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if fits else None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)

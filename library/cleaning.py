@@ -1,0 +1,642 @@
+"""What takes disk under SHOAL_HOME, by kind, and how to clean it up while runs are at work; no command line, no pages.
+
+What is in use stays. Readers of a data set or of shards have a share of the lock on its manifest (`utils.hold`), run
+processes have the lock of their folder, and the files of runs that wait or work are named in their configs. What goes
+is renamed to SHOAL_HOME/removed-* first, under that lock, and deleted then: whoever comes at the same moment finds a
+whole folder or none. Links are neither followed nor removed, so nothing outside SHOAL_HOME is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import ConfigError, ResourceError, TrainingError
+from shoal.library import archives
+from shoal.runs import slots as run_queue
+from shoal.runs.folder import PATIENCE, Run, jobs_directory, lock_file, runs_directory, searches_directory
+from shoal.utils import home
+
+DAY = 86_400.0
+MANIFEST = "manifest.json"
+REMOVED = "removed-"
+UNFINISHED = "unfinished-"
+ABANDONED = 3600.0  # seconds without a change after which something unfinished that has no lock is nobody's
+UPLOAD = re.compile(r"uploads/([0-9a-f]{24})/")
+
+IN_USE = "in use right now"
+NEEDED = "needed by a run that waits or works"
+AT_WORK = "still waiting or at work"
+REFERRED = "used by a run or model that still exists"
+ELSEWHERE = "on another disk, or not ours to move"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One sort of thing on disk: what it is for, and what is lost with it."""
+
+    name: str  # on the command line
+    title: str
+    purpose: str
+    cost: str
+    one: str  # of them, in a sentence
+    many: str
+    by_use: bool = False  # whether one can tell which of them no run or model refers to
+    cleanable: bool = True
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "data", "Data caches", "Tables as they were read, in binary, so that the next fit need not parse the file.",
+            "Made anew from the file at the next fit or look.", "data cache", "data caches", by_use=True,
+        ),
+        Kind(
+            "shards", "Training shards", "The rows of gradient runs, standardised and shuffled.",
+            "Made anew when a gradient run needs them.", "set of shards", "sets of shards",
+        ),
+        Kind(
+            "uploads", "Uploads", "Files that were uploaded in the browser.",
+            "Gone for good: upload the file again to use it. Models that were made from it stay.",
+            "upload", "uploads", by_use=True,
+        ),
+        Kind(
+            "samples", "Samples", "Bundled and made-up tables that somebody has opened.",
+            "Written anew when one is opened again.", "sample", "samples",
+        ),
+        Kind(
+            "jobs", "Looks and predictions",
+            "What was found in files, predictions, exports and reports, and the sums behind the Tune page.",
+            "Done anew when somebody asks again; predictions must be asked for again.", "answer", "answers",
+        ),
+        Kind(
+            "checkpoints", "Checkpoints", "Where gradient runs can be resumed and forked from.",
+            "Runs that have ended keep their results, but can no longer be resumed or forked from where they were.",
+            "run's checkpoints", "runs' checkpoints",
+        ),
+        Kind(
+            "runs", "Runs", "Settings, log, curves, result and model of every run.",
+            "Gone for good, with their checkpoints. Saved models stay.", "run", "runs",
+        ),
+        Kind(
+            "searches", "Searches", "What was tried to find good settings, and what came of it.",
+            "Gone for good; a search cannot be continued. Its trials stay among the runs, and saved models stay.",
+            "search", "searches",
+        ),
+        Kind("archives", "Archives", "Runs that were packed away.", "Gone for good.", "archive", "archives"),
+        Kind("models", "Models", "Saved models with their versions.",
+             "Removed one by one on the Models page.", "model", "models", cleanable=False),
+        Kind("leftovers", "Leftovers", "What killed processes and broken uploads left behind.",
+             "Nothing: nobody can use it.", "leftover", "leftovers"),
+        Kind("other", "Everything else", "The queue, the index of caches, logs and folders themselves.",
+             "Needed.", "file", "files", cleanable=False),
+    )
+}  # fmt: skip
+CLEANABLE = tuple(kind.name for kind in KINDS.values() if kind.cleanable)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that can go or stay as a whole; `bytes` is what it takes on the disk."""
+
+    kind: str
+    path: Path
+    bytes: int
+    changed: float  # the newest change in it, seconds since 1970
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much of the disk one kind takes."""
+
+    kind: Kind
+    count: int
+    bytes: int
+    oldest: float | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of a kind are to go: all, those without a change for so many days, those that no run or model refers to."""
+
+    older_than: float | None = None
+    unused: bool = False
+
+
+ALL = Choice()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a choice would remove, and how many stay for which reason."""
+
+    kind: Kind
+    items: tuple[Item, ...]
+    kept: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.bytes for item in self.items)
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What was removed, and how many stay for which reason."""
+
+    kind: Kind
+    count: int
+    bytes: int
+    kept: Counter[str]
+
+
+# ------------------------------------------------------------------ how much there is
+
+
+def survey() -> list[Use]:
+    """All kinds, in their order; their bytes add up to what the disk has under SHOAL_HOME."""
+    found: dict[str, list[Item]] = {name: [] for name in KINDS}
+    for item in items():
+        found[item.kind].append(item)
+    return [
+        Use(KINDS[name], len(those), sum(i.bytes for i in those), min((i.changed for i in those), default=None))
+        for name, those in found.items()
+    ]
+
+
+def items() -> list[Item]:
+    """Everything under SHOAL_HOME."""
+    return [item for item in _Inventory(home()).take() if item.changed]
+
+
+class _Inventory:
+    """One walk through the home. A file with two names is counted where it is met first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._seen: set[tuple[int, int]] = set()
+        self._rooms: dict[str, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
+            "cache": self._cached, "uploads": self._uploaded, "samples": self._sampled, "jobs": self._done_job,
+            "runs": self._run, "archive": self._archived, "models": self._modelled, "trash": self._trashed,
+            "searches": self._searched,
+        }  # fmt: skip
+
+    def take(self) -> Iterator[Item]:
+        yield self._own(self.folder)
+        for entry in _entries(self.folder):
+            if entry.name in self._rooms and entry.is_dir(follow_symlinks=False):
+                yield self._own(entry)
+                for inner in _entries(entry.path):
+                    yield from self._rooms[entry.name](inner)
+            else:
+                yield self._whole("leftovers" if entry.name.startswith(REMOVED) else "other", entry)
+
+    def _cached(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        kind = "data"
+        if not entry.is_dir(follow_symlinks=False) or entry.name == "index":
+            kind = "other"
+        elif entry.name.startswith(UNFINISHED):
+            kind = "leftovers"
+        elif entry.name.startswith("shards-"):
+            kind = "shards"
+        yield self._whole(kind, entry)
+
+    def _uploaded(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("leftovers" if entry.name.startswith(".") else "uploads", entry)
+
+    def _sampled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("leftovers" if entry.name.startswith(".") else "samples", entry)
+
+    def _archived(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        """An archive goes with its account; other files in that folder are locks."""
+        kind = "leftovers" if entry.name.startswith(".") and entry.name != ".lock" else "other"
+        yield self._whole("archives" if entry.name.endswith(archives.ENDING) and kind == "other" else kind, entry)
+
+    def _trashed(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("leftovers", entry)
+
+    def _modelled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
+
+    def _searched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("searches" if entry.is_dir(follow_symlinks=False) else "other", entry)
+
+    def _done_job(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        if not entry.is_dir(follow_symlinks=False):
+            yield self._whole("other", entry)
+            return
+        yield self._own(entry)
+        for inner in _entries(entry.path):
+            yield self._whole("jobs", inner)
+
+    def _run(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        """A run's folder in two parts, since its checkpoints can go alone."""
+        if not entry.is_dir(follow_symlinks=False):
+            yield self._whole("other", entry)
+            return
+        size, changed = self._own_size(entry)
+        for inner in _entries(entry.path):
+            part = self._measure(inner)
+            if inner.name == "checkpoints" and inner.is_dir(follow_symlinks=False):
+                yield Item("checkpoints", Path(inner.path), *part)
+            else:
+                size, changed = size + part[0], max(changed, part[1])
+        yield Item("runs", Path(entry.path), size, changed)
+
+    # ---------------------------------------------------------------- sizes
+
+    def _whole(self, kind: str, entry: os.DirEntry[str]) -> Item:
+        movable = kind == "other" or not entry.is_symlink()
+        return Item(kind if movable else "other", Path(entry.path), *self._measure(entry))
+
+    def _own(self, entry: os.DirEntry[str] | Path) -> Item:
+        """A folder without what is in it."""
+        return Item("other", Path(entry), *self._own_size(entry))
+
+    def _measure(self, entry: os.DirEntry[str]) -> tuple[int, float]:
+        """Bytes and newest change of a file, or of a folder with all that is in it."""
+        found = self._stat(entry)
+        if found is None:
+            return 0, 0.0
+        size, changed = self._blocks(found), found.st_mtime
+        if stat.S_ISDIR(found.st_mode):
+            for inner in _entries(entry.path):
+                more, later = self._measure(inner)
+                size, changed = size + more, max(changed, later)
+        return size, changed
+
+    def _own_size(self, entry: os.DirEntry[str] | Path) -> tuple[int, float]:
+        found = self._stat(entry)
+        return (0, 0.0) if found is None else (self._blocks(found), found.st_mtime)
+
+    def _stat(self, entry: os.DirEntry[str] | Path) -> os.stat_result | None:
+        try:
+            return entry.stat(follow_symlinks=False)
+        except OSError:  # it went away meanwhile
+            return None
+
+    def _blocks(self, found: os.stat_result) -> int:
+        if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+            if (found.st_dev, found.st_ino) in self._seen:
+                return 0
+            self._seen.add((found.st_dev, found.st_ino))
+        return found.st_blocks * 512
+
+
+def _entries(folder: str | Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+# ------------------------------------------------------------------ who needs what
+
+
+class _Needs:
+    """What runs and jobs refer to, as they are at this moment."""
+
+    def __init__(self) -> None:
+        self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
+        jobs = [run for task in _entries(jobs_directory()) for run in _runs_in(task.path)]
+        self.searches = _runs_in(searches_directory())
+        waiting = {ticket.run.id for ticket in run_queue.tickets()}
+        self.active = {run.directory: run for run in [*self.runs, *jobs, *self.searches] if _is_active(run, waiting)}
+        self.files = {path for run in self.active.values() for path in _files_of(run)}
+
+    def referred(self) -> set[str]:
+        """Files of all runs and searches that exist, ended ones too: they may go on, be forked or looked at again."""
+        return self.files | {path for run in [*self.runs, *self.searches] for path in _files_of(run)}
+
+
+def _runs_in(folder: str | Path) -> list[Run]:
+    return [Run(Path(entry.path)) for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
+
+
+def _is_active(run: Run, waiting: set[str]) -> bool:
+    """As `Run.is_active`, from what can be known without reading: most runs have ended long ago."""
+    if run.is_alive or run.id in waiting:
+        return True
+    is_new = not (run.directory / "started").exists() and time.time() - _changed(run.directory) < PATIENCE
+    return is_new and run.is_active
+
+
+def _files_of(run: Run) -> Iterator[str]:
+    for name in (run.config.get("file"), run.job.get("model")):
+        if isinstance(name, str) and name:
+            yield os.path.realpath(os.path.expanduser(name))
+
+
+def _uploads_of_models() -> set[str]:
+    """The hashes of uploads that saved models and archived runs came from, wherever their files say so."""
+    found: set[str] = set()
+    for path in [*(home() / "models").glob("**/*.json"), *(home() / "archive").glob("*.json")]:
+        with contextlib.suppress(OSError):
+            found.update(UPLOAD.findall(path.read_text("utf-8", "replace")))
+    return found
+
+
+def _keys_of(files: set[str]) -> set[str]:
+    """The data sets that were made from any of these files, however they were read."""
+    cache = home() / "cache"
+    keys = set()
+    for entry in _entries(cache / "index"):
+        known = _json(Path(entry.path))
+        if os.path.realpath(str((known.get("question") or {}).get("path", ""))) in files:
+            keys.add(str(known.get("key", "")))
+    for entry in _entries(cache):  # the index forgets a file's former data set when the file has changed
+        if entry.is_dir(follow_symlinks=False) and entry.name not in keys:
+            source = _json(Path(entry.path) / MANIFEST).get("source")
+            if isinstance(source, str) and os.path.realpath(source) in files:
+                keys.add(entry.name)
+    return keys
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8", "replace"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+Reason = Callable[[Item], str]  # why an item stays; empty if it may go
+
+
+def _reason(kind: Kind, choice: Choice) -> Reason:
+    needs = _Needs()
+    if kind.name in ("runs", "jobs", "searches"):
+        return lambda item: AT_WORK if item.path in needs.active else ""
+    if kind.name == "checkpoints":
+        return lambda item: AT_WORK if item.path.parent in needs.active else ""
+    if kind.name == "shards":
+        return lambda item: IN_USE if _is_read(item.path) else ""
+    if kind.name == "data":
+        return _reason_of_data(needs, choice)
+    if kind.name in ("uploads", "samples"):
+        return _reason_of_files(needs, choice)
+    if kind.name == "leftovers":
+        return lambda item: "" if _is_abandoned(item) else IN_USE
+    return lambda item: ""
+
+
+def _reason_of_data(needs: _Needs, choice: Choice) -> Reason:
+    needed = _keys_of(needs.files)
+    referred = _keys_of(needs.referred()) if choice.unused else set()
+
+    def reason(item: Item) -> str:
+        if _is_read(item.path):
+            return IN_USE
+        if item.path.name in needed:
+            return NEEDED
+        return REFERRED if item.path.name in referred else ""
+
+    return reason
+
+
+def _reason_of_files(needs: _Needs, choice: Choice) -> Reason:
+    referred = needs.referred() if choice.unused else set()
+    hashes = _uploads_of_models() if choice.unused else set()
+
+    def reason(item: Item) -> str:
+        inside = {os.path.realpath(item.path), *(os.path.realpath(e.path) for e in _entries(item.path))}
+        if inside & needs.files:
+            return NEEDED
+        return REFERRED if inside & referred or item.path.name in hashes else ""
+
+    return reason
+
+
+def _is_read(folder: Path) -> bool:
+    """Whether some process has a share of the lock on this data set or these shards."""
+    with _alone_with(folder) as alone:
+        return not alone
+
+
+def _is_abandoned(item: Item) -> bool:
+    if item.path.name.startswith(REMOVED) or item.path.parent.name == "trash":
+        return True
+    if (item.path / "lock").exists():
+        lock = _locked(item.path / "lock")
+        if lock is None:
+            return False
+        os.close(lock)
+        return True
+    return time.time() - item.changed > ABANDONED
+
+
+# ------------------------------------------------------------------ cleaning up
+
+
+def kind_of(name: str) -> Kind:
+    if name not in CLEANABLE:
+        raise ConfigError(f"Expected one of {', '.join(CLEANABLE)} to clean up, got '{name}'. Choose one of them.")
+    return KINDS[name]
+
+
+def plan(name: str, choice: Choice = ALL) -> Plan:
+    """What `clean` would do now."""
+    kind = kind_of(name)
+    before = None if choice.older_than is None else time.time() - choice.older_than * DAY
+    reason, kept, go, found = _reason(kind, choice), Counter[str](), [], items()
+    for item in (item for item in found if item.kind == kind.name):
+        why = f"changed in the last {choice.older_than:g} days" if before and item.changed > before else reason(item)
+        if why:
+            kept[why] += 1
+        else:
+            go.append(item)
+    return Plan(kind, tuple(_with_checkpoints(go, found) if name == "runs" else go), kept)
+
+
+def _with_checkpoints(runs: Iterable[Item], found: Iterable[Item]) -> Iterator[Item]:
+    """Runs as large as they are with their checkpoints, which go with them."""
+    inside = {item.path.parent: item.bytes for item in found if item.kind == "checkpoints"}
+    return (Item(item.kind, item.path, item.bytes + inside.get(item.path, 0), item.changed) for item in runs)
+
+
+def clean(name: str, choice: Choice = ALL) -> Cleaned:
+    """Remove what the choice names and nobody needs; what came to be needed meanwhile stays."""
+    wanted = plan(name, choice)
+    kept = wanted.kept.copy()
+    gone: list[tuple[Item, Path]] = []
+    for item in wanted.items:
+        try:
+            aside = _set_aside(item)
+        except FileNotFoundError:  # somebody else was faster
+            continue
+        except OSError:
+            kept[ELSEWHERE] += 1
+            continue
+        if isinstance(aside, Path):
+            gone.append((item, aside))
+        else:
+            kept[aside] += 1
+    if name == "data":
+        _forget_missing_keys()
+    _check_again(wanted.kind, choice, gone, kept)
+    count, freed, failed = 0, 0, 0
+    for item, aside in gone:
+        _delete(aside)
+        if aside.exists():
+            failed += 1
+        else:
+            count, freed = count + 1, freed + item.bytes
+    if failed:
+        raise ResourceError(
+            f"Removed {count} of {count + failed} {wanted.kind.many}; the rest could not be deleted and is in "
+            f"'{home()}/{REMOVED}*'. Check whose files these are, then delete them."
+        )
+    return Cleaned(wanted.kind, count, freed, kept)
+
+
+def _set_aside(item: Item) -> Path | str:
+    """Give an item a name under which nobody looks for it; else why it stays."""
+    if not _is_inside(item.path):
+        return ELSEWHERE
+    if item.kind == "archives":
+        return _remove_archive(item.path.name.removesuffix(archives.ENDING))
+    with contextlib.ExitStack() as stack:
+        if item.kind in ("data", "shards") and not stack.enter_context(_alone_with(item.path)):
+            return IN_USE
+        if item.kind in ("runs", "jobs", "searches", "checkpoints"):
+            directory = item.path.parent if item.kind == "checkpoints" else item.path
+            lock = lock_file(directory / "lock")
+            if lock is None:
+                return AT_WORK
+            stack.enter_context(lock)
+            if _is_about_to_start(Run(directory)):
+                return AT_WORK
+        aside = home() / f"{REMOVED}{secrets.token_hex(8)}"
+        item.path.rename(aside)
+        if item.kind == "runs" and archives.archive_path(item.path.name).exists():
+            _remove_archive(item.path.name)  # one that was not finished: it would take the run's place
+        return aside
+
+
+def _remove_archive(run_id: str) -> Path | str:
+    """Archives have a lock and a way to go of their own; what is left of one is nothing."""
+    try:
+        archives.delete_archived(run_id)
+    except TrainingError:
+        return IN_USE
+    return archives.archive_path(run_id)
+
+
+def _is_about_to_start(run: Run) -> bool:
+    """Whether a run whose lock we have was launched or resumed a moment ago, so that its process will come."""
+    if run.has_ticket:
+        return True
+    if (run.directory / "started").exists():
+        return False
+    written = [_changed(run.directory / name) for name in ("config.json", "state.json")]
+    return time.time() - max(written) < PATIENCE
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _check_again(kind: Kind, choice: Choice, gone: list[tuple[Item, Path]], kept: Counter[str]) -> None:
+    """Put files back that a run which began meanwhile names: runs do not lock the file that they read."""
+    if kind.name not in ("uploads", "samples") or not gone:
+        return
+    needs = _Needs()
+    files = needs.referred() if choice.unused else needs.files
+    for item, aside in list(gone):
+        names = [item.path, *(item.path / entry.name for entry in _entries(aside))]
+        if files & {os.path.join(os.path.realpath(path.parent), path.name) for path in names}:
+            with contextlib.suppress(OSError):  # it is there again: the same file was uploaded once more
+                aside.rename(item.path)
+                gone.remove((item, aside))
+                kept[NEEDED] += 1
+
+
+def _is_inside(path: Path) -> bool:
+    """Whether no link leads out of SHOAL_HOME on the way to this, nor is it one itself."""
+    top = os.path.realpath(home())
+    parent = os.path.realpath(path.parent)
+    return not path.is_symlink() and (parent == top or parent.startswith(top + os.sep))
+
+
+@contextlib.contextmanager
+def _alone_with(folder: Path) -> Iterator[bool]:
+    """Whether nobody reads this data set or these shards; nobody can begin to while the context lasts."""
+    if not (folder / MANIFEST).exists():
+        yield True  # damaged: readers make it anew
+        return
+    lock = _locked(folder / MANIFEST)
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor with the whole lock on a file; None if others have a share, or it is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _forget_missing_keys() -> None:
+    cache = home() / "cache"
+    for entry in _entries(cache / "index"):
+        key = str(_json(Path(entry.path)).get("key", ""))
+        if entry.name.endswith(".json") and not (cache / key / MANIFEST).exists():
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+# ------------------------------------------------------------------ words
+
+
+def size(count: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 99.5 else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def counted(kind: Kind, count: int) -> str:
+    return f"{count:,} {kind.one if count == 1 else kind.many}"
+
+
+def kept_in_words(kept: Counter[str]) -> str:
+    """One sentence on what stays and why; empty if nothing does."""
+    if not kept:
+        return ""
+    return "Kept: " + "; ".join(f"{count:,} {reason}" for reason, count in kept.most_common()) + "."

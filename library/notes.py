@@ -1,0 +1,81 @@
+"""Tags and a note that a person gives a run, in about.json of its folder; the run process never looks at them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.errors import ConfigError, StateError
+from shoal.runs.folder import Run, write_json
+
+FILE = "about.json"
+MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 12, 24, 4000  # tags of a run, characters of a tag and of a note
+_WORD = re.compile(r"[^\W_][\w.-]*")
+_BETWEEN = re.compile(r"[\s,;#]+")
+
+
+@dataclass(frozen=True)
+class About:
+    """What a person says of a run."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+
+def read(run: Run) -> About:
+    """Empty where nothing was said, or where the file is damaged."""
+    try:
+        found = json.loads((run.directory / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return About()
+    return of(found)
+
+
+def of(values: Any) -> About:
+    """The same from plain values; what does not fit is left out."""
+    if not isinstance(values, dict):
+        return About()
+    tags, note = values.get("tags"), values.get("note")
+    words = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    return About(tuple(words), note if isinstance(note, str) else "")
+
+
+def write(run: Run, tags: Iterable[str], note: str) -> About:
+    """Say it anew; the whole of it or nothing is written."""
+    about = About(checked_tags(tags), checked_note(note))
+    try:
+        write_json(run.directory / FILE, {"tags": list(about.tags), "note": about.note})
+    except FileNotFoundError:
+        raise StateError(f"Expected the folder of the run {run.id}, but it is gone. Look at the list again.") from None
+    return about
+
+
+def tags_in(text: str) -> tuple[str, ...]:
+    """The tags that somebody typed, with spaces or commas between them."""
+    return checked_tags(word for word in _BETWEEN.split(text.lower()) if word)
+
+
+def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Short words in lower case, each once, in the order given."""
+    found = tuple(dict.fromkeys(tag.strip().lower() for tag in tags))
+    for tag in found:
+        if len(tag) > LONGEST_TAG or not _WORD.fullmatch(tag):
+            raise ConfigError(
+                f"Expected tags to be words of letters and digits, at most {LONGEST_TAG} characters long, "
+                f"got '{tag[:60]}'. Try something like baseline or try-2."
+            )
+    if len(found) > MOST_TAGS:
+        raise ConfigError(f"Expected at most {MOST_TAGS} tags, got {len(found)}. Leave some out.")
+    return found
+
+
+def checked_note(note: str) -> str:
+    found = note.strip()
+    if len(found) > LONGEST_NOTE:
+        raise ConfigError(
+            f"Expected a note of at most {LONGEST_NOTE:,} characters, got {len(found):,}. Make it shorter."
+        )
+    return found

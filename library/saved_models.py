@@ -1,0 +1,417 @@
+"""Saved models: each has a name and numbered versions, and does not need the run that it came from.
+
+    SHOAL_HOME/models/NAME/
+        vN/model.json     the model file, as `shoal predict` reads it
+        vN/card.json      what is said about it: run, time, scores, data, config, note
+        last              the highest number that was ever given
+        lock              held for the moment in which a number is given or a version goes
+
+A version is written under another name and gets its own by one rename, so that a folder vN is a whole version. How a
+model is fitted or predicts is elsewhere. Imports are light: pages and the command line live on this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import secrets
+import shutil
+import time
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import ResourceError, StateError
+from shoal.runs.folder import Run, find_run, lock_file, write_json
+from shoal.settings.config import RunConfig, config_from
+from shoal.utils import disk_errors, home, listed, write_atomically
+
+LONGEST = 80  # bytes of a name; file systems take 255, addresses are read by people
+NAME = re.compile(r"\w[\w.-]*")
+VERSION = re.compile(r"v([1-9][0-9]{0,8})")
+UNFINISHED = ".unfinished-"
+ABANDONED = 3600.0  # seconds after which an unfinished version has no writer any more
+PATIENCE = 20.0  # seconds to wait for the lock, which is held for milliseconds
+POINTER = "saved.json"  # in a run's folder: the version that was made from it
+
+
+def models_directory() -> Path:
+    return home() / "models"
+
+
+# ------------------------------------------------------------------ names
+
+
+def safe_name(text: str) -> str:
+    """The text with letters, digits, dots, dashes and underscores only; never hidden, never long, never empty."""
+    plain = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", text)).strip(".-")
+    whole = plain.encode()
+    if len(whole) <= LONGEST and any(c.isalnum() for c in plain):
+        return plain.lstrip("_.-") or plain
+    short = whole[: LONGEST - 9].decode(errors="ignore").strip("._-")
+    return f"{short or 'model'}-{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+
+
+def is_name(text: str) -> bool:
+    """Whether a model may be called so; names come from addresses and from people."""
+    return bool(NAME.fullmatch(text)) and len(text.encode()) <= LONGEST
+
+
+def checked_name(text: str) -> str:
+    if not is_name(text):
+        raise StateError(
+            f"Expected a name of letters, digits, dots, dashes and underscores (at most {LONGEST} bytes), "
+            f"got '{text[:100]}'. For example: {safe_name(text)}."
+        )
+    return text
+
+
+def usual_name(file: str, target: str) -> str:
+    """What a model of this column of this file is called, unless that name is another's."""
+    stem = Path(file).name.partition(".")[0]
+    name = safe_name(f"{stem}-{target}")
+    found = find_model(name)
+    latest = found.latest if found else None
+    if latest is None or not latest.card or (latest.target == target and latest.file.partition(".")[0] == stem):
+        return name
+    return f"{name.encode()[: LONGEST - 9].decode(errors='ignore')}-{_digest(f'{stem}/{target}')}"
+
+
+# ------------------------------------------------------------------ what is there
+
+
+@dataclass(frozen=True)
+class Version:
+    """One saved version, by its folder."""
+
+    name: str
+    number: int
+
+    @property
+    def directory(self) -> Path:
+        return models_directory() / self.name / f"v{self.number}"
+
+    @property
+    def model_path(self) -> Path:
+        return self.directory / "model.json"
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}:{self.number}"
+
+    @cached_property
+    def card(self) -> dict[str, Any]:
+        """What is said about it; empty if the file is damaged or gone."""
+        return _read(self.directory / "card.json")
+
+    @property
+    def exists(self) -> bool:
+        return (self.directory / "card.json").exists()
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        """The whole model file."""
+        found = _read(self.model_path)
+        if not found:
+            raise StateError(
+                f"The model file of {self.label} is damaged or gone: '{self.model_path}'. Train it again, or delete it."
+            )
+        return found
+
+    @property
+    def target(self) -> str:
+        return str(self.card.get("target", ""))
+
+    @property
+    def file(self) -> str:
+        """The name of the file that it was trained on."""
+        return str((self.card.get("data") or {}).get("file", ""))
+
+    @property
+    def created(self) -> float:
+        return float(self.card.get("created") or 0.0)
+
+    @property
+    def run(self) -> Run | None:
+        """The run that made it, while that is there."""
+        run_id = self.card.get("run")
+        return find_run(str(run_id)) if run_id else None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A name and its versions, the newest first."""
+
+    name: str
+    numbers: tuple[int, ...]
+
+    @property
+    def versions(self) -> list[Version]:
+        return [Version(self.name, number) for number in self.numbers]
+
+    @cached_property
+    def latest(self) -> Version:
+        return Version(self.name, self.numbers[0])
+
+    def version(self, number: int) -> Version | None:
+        return Version(self.name, number) if number in self.numbers else None
+
+    def named(self, text: str) -> Version | None:
+        """The version that an address or a person names: 3 or v3."""
+        match = VERSION.fullmatch(f"v{text.removeprefix('v')}")
+        return self.version(int(match[1])) if match else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _numbers(folder: Path) -> list[int]:
+    """Of the versions in a folder, the highest first; the name of a folder is enough to know that it is whole."""
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []
+    return sorted((int(match[1]) for name in names if (match := VERSION.fullmatch(name))), reverse=True)
+
+
+def list_models() -> list[Model]:
+    """All models with a version, the one saved last first; only the card of each latest version is read."""
+    try:
+        names = [entry.name for entry in models_directory().iterdir() if is_name(entry.name)]
+    except OSError:
+        return []
+    found = [Model(name, numbers) for name in names if (numbers := tuple(_numbers(models_directory() / name)))]
+    return sorted(found, key=lambda model: (-model.latest.created, model.name))
+
+
+def find_model(name: str) -> Model | None:
+    """The model of this name. Names come from addresses, so nothing but a name gets through."""
+    if not is_name(name):
+        return None
+    numbers = tuple(_numbers(models_directory() / name))
+    return Model(name, numbers) if numbers else None
+
+
+def resolve(text: str) -> Version:
+    """NAME, its latest version, or NAME:N; a beginning of a name that only one model has will do."""
+    name, _, number = text.partition(":")
+    model = find_model(name) or _beginning_with(name)
+    if not number:
+        return model.latest
+    version = model.named(number)
+    if version is None:
+        have = listed([str(n) for n in model.numbers])
+        raise StateError(f"Expected a version of {model.name}, got '{number}'. It has: {have}.")
+    return version
+
+
+def _beginning_with(name: str) -> Model:
+    models = list_models()
+    found = [model for model in models if name and model.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise StateError(
+            f"Expected the beginning of one model's name, but {len(found)} begin with '{name}': "
+            f"{listed([model.name for model in found], 5)}. Add more of it."
+        )
+    known = f"The models are: {listed([m.name for m in models])}." if models else "There are none yet."
+    raise StateError(f"Expected a model file or the name of a saved model, got '{name}'. {known}")
+
+
+def own_data(contents: Mapping[str, Any]) -> RunConfig:
+    """The file that a model was trained on, read as it was then; for passes over its rows, whatever the solver was."""
+    return config_from({**contents["config"], "out": None, "solver": "exact"})
+
+
+def version_of(run: Run) -> Version | None:
+    """The version that was saved from a run, if it is still there."""
+    found = _read(run.directory / POINTER)
+    name, number = str(found.get("model", "")), found.get("version")
+    if not is_name(name) or not isinstance(number, int):
+        return None
+    version = Version(name, number)
+    return version if version.exists and version.card.get("run") == run.id else None
+
+
+# ------------------------------------------------------------------ save
+
+
+def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Version:
+    """A version from the model file in a run's folder; the same model of the same run is saved once."""
+    contents = _read(run.model_path)
+    if not contents:
+        raise StateError(f"The run {run.id} has no model file to save. Let it finish, or resume it.")
+    earlier = version_of(run)
+    if earlier and name in (None, earlier.name) and _same_bytes(earlier.model_path, run.model_path):
+        return earlier
+    file = str((contents.get("config") or {}).get("file", ""))
+    chosen = checked_name(name) if name else usual_name(file, str(contents.get("target", "")))
+    version = _save(chosen, run.model_path.read_bytes(), card_of(contents, run.id, result))
+    with contextlib.suppress(OSError):  # the folder may be gone by now; the model does not need it
+        write_json(run.directory / POINTER, {"model": version.name, "version": version.number})
+    return version
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    try:
+        return one.read_bytes() == other.read_bytes()
+    except OSError:
+        return False
+
+
+def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said about a model without opening its file; `result` is what the run said at its end."""
+    config, data = dict(contents.get("config") or {}), dict(contents.get("data") or {})
+    said = {**contents, **result}
+    plain = ("target", "model", "alpha", "l1_ratio", "train", "test", "certificate", "rows_read", "rows_dropped")
+    gradient = ("mode", "epochs", "rounds", "distance_to_optimum", "converged", "cause", "penalty")
+    return {
+        **{key: said.get(key) for key in plain},
+        **{key: said[key] for key in gradient if said.get(key) is not None},
+        "run": run_id,
+        "created": time.time(),
+        "state": said.get("state", "finished"),
+        "solver": config.get("solver", "exact"),
+        "coefficients": len(contents.get("coefficients") or {}),
+        "seconds": (said.get("timings") or {}).get("total"),
+        "data": {**data, "path": config.get("file", "")},
+        "config": config,
+        "note": "",
+    }
+
+
+def _save(name: str, model: bytes, card: dict[str, Any]) -> Version:
+    folder = models_directory() / name
+    with disk_errors("the model"):
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
+        unfinished.mkdir()
+        try:
+            write_atomically(unfinished / "model.json", model)
+            write_atomically(unfinished / "card.json", json.dumps(card).encode())
+            with _locked(folder):
+                number = _highest(folder) + 1
+                write_atomically(folder / "last", str(number).encode())
+                unfinished.rename(folder / f"v{number}")
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    _sweep(folder)
+    return Version(name, number)
+
+
+def _highest(folder: Path) -> int:
+    """The highest number that was ever given here, deleted versions included."""
+    try:
+        last = int((folder / "last").read_text())
+    except (OSError, ValueError):
+        last = 0
+    return max([last, *_numbers(folder)])
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = lock_file(folder / "lock", PATIENCE)
+    if lock is None:
+        raise ResourceError(f"Another process has held the model '{folder.name}' for {PATIENCE:g} s. Try again.")
+    with lock:
+        yield
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what a killed process left half done."""
+    for left in folder.glob(f"{UNFINISHED}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                shutil.rmtree(left)
+
+
+# ------------------------------------------------------------------ change
+
+
+def write_note(version: Version, text: str) -> Version:
+    """Keep what a person says about a version."""
+    with _locked(models_directory() / version.name):
+        current = Version(version.name, version.number)
+        if not current.card:
+            raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
+        with disk_errors("the model"):
+            write_json(current.directory / "card.json", {**current.card, "note": text})
+    return Version(version.name, version.number)
+
+
+def delete_version(version: Version) -> None:
+    """Its number is not given again; the run it came from is not touched."""
+    folder = models_directory() / version.name
+    if not folder.is_dir():
+        return
+    with _locked(folder):
+        write_atomically(folder / "last", str(_highest(folder)).encode())
+        going = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
+        with contextlib.suppress(FileNotFoundError):
+            version.directory.rename(going)  # all at once: nobody sees a half of it
+    shutil.rmtree(going, ignore_errors=True)
+
+
+def delete_model(model: Model) -> None:
+    """All versions; the last number stays on record, so that an old address never leads to a new model."""
+    for number in _numbers(models_directory() / model.name):
+        delete_version(Version(model.name, number))
+
+
+def copy_version(version: Version, name: str) -> Version:
+    """The same under another name, as its next version."""
+    card = {**version.card, "copied_from": version.label, "created": time.time()}
+    try:
+        return _save(checked_name(name), version.model_path.read_bytes(), card)
+    except FileNotFoundError:
+        raise StateError(f"Expected the version {version.label}, but it is gone. Choose another.") from None
+
+
+def rename_model(model: Model, name: str) -> Model:
+    """Give a model another name, which no other has or had."""
+    target = models_directory() / checked_name(name)
+    if name == model.name:
+        return model
+    if target.exists():
+        raise StateError(
+            f"Expected a name that is free, but '{name}' is or was another model's. Choose another, or save this "
+            "version under that name to make it the next one there."
+        )
+    folder = models_directory() / model.name
+    with _locked(folder):
+        highest = _highest(folder)
+        try:
+            folder.rename(target)
+        except FileNotFoundError:
+            raise StateError(f"Expected the model '{model.name}', but it is gone. Choose another.") from None
+        with contextlib.suppress(OSError):  # what an old address says must not come to mean another model
+            folder.mkdir()
+            write_atomically(folder / "last", str(highest).encode())
+    renamed = Model(name, tuple(_numbers(target)))
+    for version in renamed.versions:
+        _point_back(version)
+    return renamed
+
+
+def _point_back(version: Version) -> None:
+    """Tell the run of a renamed version where that is now."""
+    run = version.run
+    if run is not None and _read(run.directory / POINTER).get("version") == version.number:
+        with contextlib.suppress(OSError):
+            write_json(run.directory / POINTER, {"model": version.name, "version": version.number})

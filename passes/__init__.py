@@ -1,0 +1,1 @@
+"""What workers are asked about rows, one module a subject."""

@@ -1,0 +1,216 @@
+"""What a worker does in training: read weights, compute gradients of the shards it is given, put them into their slots.
+
+It keeps nothing that matters: whoever is given the same tasks writes the same bytes. Who is given what, and what
+becomes of the gradients, is the parameter server's business.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.models import Array
+from shoal.models import Penalty as NoPenalty
+from shoal.passes.shards import Rows, Shards, Values, gradient_of
+from shoal.plugins import Penalty
+from shoal.steps.compression import Compression, encode_with_feedback, make_compression
+from shoal.steps.optimizers import unbounded
+from shoal.steps.policy import Task
+from shoal.worker import SharedArray, Worker
+
+COPIES = 8  # of the weights: a reader may be seven updates late before it has to read again
+PAGE = mmap.PAGESIZE
+
+
+@dataclass(frozen=True)
+class Board:
+    """The memory that server and workers share: for each place there is one writer at a time.
+
+    weights (COPIES, p): version v is in row v % COPIES, written by the server.    version (1,): the newest.
+    slots (shards, bytes): the encoded update of each shard, written by the worker that has the shard's task.
+    residuals (2, shards, p): what compression has held back so far. A task reads one side and writes the
+    other, and the server turns the page when it takes the update in: a killed worker spoils nothing.
+    """
+
+    weights: SharedArray
+    version: SharedArray
+    slots: SharedArray
+    residuals: SharedArray
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Work for one worker: all that it needs to know besides the shards and the board."""
+
+    tasks: tuple[tuple[int, ...], ...]  # plain numbers: they are packed in a tenth of the time
+    sides: tuple[int, ...]  # of the residuals of each task's shard that are to be read
+    kind: Literal["gradient", "local", "full"]
+    seed: int
+    batch_size: int
+    local_steps: int
+    rate: float  # of local steps
+    penalty: Penalty | None  # of local steps
+    compression: str
+    share: float
+    prefetch: int  # batches to read ahead
+    tight: bool  # memory is short: nothing is brought in beforehand, and pages may go as soon as they were read
+    slow: float  # factor by which to be slower than possible: a straggler on request
+
+
+class Part(NamedTuple):
+    """What came out of one task; the update itself is in the shard's slot."""
+
+    rows: int
+    squares: float  # sum of squared residuals at the weights that were read
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a worker says when it has done its tasks; `parts` are those of `Part` in plain tuples."""
+
+    version: int
+    parts: tuple[tuple[Any, ...], ...]
+    read: float  # seconds
+    compute: float
+
+
+@dataclass(frozen=True)
+class GradientLoop:
+    """The request that `Engine.run_workers` lets every worker answer."""
+
+    shards: Shards
+    board: Board
+
+    def answer(self, worker: Worker) -> None:
+        trainee = _Trainee(self.shards, self.board, worker)
+        work: Assignment | None = worker.store.join()
+        while work is not None:
+            work = worker.store.push_pull(trainee.done(work))
+
+
+class _Trainee:
+    """One worker in one training."""
+
+    def __init__(self, shards: Shards, board: Board, worker: Worker) -> None:
+        self.shards = shards
+        self.weights: Array = worker.array(board.weights)
+        self.version: npt.NDArray[np.int64] = worker.array(board.version)
+        self.slots: npt.NDArray[np.uint8] = worker.array(board.slots)
+        self.residuals: Array = worker.array(board.residuals)
+        self.opened: dict[int, tuple[Values, Values]] = {}
+        self.seen: set[tuple[int, int]] = set()  # batches whose pages were brought in
+        self.read = 0.0
+        self._compressions: dict[tuple[str, float], Compression] = {}
+
+    @unbounded
+    def done(self, work: Assignment) -> Update:
+        started = time.perf_counter()
+        self.read = 0.0
+        version, w = self._weights()
+        tasks = (Task(*numbers) for numbers in work.tasks)
+        parts = tuple(tuple(self._part(work, task, side, w)) for task, side in zip(tasks, work.sides, strict=True))
+        took = time.perf_counter() - started
+        if work.slow > 1:
+            time.sleep((work.slow - 1) * took)
+            took *= work.slow
+        return Update(version, parts, self.read, took - self.read)
+
+    def _weights(self) -> tuple[int, Array]:
+        """The newest weights; once more if the server has come round to this copy meanwhile."""
+        while True:
+            version = int(self.version[0])
+            w: Array = self.weights[version % COPIES].copy()
+            if int(self.version[0]) - version < COPIES - 1:
+                return version, w
+
+    def _part(self, work: Assignment, task: Task, side: int, w: Array) -> Part:
+        if work.kind == "local":
+            update, rows, squares = self._local(work, task, w)
+        else:
+            X, y = self._batch(work, task, task.step)
+            update, squares = gradient_of(X, y, w)
+            rows = len(y)
+        compression = self._compression(work)
+        old, new = self.residuals[side, task.shard], self.residuals[1 - side, task.shard]
+        slot = self.slots[task.shard]
+        if work.compression == "none":
+            return Part(rows, squares, compression.encode(update, slot))
+        return Part(rows, squares, encode_with_feedback(compression, update, old, new, slot))
+
+    def _local(self, work: Assignment, task: Task, w: Array) -> tuple[Array, int, float]:
+        """Some steps of the shard's own; the update is how far they went."""
+        own, total, squares = w, 0, 0.0
+        prox = (work.penalty or NoPenalty()).prox
+        full = min(work.batch_size, self.shards.rows[task.shard])
+        for step in range(task.step * work.local_steps, (task.step + 1) * work.local_steps):
+            X, y = self._batch(work, task, step)
+            if not len(y):
+                break
+            gradient, loss = gradient_of(X, y, own)
+            # A short last batch makes a short step: each row counts as much as any other.
+            own = prox(own - work.rate / full * gradient, work.rate * len(y) / full)
+            total, squares = total + len(y), squares + loss
+        return own - w, total, squares
+
+    def _compression(self, work: Assignment) -> Compression:
+        key = work.compression, work.share
+        if key not in self._compressions:
+            self._compressions[key] = make_compression(work.compression, self.shards.width, work.share)
+        return self._compressions[key]
+
+    # ------------------------------------------------------------ rows
+
+    def _batch(self, work: Assignment, task: Task, step: int) -> tuple[Values, Values]:
+        if task.shard not in self.opened:
+            self.opened[task.shard] = self.shards.open(task.shard)
+        X, y = self.opened[task.shard]
+        if work.kind == "full":
+            return self._present(work, X, y, task.shard, Rows(0, len(y)))
+        rows = self._rows(work, task, step)
+        if rows is None:
+            return X[:0], y[:0]
+        if (task.shard, rows.start) not in self.seen:
+            self._read_ahead(work, task, step, X)
+        return self._present(work, X, y, task.shard, rows)
+
+    def _read_ahead(self, work: Assignment, task: Task, step: int, X: Values) -> None:
+        for ahead in range(1, work.prefetch + 1):
+            rows = self._rows(work, task, step + ahead)
+            if rows is not None:
+                _advise(X[rows], "MADV_WILLNEED")
+
+    def _rows(self, work: Assignment, task: Task, step: int) -> Rows | None:
+        return self.shards.slice(work.seed, task.epoch, task.shard, step, work.batch_size)
+
+    def _present(self, work: Assignment, X: Values, y: Values, shard: int, rows: Rows) -> tuple[Values, Values]:
+        """The rows, in memory: the time this takes is reading, not computing."""
+        started = time.perf_counter()
+        X, y = X[rows], y[rows]
+        if work.tight:
+            self.seen.clear()
+            _advise(X, "MADV_SEQUENTIAL")
+        elif (shard, rows.start) not in self.seen:
+            self.seen.add((shard, rows.start))
+            X[:: max(1, PAGE // max(1, X.strides[0])), 0].max(initial=0.0)
+        self.read += time.perf_counter() - started
+        return X, y
+
+
+def _advise(rows: Values, advice: str) -> None:
+    """Tell the system what will be done with mapped rows; where it cannot be told, nothing is lost."""
+    option = getattr(mmap, advice, None)
+    memory: Any = rows
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
+    memory = memory.obj if isinstance(memory, memoryview) else memory
+    if option is None or not isinstance(memory, mmap.mmap) or not rows.size:
+        return
+    whole = np.frombuffer(memory, np.uint8)
+    begin = (rows.ctypes.data - whole.ctypes.data) // PAGE * PAGE
+    memory.madvise(option, begin, min(rows.nbytes + PAGE, len(memory) - begin))

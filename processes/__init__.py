@@ -1,0 +1,1 @@
+"""The entry points of detached processes."""

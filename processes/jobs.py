@@ -1,0 +1,111 @@
+"""What a detached process can do besides training: one function a task, from its config to the result that it leaves.
+
+The dashboard may not touch data itself; it launches one of these (`run_store.launch_job`) and reads the answer. The
+arguments of a job are in `run.job`. Modules are imported by the job that needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import StateError
+from shoal.runs.folder import Run
+from shoal.settings.config import RunConfig
+
+Progress = Callable[[str, float], None]
+Job = Callable[[Run, RunConfig, Progress], dict[str, Any]]
+
+
+def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """What is in a file, with its first rows as they are written."""
+    from shoal.data.previews import preview
+    from shoal.tasks.train import look
+
+    found = look(config, progress)
+    names = [column["name"] for column in found["columns"]]
+    return {**found, "preview": preview(Path(config.file).expanduser(), found["dialect"], names)}
+
+
+def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Predictions of the model file `job["model"]` for the config's file, in predictions.csv of the job's folder; with
+    the ends of intervals if `job["interval"]` is a level."""
+    from shoal.data.previews import first_rows
+    from shoal.tasks.predict import predict_file
+
+    out, interval = run.directory / "predictions.csv", run.job.get("interval")
+    found = predict_file(Path(run.job["model"]), config, out, progress, interval)
+    return {**found, "preview": first_rows(Path(config.file).expanduser(), config.dialect)}
+
+
+def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The model file `job["model"]` on the config's file: its own data (`job["own_data"]`), or another table."""
+    from shoal.tasks.diagnose import diagnose
+
+    return diagnose(Path(run.job["model"]), config, bool(run.job["own_data"]), progress)
+
+
+def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """What the config's table says to every what-if, for `job["folds"]` folds by `job["fold_by"]`, in the folder."""
+    from shoal.fitting.summing import make_study
+    from shoal.tasks.train import coordinated
+    from shoal.whatif.folds import FoldChoice
+    from shoal.whatif.study import save_study
+
+    choice = FoldChoice.parse(int(run.job["folds"]), str(run.job["fold_by"]), config.seed)
+    with coordinated(config, progress) as coordinator:
+        study = make_study(coordinator, coordinator.open(config), config, choice)
+    save_study(run.directory, study)
+    rows = sum(cell.n for cell in study.cells.cells)
+    return {"rows": int(rows), "columns": study.cells.columns, "notes": list(study.notes)}
+
+
+def _generate(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """A made-up table of `job["rows"]` and `job["columns"]`, with its true coefficients."""
+    from shoal.data.generated import Shape, generate
+
+    return generate(Shape(run.job["rows"], run.job["columns"]), progress)
+
+
+def _archive(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Put the runs `job["runs"]` into the archive."""
+    from shoal.library.archives import archive_all
+
+    return archive_all(run.job["runs"], progress)
+
+
+def _restore(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Bring the runs `job["runs"]` back from the archive."""
+    from shoal.library.archives import restore_all
+
+    return restore_all(run.job["runs"], progress)
+
+
+def _export(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The model file `job["model"]` in every format, in the job's folder; each proven, or why it is not there."""
+    from shoal.exports.bundle import export_all
+
+    return export_all(Path(run.job["model"]), run.directory, progress)
+
+
+def _report(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The report of the model file `job["model"]`, in report.html of the job's folder."""
+    from shoal.exports import report
+
+    out = run.directory / "report.html"
+    notes = report(Path(run.job["model"]), out, progress)
+    return {"file": out.name, "bytes": out.stat().st_size, "notes": list(notes)}
+
+
+JOBS: dict[str, Job] = {
+    "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "study": _study, "generate": _generate,
+    "archive": _archive, "restore": _restore, "export": _export, "report": _report,
+}  # fmt: skip
+
+
+def work(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    job = JOBS.get(run.task)
+    if job is None:
+        raise StateError(f"Expected one of the tasks train, {', '.join(JOBS)}, got '{run.task}'. Start it anew.")
+    return job(run, config, progress)

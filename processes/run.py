@@ -1,0 +1,297 @@
+"""The process of a detached run, `python -m run_process DIRECTORY`: lock, queue, last word; the work is in `runs`.
+
+It is light until its turn has come: NumPy and the rest are imported by what it then calls.
+
+SIGTERM and SIGINT ask for an orderly stop: as a command where training listens, at once where it does not (in the
+queue, while the file is read, in an exact fit). A second signal ends the process as usual. Whatever ends it, the kernel
+frees its locks, and its workers, which hang on a pipe to it, end as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.runs import slots as run_queue
+from shoal.runs.folder import Run, own_lock, read_config, searches_directory, write_json, write_state
+from shoal.runs.log import RunLog
+from shoal.settings.config import RunConfig
+
+ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
+GRACE = 10.0  # seconds for the work to end once its folder is gone
+ORPHANED = 10.0  # seconds in which the process of a search may come back to its trials
+PROGRESS = 0.1  # seconds between two notes of how far it has come
+
+
+class Stopped(BaseException):
+    """A signal asked for the end where nobody takes commands. Not an Exception, so that nothing treats it as one."""
+
+
+class FolderGone(BaseException):
+    """Somebody removed the folder of this run: there is nobody to work for."""
+
+
+class Attendant:
+    """Hears signals for the run and watches its folder, beside the work."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.listens = False  # training takes commands: a signal becomes one
+        self.chores: list[Callable[[], None]] = []  # done at every look
+        self._deaf = False
+        self._asked, self._done = threading.Event(), threading.Event()
+        self._identity = (run.directory / "lock").stat().st_ino
+
+    @contextlib.contextmanager
+    def attending(self) -> Iterator[None]:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signalled)
+        signal.signal(signal.SIGUSR1, self._woken)
+        thread = threading.Thread(target=self._attend, name="attendant", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._done.set()
+            thread.join(GRACE)
+
+    def stop(self) -> None:
+        """As a signal would."""
+        if self.listens:
+            self._asked.set()
+        else:
+            self._end_the_work()
+
+    def close_ears(self) -> None:
+        """The last word is being written: too late for anything else."""
+        self._deaf = True
+        self._done.set()
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        if self._deaf:
+            return
+        for other in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(other, signal.SIG_DFL)
+        if not self.listens:
+            raise Stopped
+        self._asked.set()
+
+    def _woken(self, number: int, frame: FrameType | None) -> None:
+        raise Stopped if self._has_folder() else FolderGone
+
+    def _attend(self) -> None:
+        while not self._done.wait(ATTENTION):
+            if not self._has_folder():
+                self._end_the_work()
+                return
+            for chore in self.chores:
+                chore()
+            if self._asked.is_set():
+                with contextlib.suppress(StateError):  # the store is locked: the next look tries again
+                    self._pass_on()
+                    self._asked.clear()
+
+    def _pass_on(self) -> None:
+        """The stop that a signal asked for, as a command."""
+        from shoal.storage import open_storage
+
+        try:
+            with open_storage(self.run.metrics_url) as storage:
+                storage.post("stop", {})
+        except ResourceError:  # no room for a command: training will not hear of it
+            self._end_the_work()
+
+    def _end_the_work(self) -> None:
+        """Raise in the main thread, which cleans up; if it does not come to that, end the process."""
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        if not self._done.wait(GRACE):
+            os._exit(1)
+
+    def _has_folder(self) -> bool:
+        try:
+            return (self.run.directory / "lock").stat().st_ino == self._identity
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # a disk that is away for a moment
+
+
+class Orphanhood:
+    """A trial whose search was killed ends after a while: nobody would look at it. A search that ended as it should
+    has ended its trials; one of those that goes on again was resumed by a person."""
+
+    def __init__(self, search: Path, stop: Callable[[], None]) -> None:
+        self._search, self._stop, self._since = Run(search), stop, 0.0
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self._search.is_alive or self._search.state != "interrupted":
+            self._since = 0.0
+        elif not self._since:
+            self._since = now
+        elif now - self._since > ORPHANED:
+            self._since = math.inf
+            self._stop()
+
+
+# ------------------------------------------------------------------ one life
+
+
+class Life:
+    """From the lock to the last word."""
+
+    def __init__(self, run: Run, log: RunLog, attendant: Attendant) -> None:
+        self.run, self.log, self.attendant = run, log, attendant
+        self._unsaid: tuple[str, str] | None = None  # a state for which there was no room
+        attendant.chores.append(self._say_again)
+        if search := run.search:
+            attendant.chores.append(Orphanhood(searches_directory() / Path(search).name, attendant.stop))
+
+    def live(self) -> None:
+        """Its last act is to write a result or an error, then the lock goes with it."""
+        try:
+            self._work(read_config(self.run))
+        except Stopped:
+            self.attendant.close_ears()
+            self.say("stopped", f"It was stopped by a signal before it had a result. {self._way_on()}")
+        except Exception as error:  # noqa: BLE001 - whatever it was, the folder must say so
+            self.attendant.close_ears()
+            self._fail(error)
+
+    def _work(self, config: RunConfig) -> None:
+        """The slots are given back after the last word: the next run begins when this one has said how it ended."""
+        if not self.run.is_gradient:
+            self.say("running", "")
+            self._conclude(_quick_work(self.run, config, self._progress()))
+            return
+        with run_queue.turn(self.run, run_queue.slots_for(config), self.say):
+            from shoal.tasks.train import train_in_folder
+
+            self._conclude(train_in_folder(self.run, config, self._progress(), self.log, self._training_says))
+
+    def _conclude(self, result: dict[str, Any]) -> None:
+        self.attendant.close_ears()
+        self._keep_model(result)
+        write_json(self.run.directory / "result.json", result)
+        self.say(result.get("state", "finished"), result.get("cause", "The fit is complete."))
+
+    def _keep_model(self, result: dict[str, Any]) -> None:
+        """A saved version of a finished run's model; whatever goes wrong with that, the run itself is complete."""
+        if self.run.task != "train" or self.run.search or result.get("state", "finished") != "finished":
+            return  # of a search, a person saves the best
+        try:
+            from shoal.library.saved_models import save_run
+
+            version = save_run(self.run, result)
+            self.log.info(f"The model is saved as {version.name}, version {version.number}.")
+        except Exception as error:  # noqa: BLE001 - see above; the model file is in the run's folder all the same
+            self.log.warning(f"The model could not be saved among the models: {plain_message(error)}")
+
+    def say(self, state: str, cause: str) -> None:
+        """Put the state on record; a full disk must not end a run that could go on."""
+        self.log.info(f"{state}: {cause}" if cause else state)
+        self._unsaid = None
+        try:
+            write_state(self.run.directory, state, cause)
+        except FileNotFoundError:
+            raise FolderGone from None
+        except OSError as error:
+            self._unsaid = state, cause
+            self.log.warning(f"The state could not be written ({error.strerror}).")
+
+    def _say_again(self) -> None:
+        """What could not be written becomes true for others as soon as there is room."""
+        unsaid = self._unsaid
+        if unsaid is not None:
+            with contextlib.suppress(OSError):
+                write_state(self.run.directory, *unsaid)
+                self._unsaid = None
+
+    def _training_says(self, state: str, cause: str) -> None:
+        self.attendant.listens = True
+        self.say(state, cause)
+
+    def _fail(self, error: Exception) -> None:
+        message = plain_message(error)
+        self.log.error(message, error)
+        with contextlib.suppress(OSError):  # then it is interrupted for all to see, and the log says why
+            write_json(self.run.directory / "error.json", {"message": message, "kind": type(error).__name__})
+            write_state(self.run.directory, "failed", message)
+
+    def _way_on(self) -> str:
+        return f"Resume it with: shoal resume {self.run.id}." if self.run.task == "train" else "Start it again."
+
+    def _progress(self) -> Callable[[str, float], None]:
+        last = 0.0
+
+        def progress(stage: str, fraction: float) -> None:
+            nonlocal last
+            if time.monotonic() - last > PROGRESS or fraction >= 1:
+                last = time.monotonic()
+                with contextlib.suppress(OSError):
+                    write_json(self.run.directory / "progress.json", {"stage": stage, "fraction": fraction})
+
+        return progress
+
+
+def _quick_work(run: Run, config: RunConfig, progress: Callable[[str, float], None]) -> dict[str, Any]:
+    """What does not queue: an exact fit, or a job such as a look at a file."""
+    if run.task != "train":
+        from shoal.processes.jobs import work
+
+        return work(run, config, progress)
+    from shoal.fitting.model_file import save_model
+    from shoal.tasks.train import train
+
+    trained = train(config, progress, run.id)
+    save_model(run.model_path, trained.contents)
+    return trained.report
+
+
+def plain_message(error: Exception) -> str:
+    """What a person is told."""
+    if isinstance(error, TrainingError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this run. Close other programs, use fewer workers or fewer columns."
+    if isinstance(error, OSError) and error.strerror:
+        where = f"'{error.filename}'" if error.filename else "a file or device"
+        return f"Expected to read or write {where}, got: {error.strerror}. Check it, then resume the run."
+    return f"The run failed for an unforeseen reason ({type(error).__name__}). Its log has the details."
+
+
+def main(directory: Path) -> None:
+    """One process a run: a second one, started by mistake, finds the lock taken and leaves."""
+    run = Run(directory)
+    with own_lock(directory) as mine:
+        if not mine:
+            return
+        (directory / "started").touch()
+        run_queue.arrived(run)
+        attendant = Attendant(run)
+        try:
+            with RunLog(directory) as log, attendant.attending():
+                Life(run, log, attendant).live()
+        except FolderGone:
+            pass
+        finally:
+            run_queue.leave(run)
+    if not any((directory / name).exists() for name in ("config.json", "lock")):
+        shutil.rmtree(directory, ignore_errors=True)  # removed by somebody: what was written since
+    if run.is_gradient:
+        run_queue.revive()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,128 @@
+"""The sections of a report about where a model comes from: its data, what proves it, run and settings."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from shoal.data.terms import Number
+from shoal.fitting.model_file import SavedModel
+from shoal.report import charts as drawn
+from shoal.report import words
+from shoal.report.evidence import Evidence
+from shoal.report.html import Html, heading, paragraph, table
+from shoal.words import short
+
+COLUMNS = 400  # of the table of columns; more would be a book
+LEVELS = 5  # of a text column that are named
+TYPES = {"numeric": "numbers", "datetime": "dates", "categorical": "levels", "text": "free text"}
+
+
+def data(model: SavedModel, evidence: Evidence) -> Iterator[str]:
+    contents = model.contents
+    yield heading("Data")
+    yield paragraph(f"{(contents.get('data') or {}).get('file') or 'A table'}: {words.rows(contents)}")
+    yield _columns(model, evidence) if evidence.columns else _columns_of_model(model)
+    if len(evidence.columns) > COLUMNS:
+        yield paragraph(f"The first {COLUMNS} of {len(evidence.columns):,} columns.", "small")
+
+
+def _fills(model: SavedModel) -> dict[str, float]:
+    return {term.column: float(term.fill) for term in model.encoding.terms if isinstance(term, Number)}
+
+
+def _columns(model: SavedModel, evidence: Evidence) -> str:
+    fills, used = _fills(model), {*model.numbers, *model.texts}
+    rows = []
+    for column in evidence.columns[:COLUMNS]:
+        name = column["name"]
+        role = "target" if name == model.contents["target"] else "used" if name in used else "not used"
+        numeric, mean = column["type"] == "numeric", evidence.means.get(name)
+        rows.append((
+            name, role, TYPES.get(column["type"], column["type"]), column["missing"], column["min"],
+            mean if numeric else None, column["max"], _levels(column),
+            fills.get(name) if numeric and role == "used" else None, Html(drawn.spread_of(column)),
+        ))  # fmt: skip
+    head = ("column", "role", "holds", "missing", "min", "mean", "max", "levels (rows)", "if missing", "spread")
+    return table(head, rows)
+
+
+def _levels(column: Mapping[str, Any]) -> str:
+    frequent = column.get("frequent") or []
+    said = ", ".join(f"{level} ({count:,})" for level, count in frequent[:LEVELS])
+    more = int(column.get("distinct") or 0) - len(frequent[:LEVELS])
+    return f"{said} and {more:,} more" if frequent and more > 0 else said
+
+
+def _columns_of_model(model: SavedModel) -> str:
+    """What the model file alone knows of the columns."""
+    fills = _fills(model)
+    rows = [(name, "numbers", f"{short(fills[name])} stands in for a missing one" if name in fills else "")
+            for name in model.numbers]  # fmt: skip
+    rows += [(name, "levels", ", ".join(model.encoding.known.get(name, ()))) for name in model.texts]
+    return table(("column", "holds", ""), rows)
+
+
+# ------------------------------------------------------------------ where it comes from
+
+
+def trust(contents: Mapping[str, Any]) -> Iterator[str]:
+    yield heading("Certificate")
+    yield paragraph(words.training(contents))
+    yield paragraph(words.certificate(contents))
+
+
+def lineage(contents: Mapping[str, Any], card: Mapping[str, Any]) -> Iterator[str]:
+    yield heading("Lineage")
+    yield table(("what", "value"), [*_facts(contents), *_run(card), *_settings(contents), _made()])
+    yield paragraph("Settings that are not named have their usual value.", "small")
+
+
+def _facts(contents: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = contents.get("data") or {}
+    return [
+        ("data file", str(found.get("file", ""))),
+        ("rows of the file", f"{found.get('rows') or 0:,}"),
+        ("fingerprint of the data", str(found.get("content", ""))),
+        ("solver", "gradient steps" if contents.get("solver") == "gradient" else "exact"),
+        ("model file", f"{contents.get('format', '')} {contents.get('version', '')}".strip()),
+    ]
+
+
+def _run(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the store of models knows besides the file."""
+    if card.get("run"):
+        yield "run", str(card["run"])
+    if card.get("created"):
+        yield "saved", _moment(float(card["created"]))
+    if card.get("seconds"):
+        yield "training took", f"{float(card['seconds']):.3g} s"
+    if card.get("state") == "stopped":
+        yield "ended", "stopped before it was finished"
+    if card.get("copied_from"):
+        yield "copied from", str(card["copied_from"])
+    if card.get("note"):
+        yield "note", str(card["note"])
+
+
+def _settings(contents: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(f"setting {name}", value) for name, value in words.settings(contents.get("config") or {})]
+
+
+def _made() -> tuple[str, str]:
+    by = f"Shoal {_version('shoal')}, Python {platform.python_version()}, NumPy {_version('numpy')}"
+    return "report made", f"{_moment(time.time())} by {by}"
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(not installed as a package)"

@@ -1,0 +1,69 @@
+"""A model as one HTML page for a person: the order of its sections, each of which is made elsewhere.
+
+Every number comes from the model file, or from passes over the rows it was trained on (`evidence`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from shoal.coordinator import Progress, silent
+from shoal.fitting.model_file import SavedModel
+from shoal.report import words
+from shoal.report.about_fit import residuals, root, validation
+from shoal.report.about_model import about, coefficients
+from shoal.report.about_origin import data, lineage, trust
+from shoal.report.evidence import Evidence, Validation, gathered
+from shoal.report.html import cards, heading, note, page, paragraph
+from shoal.utils import write_atomically
+
+
+def write_report(
+    model: SavedModel, out: Path, card: Mapping[str, Any] | None = None, progress: Progress = silent
+) -> tuple[str, ...]:
+    """Write the page; what it had to do without. `card` is what is known of a saved model besides its file."""
+    evidence = gathered(model, progress)
+    write_atomically(out, html(model, evidence, card or {}).encode("utf-8", "backslashreplace"))
+    return evidence.notes
+
+
+def card_beside(path: Path) -> dict[str, Any]:
+    """What the store of models says of a model file; nothing for a file of one's own."""
+    try:
+        found = json.loads(path.with_name("card.json").read_text("utf-8")) if path.name == "model.json" else {}
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def html(model: SavedModel, evidence: Evidence, card: Mapping[str, Any]) -> str:
+    return page(words.title(model.contents), _parts(model, evidence, card))
+
+
+def _parts(model: SavedModel, evidence: Evidence, card: Mapping[str, Any]) -> Iterator[str]:
+    contents = model.contents
+    yield heading(words.title(contents), 1)
+    yield paragraph(words.summary(contents), "lead")
+    yield _figures(contents, evidence.validation)
+    yield from map(note, evidence.notes)
+    yield from (note(str(warning)) for warning in contents.get("warnings") or ())
+    yield from about(model)
+    yield from coefficients(contents, evidence)
+    if evidence.validation:
+        yield from validation(evidence.validation)
+    if evidence.residuals:
+        yield from residuals(evidence.residuals)
+    yield from data(model, evidence)
+    yield from trust(contents)
+    yield from lineage(contents, card)
+
+
+def _figures(contents: Mapping[str, Any], validated: Validation | None) -> str:
+    part, rows = words.scored(contents)
+    found = [(f"R², {rows}", part.get("r2")), (f"RMSE, {rows}", part.get("rmse")), (f"MAE, {rows}", part.get("mae"))]
+    if validated:
+        found.append((f"RMSE, {validated.choice.count}-fold cross-validation", root(validated.own)))
+    return cards([(what, f"{value:.4g}") for what, value in found if value is not None])

@@ -1,0 +1,145 @@
+"""What a report says in words: the model, its formula, scores, certificate and settings; nothing is drawn here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shoal.data.terms import Indicator, Level, Term
+from shoal.fitting.model_file import SavedModel
+from shoal.settings.config import RunConfig
+from shoal.words import short
+
+Contents = Mapping[str, Any]
+KINDS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic-net"}
+ABOUT = {
+    "linear": "Least squares: of all coefficients, these make the sum of squared errors on the training rows smallest.",
+    "ridge": "Ridge: the coefficients make the sum of squared errors plus alpha times the sum of their squares "
+    "smallest, so all of them are pulled toward 0 a little.",
+    "lasso": "Lasso: the coefficients make half the mean squared error plus alpha times the sum of their sizes "
+    "smallest, so those that matter little are exactly 0.",
+    "elasticnet": "Elastic net: the coefficients make half the mean squared error plus a penalty smallest, a mixture "
+    "of their sizes (share l1_ratio) and of their squares, with strength alpha.",
+}
+DROPPED = {
+    "bad_row": "could not be read",
+    "target_missing": "had no value in the column to predict",
+    "feature_missing": "had no value in another column",
+}
+IN_FORMULA = 12  # terms that are written out
+OUTSIDE = ("file", "out", "target", "model", "alpha", "l1_ratio", "solver")  # of the settings: said elsewhere
+
+
+def plural(count: float, noun: str) -> str:
+    return f"{int(count):,} {noun}" if count == 1 else f"{int(count):,} {noun}s"
+
+
+def title(contents: Contents) -> str:
+    return f"{KINDS.get(contents['model'], contents['model'])} model of {contents['target']}"
+
+
+def kept(contents: Contents) -> int:
+    return sum(1 for value in contents["coefficients"].values() if value)
+
+
+def summary(contents: Contents) -> str:
+    """The one sentence for those who read no further."""
+    part, rows = scored(contents)
+    data, terms = contents.get("data") or {}, len(contents["coefficients"])
+    used = plural(terms, "coefficient") if kept(contents) == terms else f"{kept(contents):,} of {terms:,} coefficients"
+    text = f"It predicts {contents['target']} from {data.get('file') or 'a table'} by a sum of {used}"
+    if part.get("r2") is None or part.get("rmse") is None:
+        return f"{text}."
+    explained = f"explains {100 * part['r2']:.1f} % of the spread" if part["r2"] >= 0 else "does worse than the mean"
+    return f"{text}. On {part['rows']:,} {rows} it {explained}; its typical error (RMSE) is {short(part['rmse'])}."
+
+
+def scored(contents: Contents) -> tuple[Contents, str]:
+    """The honest scores: on test rows where there are any."""
+    test = contents.get("test") or {}
+    return (test, "test rows") if test.get("rows") else (contents.get("train") or {}, "training rows")
+
+
+def about(contents: Contents) -> str:
+    text = ABOUT.get(contents["model"], "")
+    if contents.get("penalty"):
+        text = f"The penalty is that of the plug-in {contents['penalty']}."
+    if contents.get("alpha") is not None:
+        text += f" Here alpha is {short(contents['alpha'])}"
+        text += "." if contents.get("l1_ratio") is None else f" and l1_ratio {short(contents['l1_ratio'])}."
+    if contents["model"] != "linear" and (contents.get("config") or {}).get("standardize", True):
+        text += " The penalty is on columns of spread 1, so the units of the file do not matter to it."
+    return text
+
+
+def formula(model: SavedModel) -> str:
+    """The prediction as a sum; the terms that move it most come first."""
+    contents = model.contents
+    weights = contents.get("coefficients_standardized") or contents["coefficients"]
+    terms = [(t, float(c)) for t, c in zip(model.encoding.terms, model.coef, strict=True) if c]
+    terms.sort(key=lambda pair: -abs(weights.get(pair[0].name) or 0.0))
+    parts = [f"{contents['target']} = {short(model.intercept)}"]
+    for term, value in terms[:IN_FORMULA]:
+        parts.append(f"{'+' if value > 0 else '−'} {short(abs(value))} × {factor(term)}")
+    if len(terms) > IN_FORMULA:
+        parts.append(f"+ {len(terms) - IN_FORMULA:,} more terms, see the table of coefficients")
+    return " ".join(parts)
+
+
+def factor(term: Term) -> str:
+    """A term as people read it."""
+    if isinstance(term, Level):
+        return f"[{term.column} {'is missing' if term.level == '__missing__' else f'is {term.level}'}]"
+    return f"[{term.column} is missing]" if isinstance(term, Indicator) else term.name
+
+
+def rows(contents: Contents) -> str:
+    """How many were read, left out and why, and used for what."""
+    parts = [f"{plural(contents.get('rows_read') or (contents.get('data') or {}).get('rows') or 0, 'row')} read"]
+    for reason, count in (contents.get("rows_dropped") or {}).items():
+        parts.append(f"{count:,} left out, as they {DROPPED.get(reason, reason.replace('_', ' '))}")
+    train, test = contents.get("train") or {}, contents.get("test") or {}
+    parts.append(f"{train.get('rows') or 0:,} used for training")
+    if test.get("rows"):
+        parts.append(f"{test['rows']:,} kept for testing")
+    return f"{'; '.join(parts)}."
+
+
+def certificate(contents: Contents) -> str:
+    found = contents.get("certificate") or {}
+    if not found:
+        return "There is none in the model file."
+    basis = "all rows of the data" if found["rests_on"] == "data" else "the sums over all rows (moments)"
+    if found["kind"] == "duality_gap":
+        meaning = "No other coefficients can make the objective smaller by more than this (duality gap)"
+    else:
+        meaning = "At the best fit the slope of the objective is zero; here it is at most this (KKT)"
+    size = f"{short(found['value'])}, or {short(found['relative'])} of its size at the start"
+    return f"{meaning}: {size}. Checked on {basis}."
+
+
+def training(contents: Contents) -> str:
+    """How far a gradient run has come."""
+    if contents.get("solver") != "gradient":
+        return "It was solved exactly."
+    parts = [f"It was trained by gradient steps: {short(contents.get('epochs'))} passes over the rows"]
+    away = contents.get("distance_to_optimum")
+    if away is not None:
+        parts.append(f"the objective ended {away:.1e} of the way from its exact optimum")
+    parts.append("it converged" if contents.get("converged") else "it did not converge")
+    return f"{', '.join(parts)}."
+
+
+def settings(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The knobs that were not left as they are, by their names on the command line."""
+    usual = RunConfig().as_dict()
+    changed = {k: v for k, v in config.items() if (k not in usual or v != usual[k]) and k not in OUTSIDE}
+    return [(name, _said(value)) for name, value in changed.items()]
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value)) or "none"
+    return short(value)

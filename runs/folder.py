@@ -1,0 +1,337 @@
+"""A run by its folder: what the files in it say, the lock that its process holds, and how that process is started.
+
+    job.json      what to do: train or one of `jobs`, with its arguments; and which run it was forked from
+    config.json   every knob
+    state.json    {state, cause, at}, written by the run process as it goes on
+    progress.json the stage of the work and how much of it is done
+    log.jsonl, log.txt, metrics.sqlite, checkpoints/, model.json
+    result.json   the last word of a run that finished or was stopped; its "state" says which
+    error.json    the last word of one that failed
+    lock          held by the kernel for as long as the process lives, however it ends
+    started       there once the process has come so far
+
+What is decided about runs (launch, resume, fork, commands) is in `run_store`; who may start when is in `run_queue`.
+Imports are light: the dashboard and a queued run live on this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from shoal.errors import StateError
+from shoal.settings.config import RunConfig, config_from
+from shoal.utils import THREAD_LIMITS, home, write_atomically
+
+PATIENCE = 30.0  # seconds that a new process may take to say that it has started
+ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
+ENDED = ("finished", "stopped", "failed", "interrupted")
+KILLED = "The run ended before it was finished: its process was stopped"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run by its folder; everything about it is read from there."""
+
+    directory: Path
+
+    @property
+    def id(self) -> str:
+        return self.directory.name
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            value = json.loads((self.directory / name).read_text())
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    @property
+    def job(self) -> dict[str, Any]:
+        return self._read("job.json") or {}
+
+    @property
+    def task(self) -> str:
+        """train, or the name of one of `jobs`."""
+        return str(self.job.get("task", "train"))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self._read("config.json") or {}
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether it trains by gradient steps, and so has metrics, checkpoints and commands."""
+        return self.task == "train" and self.config.get("solver") == "gradient"
+
+    @property
+    def search(self) -> str | None:
+        """The search that it is a trial of."""
+        found = self.job.get("search")
+        return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        return self._read("result.json")
+
+    @property
+    def model_path(self) -> Path:
+        return self.directory / "model.json"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.directory / "metrics.sqlite"
+
+    @property
+    def metrics_url(self) -> str:
+        return f"sqlite://{self.metrics_path}"
+
+    @property
+    def checkpoints_path(self) -> Path:
+        return self.directory / "checkpoints"
+
+    @property
+    def progress(self) -> tuple[str, float]:
+        if self.state == "queued":
+            return "waiting in the queue", 0.0
+        found = self._read("progress.json") or {}
+        return found.get("stage", "starting"), found.get("fraction", 0.0)
+
+    @property
+    def started_at(self) -> float | None:
+        """When its process last began, in seconds since 1970."""
+        with contextlib.suppress(OSError):
+            return (self.directory / "started").stat().st_mtime
+        return None
+
+    @property
+    def pid(self) -> int | None:
+        """The run process, while it lives."""
+        try:
+            number = int((self.directory / "lock").read_text() or 0)
+        except (OSError, ValueError):
+            return None
+        return number if number and self.is_alive else None
+
+    # ---------------------------------------------------------------- state
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a process holds the run's lock."""
+        return is_held(self.directory / "lock")
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ACTIVE
+
+    @property
+    def standing(self) -> tuple[str, str]:
+        """State and cause, of one and the same look."""
+        return self._standing()
+
+    @property
+    def state(self) -> str:
+        """One of ACTIVE or ENDED; interrupted: the process is gone without a last word."""
+        return self._standing()[0]
+
+    @property
+    def cause(self) -> str:
+        """Why it is in this state, in plain words; empty where there is nothing to say."""
+        return self._standing()[1]
+
+    @property
+    def error(self) -> str | None:
+        """The cause where there is no result to show."""
+        state, cause = self._standing()
+        return cause if state in ("failed", "interrupted") or (state == "stopped" and self.result is None) else None
+
+    def _standing(self) -> tuple[str, str]:
+        said = self._last_word()
+        if said:
+            return said
+        if self.is_alive:
+            now = self._read("state.json") or {}
+            return now.get("state", "running"), now.get("cause", "")
+        # The process may end between two looks: once the lock is free, its last word counts.
+        return self._last_word() or self._without_process()
+
+    def _last_word(self) -> tuple[str, str] | None:
+        if (self.directory / "result.json").exists():
+            result = self.result or {}
+            return result.get("state", "finished"), result.get("cause", "The fit is complete.")
+        if (self.directory / "error.json").exists():
+            found = self._read("error.json") or {}
+            return "failed", found.get("message", "The run failed, and the file that says why cannot be read.")
+        now = self._read("state.json") or {}
+        return (now["state"], now.get("cause", "")) if now.get("state") in ENDED else None
+
+    def _without_process(self) -> tuple[str, str]:
+        now = self._read("state.json") or {}
+        if now.get("state") == "queued" and self.has_ticket:
+            starting = time.time() - now.get("at", 0) < PATIENCE
+            return "queued", now.get("cause", "") if starting else "It waits in the queue, to be started again."
+        if not (self.directory / "started").exists() and self._age() < PATIENCE:
+            return "preparing", "Its process is starting."
+        return "interrupted", f"{KILLED}. {self._way_on()}"
+
+    def _way_on(self) -> str:
+        if self.task != "train" or not self.config.get("target"):
+            return "Start it again."
+        return f"Start it again, or resume it: shoal resume {self.id}."
+
+    @property
+    def has_ticket(self) -> bool:
+        """Whether the queue knows of it, so that somebody will start it."""
+        return ticket_of(self.id) is not None
+
+    def _age(self) -> float:
+        try:
+            return time.time() - self.directory.stat().st_mtime
+        except OSError:
+            return PATIENCE
+
+
+# ------------------------------------------------------------------ where runs are
+
+
+def new_run_id() -> str:
+    """A name that begins with the time to 100 nanoseconds, so that names in order are runs in order."""
+    now = time.time_ns()
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now // 10**9))}-{now // 100 % 10**7:07d}"
+
+
+def runs_directory() -> Path:
+    return home() / "runs"
+
+
+def jobs_directory() -> Path:
+    """Where `jobs` leave their answers: TASK/FINGERPRINT."""
+    return home() / "jobs"
+
+
+def searches_directory() -> Path:
+    """Where searches are: a folder each, see `search_folder`."""
+    return home() / "searches"
+
+
+def find_run(run_id: str) -> Run | None:
+    directory = runs_directory() / Path(run_id).name
+    return Run(directory) if (directory / "config.json").exists() else None
+
+
+def list_runs() -> list[Run]:
+    """All runs, the newest first: their names begin with the time."""
+    found = runs_directory().glob("*/config.json")
+    return [Run(path.parent) for path in sorted(found, reverse=True)]
+
+
+def waiting_directory() -> Path:
+    """The tickets of runs that wait: NUMBER-RUN, in the order of their numbers."""
+    return home() / "queue" / "waiting"
+
+
+def ticket_of(run_id: str) -> Path | None:
+    try:
+        names = os.listdir(waiting_directory())
+    except OSError:
+        return None
+    return next((waiting_directory() / n for n in names if n.partition("-")[2] == run_id), None)
+
+
+def read_config(run: Run) -> RunConfig:
+    """The knobs of a run, or a plain word on what is wrong with its file."""
+    path = run.directory / "config.json"
+    try:
+        values = json.loads(path.read_text())
+        if not isinstance(values, dict):
+            raise ValueError("it does not hold knobs")
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"Expected the knobs of this run in '{path}', but the file is damaged or gone ({error}). "
+            "Start the fit anew, or fork it from a checkpoint."
+        ) from None
+    return config_from(values)
+
+
+# ------------------------------------------------------------------ states and locks
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """A file of the folder; never makes the folder anew, which a person may have removed."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(2, "the run's folder is gone", str(path.parent))
+    write_atomically(path, json.dumps(values).encode())
+
+
+def write_state(directory: Path, state: str, cause: str) -> None:
+    write_json(directory / "state.json", {"state": state, "cause": cause, "at": time.time()})
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock on this file."""
+    try:
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def lock_file(path: Path, wait: float = 0.0) -> IO[str] | None:
+    """The file with its lock, which goes with the process at the latest; None if another one has it.
+
+    Waits for a moment: whoever looks whether the lock is held has a share of it for some microseconds.
+    """
+    lock = path.open("a+")
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.01)
+                continue
+            lock.close()
+            return None
+        except BaseException:
+            lock.close()
+            raise
+        return lock
+
+
+@contextlib.contextmanager
+def own_lock(directory: Path, wait: float = 1.0) -> Iterator[bool]:
+    """The lock of a run, with the number of this process in it; False if another process has it."""
+    lock = lock_file(directory / "lock", wait)
+    if lock is None:
+        yield False
+        return
+    with lock:
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield True
+
+
+def spawn(directory: Path, module: str = "shoal.processes.run") -> None:
+    """Start the process of a run (or of a search) in a session of its own; it goes on when its starter is gone."""
+    with (directory / "log.txt").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, str(directory)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True,
+            cwd="/", env={**os.environ, **THREAD_LIMITS},
+        )  # fmt: skip
+    # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
+    threading.Thread(target=process.wait, name=f"reaper-{directory.name}", daemon=True).start()

@@ -1,0 +1,300 @@
+"""What memory and disk a run will need, before it starts: from what is known of the table, the config and the machine.
+
+The figures follow what `fitting`, `shards` and their requests allocate; constants were measured (the sum of
+Pss_Anon + Pss_Shmem over all processes of a run: pages of mapped files are the system's to drop). Nothing is imported
+that reads rows. A table that was looked at is in the cache, so reading the file is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.runs.slots import cores
+from shoal.settings.config import RunConfig
+from shoal.settings.pairs import split_pair
+from shoal.utils import available_memory, home
+
+MB = 1 << 20
+RUN_BASE, WORKER_BASE = 36 * MB, 22 * MB  # an interpreter with what it imports
+SMALL_FILE = 48 * MB  # as in runs: below, an exact fit starts no workers
+BLOCK_BYTES, WIDE_BLOCK_BYTES = 8 * MB, 64 * MB  # as in data_pipeline: text of one block
+CHUNK_BYTES = 2 * MB  # as in design: rows that are worked on at a time
+CELL_BYTES, MOMENT_BYTES, CELLS = 4 * MB, 64 * MB, 10  # as in coordinator: sums that are kept from reading
+SHARD_BYTES, FEWEST_ROWS, USUAL_SHARDS = 64 * MB, 64, 16  # as in shards
+HELD_BYTES = 64 * MB  # as in shards: of test rows
+SMALL_DATA = 4_000_000  # as in training: values up to which gradients are computed in double precision
+FEW_VALUES = 2_000_000  # as in fitting: up to so many are sorted for medians, or refined in extended precision
+SORTING, POLISHING = 28, 60  # bytes for each of these values, measured
+MOST_EXACT = 2000  # as in objective: columns up to which a gradient run knows the exact optimum
+SQUARES = 8  # matrices of columns x columns that solving holds at a time, measured
+PROBE = 1 * MB  # counts for the median of one column, for each who counts
+REFUSED_SHARE = 4  # as in fitting: the sums may take a quarter of the free memory
+BUFFERS = 3 * CHUNK_BYTES  # a chunk of rows, encoded and standardised
+TIGHT = 0.6  # of what is free, from which it is said
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is free now: bytes of memory, bytes on the disk of SHOAL_HOME, and the number of cores."""
+
+    memory: int
+    disk: int
+    cores: int
+
+    @classmethod
+    def now(cls) -> Machine:
+        folder = home()
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        return cls(available_memory(), shutil.disk_usage(folder).free, cores())
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table as a run would see it. `base` columns are summed over, `design` columns are fitted."""
+
+    rows: int
+    numbers: int  # of the file, dates included
+    texts: int  # of the file
+    base: int
+    design: int
+    gaps: int  # columns with missing numbers
+    plain: bool  # all columns are complete numbers, so that the sums from reading will do
+    row_bytes: float  # of text
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], config: RunConfig, size: int) -> Shape:
+        columns = {column["name"]: column for column in found["columns"]}
+        wanted = [name for name in config.features or columns if name != config.target and name not in config.exclude]
+        used = [columns[name] for name in wanted if name in columns]
+        numbers = [column for column in used if _is_number(column)]
+        levels = [_levels(c, config) for c in used if not _is_number(c) and c["distinct"] <= config.max_levels]
+        gaps = 0 if config.impute == "drop" else sum(column["missing"] > 0 for column in numbers)
+        first = len(levels) if config.coding == "drop_first" else 0
+        products = _products(config, {column["name"]: column for column in used})
+        return cls(
+            rows=found["rows"],
+            numbers=sum(map(_is_number, columns.values())),
+            texts=sum(not _is_number(column) for column in columns.values()),
+            base=len(numbers) + gaps + sum(levels) + sum(base for base, _ in products),
+            design=max(len(numbers) + (gaps if config.indicators else 0) + sum(levels) - first, 0)
+            + sum(design for _, design in products),
+            gaps=gaps,
+            plain=not (levels or products or found["bad_rows"]["count"] or any(c["missing"] for c in numbers)),
+            row_bytes=size / max(found["rows"], 1),
+        )
+
+    @property
+    def block_rows(self) -> int:
+        text = max(BLOCK_BYTES, min(64 * self.numbers**2, WIDE_BLOCK_BYTES))
+        return max(1, min(self.rows, math.ceil(text / max(self.row_bytes, 1))))
+
+    @property
+    def blocks(self) -> int:
+        """Bytes of the blocks on disk."""
+        return self.rows * (8 * self.numbers + 4 * self.texts)
+
+
+def _is_number(column: Mapping[str, Any]) -> bool:
+    return column["type"] in ("numeric", "datetime")
+
+
+def _levels(column: Mapping[str, Any], config: RunConfig) -> int:
+    return int(column["distinct"]) + (1 if column["missing"] and config.impute != "drop" else 0)
+
+
+def _products(config: RunConfig, used: Mapping[str, Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """How many columns squares and interactions add, base and design; what cannot be had adds none."""
+    found = [(1, 1) for name in config.squares if name in used and _is_number(used[name])]
+    for text in config.interactions:
+        try:
+            sides = [_ways(used[name], config) for name in split_pair(text, used)]
+        except ConfigError:
+            continue
+        found.append((sides[0][0] * sides[1][0], sides[0][1] * sides[1][1]))
+    return found
+
+
+def _ways(column: Mapping[str, Any], config: RunConfig) -> tuple[int, int]:
+    """As how many columns a column goes into products: with its indicator, or one a level."""
+    if _is_number(column):
+        return 1 + int(column["missing"] > 0 and config.impute != "drop"), 1
+    levels = _levels(column, config)
+    return levels, max(levels - int(config.coding == "drop_first"), 0)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Bytes that a run will need; `parts` says of what. `blocks` are on disk already."""
+
+    shape: Shape
+    config: RunConfig
+    machine: Machine
+    workers: int
+    memory: int
+    disk: int
+    refused: bool
+    parts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """refused, memory or disk (there is too little of it), tight, or fine."""
+        if self.refused:
+            return "refused"
+        if self.memory > self.machine.memory:
+            return "memory"
+        if self.disk > self.machine.disk:
+            return "disk"
+        near = self.memory > TIGHT * self.machine.memory or self.disk > TIGHT * self.machine.disk
+        return "tight" if near else "fine"
+
+    @property
+    def verdict(self) -> str:
+        """What it will need and what there is, in a sentence."""
+        disk = f" and {readable(self.disk)} of disk" if self.disk >= MB else ""
+        return f"About {readable(self.memory)} of memory{self._who}{disk}; {self.room[0].lower()}{self.room[1:]}"
+
+    @property
+    def room(self) -> str:
+        """What is free of that which it needs."""
+        if self.disk < MB:
+            return f"{readable(self.machine.memory)} of memory is free."
+        return f"{readable(self.machine.memory)} of memory and {readable(self.machine.disk)} of disk are free."
+
+    @property
+    def _who(self) -> str:
+        return f" on {self.workers} worker{'s' if self.workers > 1 else ''}" if self.workers else ""
+
+    @property
+    def advice(self) -> str:
+        """What to do about it; empty where all is well."""
+        return {
+            "refused": self._unrefuse,
+            "memory": self._less_memory,
+            "disk": self._less_disk,
+            "tight": _when_tight,
+        }.get(self.state, lambda: "")()
+
+    def _unrefuse(self) -> str:
+        sums = readable(self.parts["sums"])
+        said = f"One matrix of all columns takes {sums}, more than a quarter of the free memory, and would be refused."
+        other = "Use gradient steps, which need no such matrix, or fewer columns."
+        return f"{said} {other if self.shape.base > MOST_EXACT else 'Use fewer columns.'}"
+
+    def _less_memory(self) -> str:
+        ways = ["use fewer columns (a text column becomes one for each of its levels)"]
+        if self.config.solver == "exact" and self.shape.base > MOST_EXACT:
+            ways.insert(0, "use gradient steps")
+        if self.workers > 1:
+            ways.insert(0, "use fewer workers")
+        return f"This will not fit into the free memory: {', or '.join(ways)}."
+
+    def _less_disk(self) -> str:
+        return (
+            "This will not fit on the disk: gradient steps keep a copy of the rows. Solve exactly, which needs none, "
+            "use fewer columns, or free some space on the System page."
+        )
+
+
+def _when_tight() -> str:
+    return "That is most of what is free: other programs may become slow."
+
+
+def forecast(found: Mapping[str, Any], config: RunConfig, machine: Machine | None = None) -> Forecast:
+    """Of a run with this config on the table that `found`, the result of an inspection, is about."""
+    machine = machine or Machine.now()
+    size = _size(config.file)
+    shape = Shape.of(found, config, size)
+    workers = workers_of(config, size, machine.cores)
+    gradient = config.solver == "gradient"
+    wide = gradient and shape.base > MOST_EXACT
+    copies = _copies(shape, config) if gradient else {}
+    square = 8 * (shape.base + 1) * (shape.base + 2)
+    parts = {
+        "programs": RUN_BASE + workers * WORKER_BASE,
+        "solving": 0 if wide else SQUARES * square,
+        "rows": max(workers, 1) * (_at_work(shape, config, wide) + copies.get("worker", 0)) + _at_once(shape, config),
+        "medians": (max(workers, 1) + 2) * shape.gaps * PROBE if config.impute == "median" else 0,
+        "weights": copies.get("board", 0),
+    }
+    return Forecast(
+        shape, config, machine, workers,
+        memory=sum(parts.values()),
+        disk=copies.get("disk", 0),
+        refused=not wide and square > machine.memory // REFUSED_SHARE,
+        parts={**parts, "sums": square, "blocks": shape.blocks, "copy": copies.get("disk", 0)},
+    )  # fmt: skip
+
+
+def _size(file: str) -> int:
+    try:
+        return Path(file).expanduser().stat().st_size
+    except OSError:
+        return 0
+
+
+def workers_of(config: RunConfig, size: int, cores_: int) -> int:
+    """Worker processes beside the run's own."""
+    small = size < SMALL_FILE and config.solver == "exact"
+    if config.engine == "inline" or (config.engine == "auto" and small):
+        return 0
+    return config.workers or cores_
+
+
+def _at_work(shape: Shape, config: RunConfig, wide: bool) -> int:
+    """Of one who sums over the rows of a block: the rows at hand, the sums so far and those of the last chunk."""
+    if wide or _has_sums(shape, config):
+        return BUFFERS
+    kinds = 2 if config.test_every or config.test_fraction else 1
+    return BUFFERS + 2 * kinds * 8 * (shape.base + 1) ** 2
+
+
+def _has_sums(shape: Shape, config: RunConfig) -> bool:
+    """Whether the sums that were made while reading serve this fit."""
+    one = 8 * shape.numbers * (shape.numbers + 1)
+    if not shape.plain or config.test_fraction or one > MOMENT_BYTES:
+        return False
+    cells = CELLS if one * CELLS <= CELL_BYTES else 1
+    return not config.test_every or cells % config.test_every == 0
+
+
+def _at_once(shape: Shape, config: RunConfig) -> int:
+    """What the run's own process does with all rows of small data at once."""
+    values = shape.rows * shape.design
+    if values > FEW_VALUES:
+        return 0
+    polishes = config.solver == "exact" and config.model == "linear" and shape.block_rows >= shape.rows
+    return values * (POLISHING if polishes else SORTING if config.impute == "median" else 0)
+
+
+def _copies(shape: Shape, config: RunConfig) -> dict[str, int]:
+    """Of a gradient run: the copy of the rows on disk (twice while it is made), and what making it takes in memory."""
+    item = {"float32": 4, "float64": 8}.get(config.precision) or (8 if shape.rows * shape.design <= SMALL_DATA else 4)
+    row = (shape.design + 1) * item
+    share = 1 / config.test_every if config.test_every else config.test_fraction
+    training = math.ceil(shape.rows * (1 - share))
+    held = min(math.ceil(shape.rows * share) * row, HELD_BYTES)
+    least = math.ceil(training * row / SHARD_BYTES)
+    usual = min(config.shards, training) if config.shards else min(training // FEWEST_ROWS, USUAL_SHARDS)
+    shards = max(least, usual, 1)
+    kept = (config.keep_checkpoints + 12) * 8 * shape.design * (3 + (shards if config.compression != "none" else 0))
+    return {
+        "disk": 2 * (training * row + held) + kept,
+        "worker": shape.block_rows * row + max(training * row // shards, held),
+        "board": 8 * shape.design * (8 + 3 * shards),
+    }
+
+
+def readable(count: float) -> str:
+    """Bytes for the eye."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= 0.995 * size:
+            scaled = count / size
+            return f"{scaled:.0f} {unit}" if scaled >= 10 else f"{scaled:.1f} {unit}"
+    return "less than 1 MB"

@@ -1,0 +1,75 @@
+"""Forks: what a new run from another's checkpoint may change, and what a change does to the checkpoint.
+
+Finding checkpoints and starting runs belongs to `run_store`; what is in a checkpoint is decided by `conductor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.settings.config import RunConfig, config_from
+from shoal.training.checkpoints import Snapshot
+from shoal.training.conductor import step_rule
+from shoal.utils import listed
+
+# Knobs beside those of training that leave the columns, the rows and the meaning of the weights as they are.
+FREE = {"file", "model", "alpha", "l1_ratio", "workers", "engine", "confidence", "out"}
+FIXED = {"shards", "partition", "precision"}  # the rows of the shards, which are made once
+PLAN = {"mode", "batch_size", "local_steps"}  # which batches an epoch has: the epoch that has begun begins again
+STEPS = {*PLAN, "step_rule", "epochs", "learning_rate", "compression", "staleness", "schedule"}  # not of the finish
+
+
+def forked(snapshot: Snapshot, changes: Mapping[str, Any]) -> tuple[RunConfig, Snapshot]:
+    """The config of the fork and the checkpoint it begins from; ConfigError if the checkpoint is of no use to it."""
+    before = config_from({**snapshot.meta["config"], "alpha": snapshot.meta["alpha"]})  # which a command may have set
+    config = config_from({**before.as_dict(), "out": None, **changes})
+    changed = {knob.name for knob in fields(RunConfig) if getattr(before, knob.name) != getattr(config, knob.name)}
+    _check(config, changed, snapshot)
+    meta, arrays = dict(snapshot.meta), dict(snapshot.arrays)
+    meta["config"] = config.as_dict()
+    meta |= {name: getattr(config, name) for name in changed & {"alpha", "compression"}}
+    if changed & {"mode", "staleness"}:
+        meta["staleness"] = float(config.staleness) if config.mode == "ssp" else None
+    if "learning_rate" in changed:
+        meta["base_rate"] = config.learning_rate or meta["resolved"]["learning_rate"]
+        meta["tamed"] = not config.learning_rate and config.mode in ("ssp", "async")
+    resolved = {
+        name: getattr(config, name) for name in changed & {"batch_size", "local_steps"} if getattr(config, name)
+    }
+    meta["resolved"] = {**meta["resolved"], **resolved}
+    if changed & PLAN:
+        meta["policy"] = _whole_epochs(meta["policy"])
+    if "step_rule" in changed:
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("rule.")}
+        fresh = step_rule(config, len(arrays["weights"])).state()
+        arrays |= {f"rule.{name}": array for name, array in fresh.items()}
+    return config, replace(snapshot, meta=meta, arrays=arrays)
+
+
+def _check(config: RunConfig, changed: set[str], snapshot: Snapshot) -> None:
+    training = {knob.name for knob in fields(RunConfig) if knob.metadata.get("training")}
+    kept = sorted(changed - FREE - (training - FIXED))
+    if kept:
+        raise ConfigError(
+            f"Expected a fork to keep the rows and columns that its checkpoint is of, got another {listed(kept)}. "
+            "Start a new run for that: shoal train."
+        )
+    if snapshot.meta["phase"] == "finish" and (late := sorted(changed & STEPS)):
+        raise ConfigError(
+            f"The checkpoint of step {snapshot.step} is of the full passes at the end, which have no use for "
+            f"{listed(late)}. Fork from an earlier one, or start a new run."
+        )
+    if "step_rule" in changed and not config.learning_rate:
+        raise ConfigError(
+            f"Expected a learning rate with another step rule: the automatic one was for the rule before. "
+            f"Add --set learning_rate=... to step_rule={config.step_rule}."
+        )
+
+
+def _whole_epochs(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """The ledger without the epoch that has begun."""
+    begun = sum(len(tasks) for tasks in counts["open"].values())
+    return {**counts, "batches": counts["batches"] - begun, "open": {}}

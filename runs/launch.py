@@ -1,0 +1,336 @@
+"""What can be done with detached runs: launch, find, resume, fork, and send commands; the work itself is in `runs`.
+
+A run's folder is where everyone meets (see `run_folder`). Imports are light: a dashboard lives on this; what needs
+NumPy (checkpoints, the store of metrics) is imported by the functions that need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shoal.errors import ResourceError, StateError
+from shoal.runs import slots as run_queue
+from shoal.runs.folder import (
+    Run,
+    find_run,
+    jobs_directory,
+    list_runs,
+    new_run_id,
+    own_lock,
+    read_config,
+    runs_directory,
+    spawn,
+    write_json,
+    write_state,
+)
+from shoal.settings.config import RunConfig
+from shoal.utils import disk_errors, listed
+
+if TYPE_CHECKING:
+    from shoal.storage import Storage
+    from shoal.training.checkpoints import Checkpoints, Snapshot
+
+__all__ = [
+    "Run", "Settled", "find_run", "fork", "jobs_directory", "launch", "launch_inspect",
+    "launch_job", "list_runs",
+    "metrics_of", "new_run_id", "post", "resolve", "resume", "runs_directory", "wait_settled",
+]  # fmt: skip
+
+LATEST = "last"  # the name of the newest run, wherever a run is asked for
+FOLDER = "the folder of a run"  # where a disk may be full
+BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
+LOOK = 0.05  # seconds between two looks for the outcome of a command
+BUSY = 2.0  # seconds to wait for a store that another process has locked: a person waits as well
+
+
+# ------------------------------------------------------------------ find
+
+
+def resolve(name: str) -> Run:
+    """The run of a name, of a beginning that only one name has, or the newest for `last`."""
+    runs = list_runs()
+    if name == LATEST and runs:
+        return runs[0]
+    found = [run for run in runs if run.id == name] or [run for run in runs if name and run.id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise StateError(
+            f"Expected the beginning of one run's name, but {len(found)} begin with '{name}': "
+            f"{listed([run.id for run in found], 5)}. Add more of it."
+        )
+    nothing = "there are no runs yet. Start one with: shoal train" if not runs else "see them with: shoal runs"
+    raise StateError(f"Expected the name of a run, a beginning of it, or '{LATEST}', got '{name}'; {nothing}.")
+
+
+@contextlib.contextmanager
+def metrics_of(run: Run) -> Iterator[Storage | None]:
+    """The store of a run's metrics; None if it has none yet."""
+    if not run.metrics_path.exists():
+        yield None
+        return
+    from shoal.storage import open_storage
+
+    with open_storage(run.metrics_url, BUSY) as storage:
+        yield storage
+
+
+# ------------------------------------------------------------------ start
+
+
+def launch(config: RunConfig, search: Mapping[str, Any] | None = None) -> Run:
+    """Start a fit in a process of its own session; it goes on when its starter is gone. Gradient runs queue.
+
+    A trial says of which `search` it is: {"id": ..., "trial": ...}.
+    """
+    return _new_run(config, {"task": "train", **({"search": dict(search)} if search else {})})
+
+
+def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None = None) -> Run:
+    config = _from_anywhere(config)
+    with disk_errors(FOLDER):
+        while True:
+            directory = runs_directory() / new_run_id()
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(parents=True)
+                break
+        try:
+            if snapshot is not None:
+                _checkpoints(Run(directory), config).save(snapshot)
+            return _start(directory, job, config)
+        except (OSError, ResourceError):
+            run_queue.leave(Run(directory))
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+
+
+def _from_anywhere(config: RunConfig) -> RunConfig:
+    """The same with whole paths: the run process lives in another folder."""
+    file = str(Path(config.file).expanduser().absolute()) if config.file else ""
+    out = str(Path(config.out).expanduser().absolute()) if config.out else None
+    return dataclasses.replace(config, file=file, out=out)
+
+
+def launch_inspect(config: RunConfig, anew: bool = False) -> Run:
+    """Look at a file; an earlier answer may have come from a full disk or a killed process, so there is `anew`."""
+    return launch_job("inspect", config, anew=anew)
+
+
+def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:
+    """Do one of `jobs` in a process of its own, or find it done: same file, options and arguments, same folder.
+
+    `anew` forgets an earlier answer.
+    """
+    directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
+    if anew and not Run(directory).is_active:
+        shutil.rmtree(directory, ignore_errors=True)
+    with disk_errors(FOLDER):
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            return Run(directory)
+        return _start(directory, {"task": task, **(arguments or {})}, config)
+
+
+def _fingerprint(config: RunConfig, *more: Any) -> str:
+    """Of the file as it is now and of every option, so that a changed file is looked at again."""
+    try:
+        seen = Path(config.file).stat()
+        identity = [seen.st_size, seen.st_mtime_ns, seen.st_ino]
+    except OSError:
+        identity = []
+    text = json.dumps([config.as_dict(), identity, *more], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
+    run = Run(directory)
+    write_json(directory / "job.json", job)
+    write_json(directory / "config.json", config.as_dict())
+    if run.is_gradient:
+        run_queue.revive()  # those that came earlier are ahead of it
+        _enqueue(run)
+    spawn(directory)
+    return run
+
+
+def _enqueue(run: Run) -> None:
+    write_state(run.directory, "queued", "It waits for its turn.")
+    run_queue.enqueue(run)
+
+
+# ------------------------------------------------------------------ resume and fork
+
+
+def resume(run: Run) -> Run:
+    """Go on with a run: a paused one by a command, one whose process is gone from its newest checkpoint.
+
+    It keeps its folder and its metrics. An exact fit, which has no checkpoints, is done again.
+    """
+    if run.state == "paused":
+        post(run, "resume", {})
+        return run
+    _check_resumable(run)
+    read_config(run)
+    with disk_errors(FOLDER), own_lock(run.directory) as mine:
+        if not mine:
+            raise StateError(f"The run {run.id} was resumed by somebody else a moment ago. See: shoal show {run.id}.")
+        _close_open_commands(run)
+        for name in ("result.json", "error.json", "started", "progress.json"):
+            (run.directory / name).unlink(missing_ok=True)
+        if run.is_gradient:
+            run_queue.revive()
+            _enqueue(run)
+        else:
+            write_state(run.directory, "preparing", "")
+    with disk_errors(FOLDER):
+        spawn(run.directory)
+    return run
+
+
+def _check_resumable(run: Run) -> None:
+    state = run.state
+    if state in ("interrupted", "stopped", "failed"):
+        return
+    if state == "finished":
+        more = f"To go on from one of its checkpoints with other settings, fork it: shoal fork {run.id}."
+    elif state == "queued":
+        more = f"It waits in the queue and will start by itself. See: shoal show {run.id}."
+    else:
+        more = f"See: shoal show {run.id}."
+    raise StateError(
+        f"Expected a run that is paused, stopped, failed or interrupted to resume, but {run.id} is {state}. {more}"
+    )
+
+
+def _close_open_commands(run: Run) -> None:
+    """A command that the earlier process did not see is not for the next one: nobody expects it any more."""
+    with metrics_of(run) as storage:
+        if storage is None:
+            return
+        storage.take()
+        last = storage.last_round()
+        for command in storage.commands():
+            if command.outcome is None:
+                storage.settle(command.id, last.round if last else 0, "The run ended before it saw this command.")
+
+
+def fork(run: Run, step: int | None = None, changes: Mapping[str, Any] | None = None) -> Run:
+    """A new run from a checkpoint of another (the newest, if no step is named), with some knobs changed."""
+    if not run.is_gradient:
+        raise StateError(
+            f"Expected a gradient run, which has checkpoints, but {run.id} is an exact fit. "
+            "Start another fit with: shoal train."
+        )
+    from shoal.runs.forks import forked
+
+    config, snapshot = forked(_snapshot(run, step), changes or {})
+    return _new_run(config, {"task": "train", "forked_from": {"run": run.id, "step": snapshot.step}}, snapshot)
+
+
+def _snapshot(run: Run, step: int | None) -> Snapshot:
+    checkpoints = _checkpoints(run, None)
+    snapshot = checkpoints.newest() if step is None else checkpoints.load(step)
+    if snapshot is None:
+        raise StateError(
+            f"Expected a checkpoint to go on from, but the run {run.id} has none yet. "
+            f"Wait until it has saved one (shoal send {run.id} checkpoint), or start another run."
+        )
+    return snapshot
+
+
+def _checkpoints(run: Run, config: RunConfig | None) -> Checkpoints:
+    from shoal.training.checkpoints import Checkpoints
+
+    return Checkpoints(run.checkpoints_path, config.keep_checkpoints if config else 5)
+
+
+# ------------------------------------------------------------------ commands
+
+
+class Settled(NamedTuple):
+    """What became of a command: "done" or why not, and the round in which it took effect; None until then."""
+
+    outcome: str | None
+    round: int | None = None
+
+
+def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int:
+    """Leave a command for a live run; its number, for `wait_settled`.
+
+    A stop before training listens (in the queue, while the file is read, in an exact fit) goes to the process as a
+    signal; so does one to a queued run without a process, which then loses its place.
+    """
+    state = run.state
+    if state not in ("queued", "preparing", "running", "paused", "stopping"):
+        raise StateError(
+            f"Expected a run that is alive, but {run.id} is {state}, so it takes no commands. {_advice(run)}"
+        )
+    if name == "stop" and (state in ("queued", "preparing") or not run.is_gradient):
+        return _stop_by_signal(run)
+    if not run.is_gradient:
+        raise StateError(f"The run {run.id} is an exact fit: it takes seconds and no command but stop.")
+    if state == "queued":
+        raise StateError(f"The run {run.id} waits in the queue; it takes commands other than stop once it has begun.")
+    from shoal.storage import open_storage
+
+    try:
+        with open_storage(run.metrics_url, BUSY) as storage:
+            return storage.post(name, dict(arguments or {}))
+    except ResourceError:
+        if name != "stop":
+            raise
+        return _stop_by_signal(run)  # no room for a command on a full disk
+
+
+def _advice(run: Run) -> str:
+    if run.state == "finished":
+        return f"Fork it to go on with other settings: shoal fork {run.id}."
+    return f"Resume it first: shoal resume {run.id}."
+
+
+def _stop_by_signal(run: Run) -> int:
+    pid = run.pid
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        return BY_SIGNAL
+    with own_lock(run.directory) as mine:
+        if not mine:
+            raise StateError(f"The process of {run.id} is starting right now. Try again in a second.")
+        run_queue.leave(run)
+        write_state(run.directory, "stopped", "It was stopped while it waited in the queue.")
+    return BY_SIGNAL
+
+
+def wait_settled(run: Run, command: int, timeout: float = 2.0) -> Settled:
+    """Wait until a command is settled, the run has ended, or the time is up."""
+    deadline = time.monotonic() + timeout
+    while True:
+        active = run.is_active
+        found = _settled(run, command, active)
+        if found.outcome is not None or time.monotonic() >= deadline:
+            return found
+        if not active:
+            return Settled("The run ended before it saw this command.")
+        time.sleep(LOOK)
+
+
+def _settled(run: Run, command: int, active: bool) -> Settled:
+    if command == BY_SIGNAL:
+        return Settled(None if active else "done")
+    with metrics_of(run) as storage:
+        for known in storage.commands() if storage else ():
+            if known.id == command:
+                return Settled(known.outcome, known.round)
+    return Settled(None)

@@ -1,0 +1,1 @@
+"""Searches by their folders; Optuna is not imported here."""

@@ -1,0 +1,413 @@
+"""A search by its folder, SHOAL_HOME/searches/ID, and what can be done with one: start, continue, stop, keep the best.
+
+    search.json   the plan: space, trials, limits, goal
+    config.json   the person's own knobs, which every trial begins with
+    account.json  what is known of the trials, for pages and the command line; written by the search's process
+    study.db      the same for Optuna: what the next trials are chosen from (SQLite)
+    state.json, lock, started, log.txt, log.jsonl   as of a run, see `run_folder`
+
+The process is `search_process`; its trials are ordinary runs with the search in their job. Imports are light: pages and
+the command line live on this, and neither of them loads Optuna.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import ConfigError, DataError, StateError
+from shoal.library import saved_models as model_store
+from shoal.library.saved_models import Version
+from shoal.runs import slots as run_queue
+from shoal.runs.folder import (
+    ACTIVE,
+    Run,
+    find_run,
+    own_lock,
+    read_config,
+    searches_directory,
+    spawn,
+    write_json,
+    write_state,
+)
+from shoal.search import space as search_space
+from shoal.search.space import Space
+from shoal.settings.config import RunConfig
+from shoal.utils import disk_errors, listed
+
+LATEST = "last"
+MOST_TRIALS, MOST_AT_ONCE = 10_000, 64
+LONGEST_NAME = 80
+TAG = "search-"
+# What a search itself decides, whatever the person's own settings say.
+OURS = ("solver", "tolerance", "finish_passes", "max_seconds", "patience", "out", "checkpoint_seconds")
+PASSES = 30  # over the rows by a trial's steps, unless a person says otherwise: schedules need to know their end
+ENOUGH = 10  # trials from which on one can say which knobs matter
+TRIES = 3  # that may fail before anything has come of a search
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a search goes on, and for what."""
+
+    space: Space
+    trials: int = 30
+    seconds: float = 20.0  # of training, that a trial may take
+    reach: float = 1e-6  # the distance to the optimum that a trial is to reach
+    at_once: int = 0  # trials side by side; 0: as many as the cores allow
+    within: float = 0.0  # seconds of the whole search; 0 for no limit
+    seed: int = 0
+    name: str = ""
+    prune: bool = True
+
+    def __post_init__(self) -> None:
+        _check("trials", self.trials, 1, MOST_TRIALS)
+        _check("seconds", self.seconds, 0.1, 1e6)
+        _check("within", self.within, 0, math.inf)
+        _check("at_once", self.at_once, 0, MOST_AT_ONCE)
+        _check("seed", self.seed, 0, 2**31)
+        if not 1e-14 <= self.reach <= 0.5:
+            raise ConfigError(
+                f"Expected reach, the distance to the optimum, to be from 1e-14 to 0.5, got {self.reach:g}. "
+                "It is a share of the way from the start; 1e-6 is usual."
+            )
+        if len(self.name) > LONGEST_NAME:
+            raise ConfigError(
+                f"Expected a name of at most {LONGEST_NAME} characters, got {len(self.name)}. Shorten it."
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "space": search_space.as_dict(self.space)}
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high or math.isnan(value):
+        ends = f"from {low:g} to {high:g}" if math.isfinite(high) else f"of at least {low:g}"
+        raise ConfigError(f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.")
+
+
+def plan_from(values: Mapping[str, Any]) -> Plan:
+    known = {f.name for f in dataclasses.fields(Plan)}
+    return Plan(**{**{k: v for k, v in values.items() if k in known}, "space": search_space.from_dict(values["space"])})
+
+
+# ------------------------------------------------------------------ what is known of trials
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial as an account tells it.
+
+    state: running, reached, short (of the goal), pruned, diverged, failed, stopped (with the search)
+    """
+
+    number: int
+    state: str
+    knobs: dict[str, Any]
+    run: str = ""
+    score: float | None = None
+    distance: float | None = None
+    seconds: float = 0.0
+    passes: float = 0.0
+    cause: str = ""
+    own: bool = False  # the person's own settings
+    points: list[tuple[float, float]] = field(default_factory=list)  # seconds of training, distance
+
+    @property
+    def is_done(self) -> bool:
+        return self.state in ("reached", "short", "pruned", "diverged", "failed")
+
+
+@dataclass(frozen=True)
+class Account:
+    """All trials, and which knobs matter: the share of each (0 to 1), once there are enough trials to tell."""
+
+    trials: list[Trial] = field(default_factory=list)
+    importance: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0  # that the search has been at work, all its lives together
+
+    @property
+    def best(self) -> Trial | None:
+        ended = [t for t in self.trials if t.state in ("reached", "short") and t.score is not None]
+        return min(ended, key=lambda t: (t.score, t.number), default=None)
+
+    @property
+    def own(self) -> Trial | None:
+        return next((t for t in self.trials if t.own and t.is_done), None)
+
+    def count(self, *states: str) -> int:
+        return sum(trial.state in states for trial in self.trials)
+
+    @property
+    def done(self) -> int:
+        return sum(trial.is_done for trial in self.trials)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def account_from(values: Mapping[str, Any]) -> Account:
+    names = {f.name for f in dataclasses.fields(Trial)}
+    trials = [Trial(**{k: v for k, v in found.items() if k in names}) for found in values.get("trials", [])]
+    return Account(trials, dict(values.get("importance", {})), float(values.get("seconds", 0.0)))
+
+
+# ------------------------------------------------------------------ one search
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search by its folder."""
+
+    directory: Path
+
+    @property
+    def id(self) -> str:
+        return self.directory.name
+
+    @property
+    def folder(self) -> Run:
+        """The same folder as one of a process with a lock, a state and a log."""
+        return Run(self.directory)
+
+    @property
+    def plan(self) -> Plan:
+        try:
+            return plan_from(json.loads((self.directory / "search.json").read_text()))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise StateError(
+                f"The plan of the search {self.id} is damaged or gone ('{self.directory}/search.json'). Start another."
+            ) from None
+
+    @property
+    def config(self) -> RunConfig:
+        return read_config(self.folder)
+
+    @property
+    def account(self) -> Account:
+        """Empty before the first trial."""
+        try:
+            return account_from(json.loads((self.directory / "account.json").read_text()))
+        except (OSError, ValueError, KeyError, TypeError):
+            return Account()
+
+    @property
+    def standing(self) -> tuple[str, str]:
+        state, cause = self.folder.standing
+        if state == "interrupted":
+            cause = f"Its process was stopped. What was tried is kept: go on with shoal search --continue {self.id}."
+        return state, cause
+
+    @property
+    def is_active(self) -> bool:
+        return self.standing[0] in ACTIVE
+
+    @property
+    def title(self) -> str:
+        with contextlib.suppress(StateError):
+            if name := self.plan.name:
+                return name
+        config = self.folder.config
+        return f"{config.get('model')} model of {config.get('target')}, {Path(str(config.get('file', ''))).name}"
+
+    @property
+    def made(self) -> float:
+        with contextlib.suppress(OSError):
+            return (self.directory / "config.json").stat().st_mtime
+        return 0.0
+
+    @property
+    def tag(self) -> str:
+        """On its trials in the list of runs."""
+        return f"{TAG}{self.id}"
+
+    def runs(self) -> list[Run]:
+        """The runs of its trials that are still there."""
+        found = (find_run(trial.run) for trial in self.account.trials if trial.run)
+        return [run for run in found if run is not None]
+
+
+def find_search(search_id: str) -> Search | None:
+    """By its name, which may come from an address."""
+    directory = searches_directory() / Path(search_id).name
+    return Search(directory) if search_id and (directory / "search.json").exists() else None
+
+
+def list_searches() -> list[Search]:
+    """All, the newest first: their names begin with the time."""
+    return [Search(p.parent) for p in sorted(searches_directory().glob("*/search.json"), reverse=True)]
+
+
+def resolve(name: str) -> Search:
+    """The search of a name, of a beginning that only one has, or the newest for `last`."""
+    known = list_searches()
+    if name == LATEST and known:
+        return known[0]
+    found = [s for s in known if s.id == name] or [s for s in known if name and s.id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise StateError(
+            f"Expected the beginning of one search's name, but {len(found)} begin with '{name}': "
+            f"{listed([s.id for s in found], 5)}. Add more of it."
+        )
+    more = "see them with: shoal search --list" if known else "there are none yet"
+    raise StateError(f"Expected the name of a search, a beginning of it, or '{LATEST}', got '{name}'; {more}.")
+
+
+# ------------------------------------------------------------------ start
+
+
+def start(config: RunConfig, plan: Plan) -> Search:
+    """Begin a search in a process of its own; it goes on when its starter is gone."""
+    config = trial_config(_checked(config), plan, {})
+    found = search_space.combinations(plan.space, config)
+    if found is not None and len(found) < 2:
+        raise ConfigError("Expected a knob with more than one value to search, got none. Leave one of them open.")
+    with disk_errors("the folder of a search"):
+        directory = _new_directory()
+        write_json(directory / "job.json", {"task": "search"})
+        write_json(directory / "config.json", config.as_dict())
+        write_json(directory / "search.json", plan.as_dict())
+        write_state(directory, "preparing", "Its process is starting.")
+        spawn(directory, "shoal.processes.search")
+    return Search(directory)
+
+
+def _new_directory() -> Path:
+    """With a name that begins with the time, and is short enough for a tag."""
+    now = time.strftime("%y%m%d-%H%M%S")
+    for attempt in range(1, 100):
+        directory = searches_directory() / (now if attempt == 1 else f"{now}-{attempt}")
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(parents=True)
+            return directory
+    raise StateError("Expected a free name for a search, but a hundred were started in this second. Try again.")
+
+
+def _checked(config: RunConfig) -> RunConfig:
+    """What would make every trial fail is said before there is a search."""
+    if not config.file:
+        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
+    if not config.target:
+        raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
+    if config.penalty:
+        raise ConfigError(
+            f"A search needs the exact optimum, which is not known for the plug-in penalty '{config.penalty}'. "
+            "Search with one of the models, or leave the penalty out."
+        )
+    path = Path(config.file).expanduser().absolute()
+    try:
+        path.stat()
+    except OSError as error:
+        raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
+    return dataclasses.replace(config, file=str(path), out=None)
+
+
+def trial_config(base: RunConfig, plan: Plan, knobs: Mapping[str, Any]) -> RunConfig:
+    """A trial's run: the person's own knobs and those that are tried.
+
+    Steps only: the full passes of the finish would bring every run to the optimum, and hide what its steps did. The
+    number of workers is fixed, so that all trials have the same share of the machine.
+    """
+    workers = base.workers or run_queue.cores()
+    return dataclasses.replace(
+        base, **knobs, solver="gradient", workers=workers, tolerance=plan.reach, finish_passes=0, max_seconds=0.0,
+        patience=0, out=None, checkpoint_seconds=0.0,
+    )  # fmt: skip
+
+
+def side_by_side(config: RunConfig, plan: Plan) -> int:
+    """How many trials train at a time: no more than have cores of their own."""
+    most = max(1, run_queue.slots() // run_queue.slots_for(config))
+    return min(plan.at_once or most, most)
+
+
+# ------------------------------------------------------------------ go on, stop
+
+
+def go_on(search: Search, trials: int | None = None, within: float | None = None) -> Search:
+    """Continue a search whose process has ended, with what it has learnt; `trials` and `within` are new totals."""
+    state, plan = search.standing[0], search.plan
+    if state in ACTIVE:
+        raise StateError(
+            f"The search {search.id} is {state}, so there is nothing to continue. See it, or stop it first."
+        )
+    wanted = dataclasses.replace(
+        plan, trials=plan.trials if trials is None else trials, within=plan.within if within is None else within
+    )
+    account = search.account
+    if account.done >= wanted.trials:
+        raise StateError(
+            f"The search {search.id} has done all its {account.done} trials. "
+            f"Allow more of them: shoal search --continue {search.id} --trials {account.done + plan.trials}."
+        )
+    found = search_space.combinations(plan.space, search.config)
+    if found is not None and account.done >= len(found):
+        raise StateError(
+            f"The search {search.id} has tried all {len(found)} combinations that it may. "
+            "Start another one with more values to choose from."
+        )
+    if wanted.within and account.seconds >= wanted.within:
+        raise StateError(
+            f"The search {search.id} has used up its {wanted.within:g} s. "
+            f"Allow more: shoal search --continue {search.id} --within {2 * wanted.within:g}, or 0 for no limit."
+        )
+    with disk_errors("the folder of a search"), own_lock(search.directory) as mine:
+        if not mine:
+            raise StateError(f"The search {search.id} was continued by somebody else a moment ago.")
+        write_json(search.directory / "search.json", wanted.as_dict())
+        (search.directory / "started").unlink(missing_ok=True)
+        write_state(search.directory, "preparing", "Its process is starting.")
+    spawn(search.directory, "shoal.processes.search")
+    return search
+
+
+def stop(search: Search) -> None:
+    """Ask for an orderly end: trials that train are stopped, and tried again if the search is continued."""
+    state = search.standing[0]
+    if state not in ACTIVE:
+        raise StateError(f"Expected a search that goes on to stop, but {search.id} is {state}.")
+    pid = search.folder.pid
+    if pid is None:
+        raise StateError(f"The process of the search {search.id} is starting right now. Try again in a second.")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+
+
+# ------------------------------------------------------------------ the best
+
+
+def save_best(search: Search, name: str | None = None) -> Version:
+    """The model of the best trial as a version among the models; the same one is saved once."""
+    best = search.account.best
+    if best is None:
+        raise StateError(f"The search {search.id} has no finished trial yet. Wait for the first one.")
+    run = find_run(best.run)
+    result = run.result if run else None
+    if run is None or result is None:
+        raise StateError(
+            f"The run {best.run} of the best trial is gone, and its model with it. "
+            "Train once more with its settings, which the table of trials tells."
+        )
+    before = model_store.version_of(run)
+    version = model_store.save_run(run, result, name)
+    if before is None or before.label != version.label:
+        note = f"Best of {search.account.done} trials of the search {search.id}: {search_space.in_words(best.knobs)}."
+        version = model_store.write_note(version, note)
+    return version
+
+
+def saved_best(search: Search) -> Version | None:
+    best = search.account.best
+    run = find_run(best.run) if best else None
+    return model_store.version_of(run) if run else None

@@ -1,0 +1,1 @@
+"""The knobs: declared once, read from flags, YAML and forms."""

@@ -1,0 +1,429 @@
+"""Every knob of a run once: name, default, meaning and check. Flags, YAML and the page's form all come from here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.settings.pairs import check_pair, is_pair, pair_text
+
+MODELS = ("linear", "ridge", "lasso", "elasticnet")
+CODINGS = ("drop_first", "full")
+IMPUTATIONS = ("median", "mean", "constant", "drop")
+BAD_ROW_CHOICES = ("limit", "stop", "skip")
+DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing")
+ENGINES = ("auto", "inline", "processes")
+SOLVERS = ("exact", "gradient")
+MODES = ("sync", "ssp", "async", "local")
+SCHEDULES = ("constant", "step", "exponential", "cosine", "inverse")
+COMPRESSIONS = ("none", "topk", "half")
+PARTITIONS = ("hash", "contiguous")
+PRECISIONS = ("auto", "float32", "float64")
+LOSS_CHOICES = ("retry", "fewer", "stop")
+AUTO = "auto"  # what a person writes for a knob whose `auto` value the config holds
+
+
+Values = Mapping[str, Any]  # all knobs of a run by their names
+
+
+def knob(default: Any, help: str, group: str, **more: Any) -> Any:
+    """One knob. What else may be said of it, all of it for forms:
+
+    open:    it is among the first that one asks for, not folded away;
+    unit:    what its number counts;
+    step:    by how much one would change it at a time;
+    blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
+    when:    whether it means anything beside these other values;
+    plugins: the group of plug-ins whose names it takes, beside `known` ones;
+    of:      what a knob of names takes, where that is not any column: numbers, or pairs of columns.
+    """
+    metadata = {"help": help, "group": group, **more}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+RANGES: dict[str, tuple[float, float]] = {
+    "alpha": (0, math.inf), "l1_ratio": (0, 1), "test_fraction": (0, 0.9), "confidence": (0.5, 0.9999),
+    "max_levels": (1, 20_000), "workers": (0, 512), "fill": (-math.inf, math.inf), "skip_lines": (0, 1_000_000),
+    "epochs": (0, 1_000_000), "tolerance": (0, 1), "finish_passes": (0, 100_000_000), "max_seconds": (0, math.inf),
+    "patience": (0, 1_000_000), "batch_size": (0, 2**31), "local_steps": (0, 1_000_000), "staleness": (0, 1_000_000),
+    "learning_rate": (0, math.inf), "warmup": (0, 1_000_000), "decay": (1e-6, 1), "decay_every": (1e-6, 1_000_000),
+    "momentum": (0, 0.9999), "clip": (0, math.inf), "top_k": (1e-6, 1), "prefetch": (-1, 1000), "max_memory": (0.05, 1),
+    "shards": (0, 100_000), "checkpoint_seconds": (0, 1_000_000), "keep_checkpoints": (1, 1000), "restarts": (0, 1000),
+}  # fmt: skip
+
+
+def training(default: Any, help: str, group: str, **more: Any) -> Any:
+    """A knob that only gradient runs look at."""
+    return knob(default, help, group, training=True, **more)
+
+
+def _has_own_penalty(values: Values) -> bool:
+    return values["solver"] == "gradient" and bool(values["penalty"])
+
+
+def _is_penalised(values: Values) -> bool:
+    return values["model"] != "linear" or _has_own_penalty(values)
+
+
+def _mixes_penalties(values: Values) -> bool:
+    return values["model"] == "elasticnet" or _has_own_penalty(values)
+
+
+def _is_tested(values: Values) -> bool:
+    return bool(values["test_every"] or values["test_fraction"])
+
+
+def _draws(values: Values) -> bool:
+    return bool(values["test_fraction"]) or values["solver"] == "gradient"
+
+
+def _has_momentum(values: Values) -> bool:
+    return values["mode"] != "local" and values["step_rule"] not in ("sgd", "adagrad")  # a plug-in takes it as well
+
+
+def _decays(values: Values) -> bool:
+    return str(values["schedule"]) in ("step", "exponential", "inverse")
+
+
+def _has_processes(values: Values) -> bool:
+    return str(values["engine"]) != "inline"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What to fit, to which file, and how."""
+
+    # fmt: off
+    file: str = knob("", "the CSV, CSV.gz or Parquet file", "place")
+    target: str = knob("", "the column to predict", "model", open=True)
+    model: str = knob("linear", "linear, ridge, lasso or elasticnet", "model", choices=MODELS, open=True)
+    alpha: float = knob(
+        1.0, "strength of the penalty, as in scikit-learn's estimator of that name", "model",
+        open=True, step=0.1, when=_is_penalised,
+    )
+    l1_ratio: float = knob(
+        0.5, "elastic net only: share of the L1 part, 0 to 1", "model", open=True, step=0.05, when=_mixes_penalties
+    )
+    features: tuple[str, ...] = knob((), "columns to use; all others are left out", "table", metavar="a,b", open=True)
+    exclude: tuple[str, ...] = knob((), "columns to leave out", "table", metavar="a,b", open=True)
+    categorical: tuple[str, ...] = knob(
+        (), "columns whose values are names, whatever they look like", "reading", metavar="a,b"
+    )
+    numeric: tuple[str, ...] = knob(
+        (), "columns whose values are numbers, whatever they look like", "reading", metavar="a,b"
+    )
+    coding: str = knob(
+        "drop_first", "one column a level: without the first level, or for all", "table", choices=CODINGS
+    )
+    max_levels: int = knob(100, "a text column with more levels is left out", "table", unit="levels", step=10)
+    impute: str = knob("median", "what stands in for a missing number", "table", choices=IMPUTATIONS)
+    fill: float = knob(
+        0.0, "the number used by --impute constant", "table", step=1.0, when=lambda v: v["impute"] == "constant"
+    )
+    squares: tuple[str, ...] = knob(
+        (), "columns of numbers that are used squared as well", "table", metavar="a,b", of="numbers"
+    )
+    interactions: tuple[str, ...] = knob(
+        (), "pairs of columns whose product is used as well; a text column gives one a level", "table",
+        metavar="a:b,c:d", of="pairs",
+    )
+    indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
+    test_every: int = knob(
+        0, "rows whose index (from 0) this number divides are kept for testing; 0 for none", "split",
+        open=True, unit="rows",
+    )
+    test_fraction: float = knob(
+        0.0, "share of rows, chosen by a hash of the row index, kept for testing", "split", open=True, step=0.05
+    )
+    seed: int = knob(0, "the seed of that choice", "split", when=_draws)
+    intercept: bool = knob(True, "fit an intercept (never penalised)", "model")
+    standardize: bool = knob(True, "give all columns mean 0 and spread 1 before the penalty is applied", "model")
+    confidence: float = knob(
+        0.95, "of the intervals of a linear model", "model",
+        step=0.01, when=lambda v: v["model"] == "linear" and v["solver"] == "exact",
+    )
+    engine: str = knob(
+        "auto", "who does the work: this process, or worker processes", "workers", choices=ENGINES
+    )
+    workers: int = knob(
+        0, "worker processes; 0 or 'auto' for one a core", "workers",
+        metavar="N|auto", auto=0, blank="one a core", unit="processes", when=_has_processes,
+    )
+    delimiter: str | None = knob(None, "between fields; found out if not given", "reading")
+    decimal: str | None = knob(None, "the decimal mark; found out if not given", "reading")
+    thousands: str | None = knob(None, "the mark between groups of three digits; found out if not given", "reading")
+    encoding: str | None = knob(None, "of the text; found out if not given", "reading")
+    quote: str | None = knob(None, "around fields that hold delimiters or newlines; found out if not given", "reading")
+    comment: str | None = knob(
+        None, "lines that begin with this are passed over; found out if not given", "reading"
+    )
+    skip_lines: int | None = knob(
+        None, "lines above the table; found out if not given", "reading", metavar="N", unit="lines"
+    )
+    header: bool | None = knob(
+        None, "whether the first row names the columns; found out if not given", "reading"
+    )
+    missing: tuple[str, ...] | None = knob(
+        None, "texts that stand for a missing value", "reading", metavar="TOKENS"
+    )
+    on_bad_rows: str = knob(
+        "limit",
+        "rows that cannot be read: stop at once, skip them all, or skip up to 1 % and at most 100",
+        "reading",
+        choices=BAD_ROW_CHOICES,
+    )
+    out: str | None = knob(None, "where to write the model", "place", metavar="model.json")
+    solver: str = knob(
+        "exact", "how the optimum is found: exactly, or by gradient steps of workers", "solver",
+        choices=SOLVERS, open=True,
+    )
+    # The rest is for gradient runs only.
+    mode: str = training(
+        "sync", "when a gradient may be applied: sync, ssp, async or local", "solver", choices=MODES, open=True
+    )
+    epochs: int = training(
+        10, "passes over the rows by gradient steps, before the finish", "steps", open=True, unit="passes"
+    )
+    tolerance: float = training(
+        1e-6,
+        "go on with full passes until the objective is this close to the optimum, as a share of the way; 0: do not",
+        "stopping",
+        blank="no finish",
+    )
+    finish_passes: int = training(
+        5_000, "full passes that the finish may take", "stopping",
+        unit="passes", step=100, when=lambda v: v["tolerance"] > 0,
+    )
+    max_seconds: float = training(
+        0.0, "stop after so many seconds; 0 for no limit", "stopping", unit="s", step=10.0, blank="no limit"
+    )
+    patience: int = training(
+        0, "stop after so many epochs without a better score on the test rows; 0: do not", "stopping",
+        unit="epochs", blank="never", when=_is_tested,
+    )
+    batch_size: int = training(
+        0, "rows of a shard in one step; 0 or 'auto': as few as coordination allows", "steps",
+        auto=0, open=True, unit="rows", step=64, blank="auto",
+    )
+    local_steps: int = training(
+        0, "mode local: steps of a shard between two averages; 0 or 'auto'", "steps",
+        auto=0, open=True, unit="steps", blank="auto", when=lambda v: v["mode"] == "local",
+    )
+    staleness: int = training(
+        4, "mode ssp: most updates that weights may be behind when a gradient made from them comes", "steps",
+        open=True, unit="updates", when=lambda v: v["mode"] == "ssp",
+    )
+    step_rule: str = training(
+        "sgd", "sgd, momentum, adagrad, adam, or one of a plug-in", "steps",
+        metavar="NAME", open=True, known=("sgd", "momentum", "adagrad", "adam"), plugins="shoal.step_rules",
+        when=lambda v: v["mode"] != "local",
+    )
+    learning_rate: float = training(
+        0.0, "the step size; 0 or 'auto': from the curvature of the data", "steps",
+        auto=0.0, open=True, step=0.01, blank="auto",
+    )
+    schedule: str = training(
+        "constant", "how the learning rate changes over the epochs", "steps", choices=SCHEDULES, open=True
+    )
+    warmup: float = training(
+        0.0, "epochs over which the learning rate rises, from a tenth", "schedule",
+        unit="epochs", step=0.5, blank="none",
+    )
+    decay: float = training(
+        0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs", "steps",
+        open=True, step=0.05, when=_decays,
+    )
+    decay_every: float = training(
+        1.0, "the epochs after which that share is left", "steps", open=True, unit="epochs", step=0.5, when=_decays
+    )
+    momentum: float = training(
+        0.9, "of the step rule momentum, and the first moment of adam", "steps",
+        open=True, step=0.01, when=_has_momentum,
+    )
+    clip: float = training(
+        0.0, "longest gradient that is used as it is; 0 for no limit", "schedule",
+        step=1.0, blank="no limit", when=lambda v: v["mode"] != "local",
+    )
+    compression: str = training(
+        "none", "how gradients travel: in full, the largest only, or in 16 bits", "steps",
+        choices=COMPRESSIONS, open=True,
+    )
+    top_k: float = training(
+        0.1, "compression topk: share of the values that travel", "steps",
+        open=True, step=0.05, when=lambda v: v["compression"] == "topk",
+    )
+    prefetch: int = training(
+        -1, "batches that are read ahead; -1 or 'auto': as memory allows", "feed",
+        auto=-1, metavar="N|auto", unit="batches", blank="auto",
+    )
+    max_memory: float = training(
+        0.8, "share of the memory that may be in use before less is kept ready", "feed", step=0.05
+    )
+    shards: int = training(
+        0, "logical shards of the rows; 0 or 'auto': from the size of the data", "feed",
+        auto=0, unit="shards", blank="auto",
+    )
+    partition: str = training(
+        "hash", "how rows are given to shards: at random, or in the order of the file", "feed", choices=PARTITIONS
+    )
+    precision: str = training("auto", "numbers in which gradients are computed", "feed", choices=PRECISIONS)
+    penalty: str = training(
+        "", "a plug-in's penalty in place of the model's own", "model",
+        metavar="NAME", known=("",), plugins="shoal.penalties",
+        when=lambda v: v["model"] == "linear" or bool(v["penalty"]),
+    )
+    callbacks: tuple[str, ...] = training(
+        (), "plug-ins that are called as the run goes on", "safety", metavar="a,b", plugins="shoal.callbacks"
+    )
+    checkpoint_seconds: float = training(5.0, "seconds between two checkpoints", "safety", unit="s", step=1.0)
+    keep_checkpoints: int = training(
+        5, "checkpoints that are kept as they are; older ones are thinned and archived", "safety", unit="checkpoints"
+    )
+    on_worker_loss: str = training(
+        "retry", "a lost worker: replace it, go on with fewer, or stop", "safety",
+        choices=LOSS_CHOICES, when=_has_processes,
+    )
+    restarts: int = training(
+        3, "times in a row that a worker is replaced before the run goes on without it", "safety",
+        unit="times", when=lambda v: v["on_worker_loss"] == "retry" and _has_processes(v),
+    )
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        self._check_choices()
+        for name, (low, high) in RANGES.items():
+            if (value := getattr(self, name)) is not None:
+                self._check_range(name, value, low, high)
+        if self.test_every < 0 or self.test_every == 1:
+            raise ConfigError(
+                f"Expected test_every to be 0 (no test rows) or at least 2, got {self.test_every}. "
+                "5 keeps every fifth row for testing."
+            )
+        if self.test_every and self.test_fraction:
+            raise ConfigError("Both test_every and test_fraction are given; expected one of them. Drop one.")
+        if self.patience and not (self.test_every or self.test_fraction):
+            raise ConfigError("Expected test rows to be patient about, got none. Set test_every or test_fraction too.")
+        if self.target and self.target in self.features:
+            raise ConfigError(f"The target '{self.target}' is also among the features. Take it out of one of them.")
+        for pair in self.interactions:
+            check_pair(pair)
+
+    def _check_choices(self) -> None:
+        for knob_ in dataclasses.fields(self):
+            choices = knob_.metadata.get("choices")
+            value = getattr(self, knob_.name)
+            if choices and value not in choices:
+                raise ConfigError(
+                    f"Expected {knob_.name} to be one of {', '.join(choices)}, got '{value}'. Choose one of them."
+                )
+
+    def _check_range(self, name: str, value: float, low: float, high: float) -> None:
+        if not (low <= value <= high) or math.isinf(value):
+            ends = f"from {low:g} to {high:g}" if not math.isinf(high) else f"of at least {low:g}"
+            ends = "that is finite" if math.isinf(low) else ends
+            raise ConfigError(f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.")
+
+    @property
+    def dialect(self) -> dict[str, Any]:
+        """What is known of the dialect; the rest is found out."""
+        return {name: getattr(self, name) for name in DIALECT if getattr(self, name) is not None}
+
+    @classmethod
+    def knobs(cls) -> dict[str, dataclasses.Field[Any]]:
+        """All knobs by their names."""
+        return {knob_.name: knob_ for knob_ in dataclasses.fields(cls)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and YAML."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
+        }
+
+
+# The names that a nested YAML file may use; `training.optimization.*` are the knobs under their own names.
+GROUPS: dict[str, dict[str, str]] = {
+    "training.pipeline": {"batch_size": "batch_size", "prefetch": "prefetch", "max_memory": "max_memory"},
+    "training.resources": {"cpu_workers": "workers", "io_queue_size": "prefetch"},
+    "training.optimization": {},
+}
+
+
+def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The knobs of a mapping in which those of training may stand in groups (`training: pipeline: batch_size: 64`)."""
+    flat = {name: value for name, value in values.items() if name != "training"}
+    groups = values.get("training") or {}
+    if not isinstance(groups, Mapping):
+        raise ConfigError(
+            f"Expected groups of knobs under 'training', got {groups!r}. For example: pipeline, resources."
+        )
+    for group, knobs in groups.items():
+        names = GROUPS.get(f"training.{group}")
+        if names is None or not isinstance(knobs, Mapping):
+            known = ", ".join(name.removeprefix("training.") for name in GROUPS)
+            raise ConfigError(f"Expected one of the groups {known} with knobs under 'training', got '{group}'.")
+        for name, value in knobs.items():
+            if names and name not in names:
+                raise ConfigError(f"Expected one of {', '.join(names)} under 'training.{group}', got '{name}'.")
+            place = str(names.get(name) or name)
+            if flat.setdefault(place, value) != value:
+                raise ConfigError(f"'{place}' is given twice, as {flat[place]!r} and as {value!r}. Keep one of them.")
+    return flat
+
+
+def config_from(values: Mapping[str, Any]) -> RunConfig:
+    """A config from plain values, with the types that flags and YAML give them put right."""
+    values = flattened(values)
+    knobs = {f.name: f for f in dataclasses.fields(RunConfig)}
+    unknown = [name for name in values if name not in knobs]
+    if unknown:
+        raise ConfigError(
+            f"Expected the names of knobs, got '{unknown[0]}'. The knobs are: {', '.join(sorted(knobs))}."
+        )
+    return RunConfig(**{name: _typed(knobs[name], value) for name, value in values.items()})
+
+
+def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
+    kind = str(knob_.type)
+    if value is None:
+        return knob_.default
+    if kind.startswith("tuple"):
+        items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+        if knob_.metadata.get("of") == "pairs":
+            items = [pair_text(*item) if is_pair(item) else item for item in items]
+        return tuple(str(item).strip() for item in items if str(item).strip() or knob_.name == "missing")
+    if value == AUTO and "auto" in knob_.metadata:
+        return knob_.metadata["auto"]
+    if kind.removesuffix(" | None") in ("int", "float") and not isinstance(value, bool):
+        try:
+            if kind == "float" or float(value) == int(value):
+                return int(value) if kind != "float" else float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    elif (kind.startswith("bool") and isinstance(value, bool)) or (kind.startswith("str") and isinstance(value, str)):
+        return value
+    elif kind.startswith("str"):
+        return str(value)  # a column or mark that YAML read as a number
+    wanted = {"int": "a whole number", "float": "a number"}.get(kind.removesuffix(" | None"), "true or false")
+    raise ConfigError(f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The knobs in a YAML file."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"Expected a YAML file at '{path}', got: {error.strerror}. Check the path.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"'{path}' is not valid YAML: {str(error).splitlines()[0]}. Correct the file.") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"Expected lines such as 'target: price' in '{path}', got something else.")
+    return flattened(values)

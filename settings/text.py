@@ -1,0 +1,128 @@
+"""A run's settings as text: YAML with the knobs of the config, read back with the line of what is wrong, and the same
+as one line of the command line. No files and no pages."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.settings.config import AUTO, RunConfig, config_from, flattened
+
+LONGEST = 100_000  # characters of a text that a person may have written
+
+
+def changed(config: RunConfig) -> dict[str, Any]:
+    """The knobs that differ from their defaults, as plain values."""
+    usual, mine = RunConfig().as_dict(), config.as_dict()
+    return {name: value for name, value in mine.items() if value != usual[name]}
+
+
+def as_yaml(config: RunConfig, everything: bool = False) -> str:
+    """What differs from the defaults, or every knob; `auto` where the config holds what that means."""
+    import yaml
+
+    values = config.as_dict() if everything else changed(config)
+    knobs = RunConfig.knobs()
+    plain = {
+        name: AUTO if "auto" in knobs[name].metadata and value == knobs[name].metadata["auto"] else value
+        for name, value in values.items()
+    }
+    text = _dumped(plain, readable=True)
+    # Some characters that count as line ends are written so that they come back as spaces.
+    return text if not plain or yaml.safe_load(text) == plain else _dumped(plain, readable=False)
+
+
+def _dumped(values: dict[str, Any], readable: bool) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=readable, width=100)) if values else ""
+
+
+def from_yaml(text: str) -> dict[str, Any]:
+    """The knobs that a text names, flat and checked one by one; what is wrong is said with its line."""
+    import yaml
+
+    if len(text) > LONGEST:
+        raise ConfigError(f"Expected at most {LONGEST:,} characters of settings, got {len(text):,}. Leave some out.")
+    try:
+        lines = _lines_of(text)
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(_syntax(error)) from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError("Expected lines such as 'target: price', got something else. Write one knob a line.")
+    try:
+        flat = flattened({str(name): value for name, value in values.items()})
+        config_from(flat)
+    except ConfigError as error:
+        raise ConfigError(_with_line(str(error), lines)) from None
+    return flat
+
+
+def _lines_of(text: str) -> dict[str, int]:
+    """The line of each name; aliases and names that stand twice are refused: nobody means them here."""
+    import yaml
+
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+        raise ConfigError("Expected plain values, got a reference (*name) to another place. Write the value itself.")
+    lines: dict[str, int] = {}
+    _collect(yaml.compose(text, yaml.SafeLoader), lines)
+    return lines
+
+
+def _collect(node: Any, lines: dict[str, int]) -> None:
+    import yaml
+
+    if not isinstance(node, yaml.MappingNode):
+        return
+    here: set[str] = set()
+    for name, value in node.value:
+        line = name.start_mark.line + 1
+        if name.value in here:
+            raise ConfigError(f"Line {line}: '{name.value}' is given twice. Keep one of them.")
+        here.add(name.value)
+        lines.setdefault(str(name.value), line)
+        _collect(value, lines)
+
+
+def _syntax(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f"Line {mark.line + 1}: " if mark else ""
+    what = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"{where}Expected YAML such as 'target: price', but {what}. Correct it."
+
+
+def _with_line(message: str, lines: Mapping[str, int]) -> str:
+    words = [*re.findall(r"got '(\w+)'", message), *re.findall(r"\w+", message)]
+    found = next((lines[word] for word in words if word in lines), None)
+    return f"Line {found}: {message}" if found else message
+
+
+# ------------------------------------------------------------------ the command line
+
+
+def command_line(config: RunConfig) -> str | None:
+    """`shoal train` with the flags that mean this config; None if flags cannot say it (a column's name has a comma)."""
+    arguments = ["shoal", "train", *([config.file] if config.file else [])]
+    understood: dict[str, Any] = {"file": config.file}
+    for name, value in changed(config).items():
+        if name == "file":
+            continue
+        flag, text = f"--{name.replace('_', '-')}", _as_text(value)
+        understood[name] = value if isinstance(value, bool) else text
+        if isinstance(value, bool):
+            arguments.append(flag if value else f"--no-{flag[2:]}")
+        else:
+            arguments += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+    return shlex.join(arguments) if config_from(understood) == config else None
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(value)
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,90 @@
+"""What the coefficients of a linear model are worth: standard errors, t, p, intervals, F."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.models import Array
+from shoal.solve.least_squares import LeastSquares
+from shoal.solve.paths import Solution
+from shoal.solve.smooth import safe_inverse, triangular, unit_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Values with their standard error, t = value / std_error, two-sided p-value and confidence interval."""
+
+    value: Array
+    std_error: Array
+    t: Array
+    p_value: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Of a linear model in the units of the file: coef (p,), intercept (1,) or None; NaN if undefined."""
+
+    coef: Estimates
+    intercept: Estimates | None
+    confidence: float
+    residual_sd: float
+    residual_df: float
+    f: float
+    f_p_value: float
+    r2: float
+    adjusted_r2: float
+
+
+def inference(problem: LeastSquares, solution: Solution, confidence: float = 0.95) -> Inference:
+    """Standard errors from R^-1, never from an inverted Gram matrix; for unpenalised models only."""
+    from scipy.special import fdtrc
+
+    rank, rss = solution.rank, problem.rss(solution.w)
+    df = problem.n - rank - problem.intercept
+    fitted = problem.R @ solution.w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.float64(rss) / df if df > 0 else np.float64("nan")
+        f = np.float64(fitted @ fitted) / rank / variance if rank else np.float64("nan")
+        r2 = 1 - np.float64(rss) / problem.y_scatter
+        adjusted = 1 - (1 - r2) * (problem.n - problem.intercept) / df if df > 0 else np.float64("nan")
+    leverage, at_mean = _leverages(problem)
+    sd = float(np.sqrt(variance))
+    coef = _estimates(solution.coef, sd * leverage / problem.scale, df, confidence)
+    intercept = None
+    if problem.intercept:
+        intercept = _estimates(np.array([solution.intercept]), np.array([sd * at_mean]), df, confidence)
+    p_value = float(fdtrc(rank, df, f)) if np.isfinite(f) else (0.0 if f > 0 else float("nan"))
+    return Inference(coef, intercept, confidence, sd, df, float(f), p_value, float(r2), float(adjusted))
+
+
+def _leverages(problem: LeastSquares) -> tuple[Array, float]:
+    """Standard errors for a residual SD of 1: of w (p,) and of the intercept; NaN where not determined."""
+    live = problem.norms > 0
+    T, _ = triangular(problem, 0.0, live)
+    unit, norms = unit_columns(T)
+    centre = (problem.centre / problem.scale)[live] / norms
+    inverse, free = safe_inverse(unit, problem.floor), np.zeros((0, len(norms)))
+    if inverse is None:
+        U, s, Vt = np.linalg.svd(unit)
+        r = int((s > problem.floor * s.max(initial=0.0)).sum())
+        inverse, free = Vt[:r].T / s[:r] @ U.T[:r], Vt[r:]
+    leverage = np.full(len(live), np.nan)
+    determined = np.sqrt((free**2).sum(axis=0)) < 1e-8
+    leverage[live] = np.where(determined, np.sqrt((inverse**2).sum(axis=1)) / norms, np.nan)
+    fixed = np.linalg.norm(free @ centre) <= 1e-8 * np.linalg.norm(centre)
+    return leverage, float(np.sqrt(1 / problem.n + ((centre @ inverse) ** 2).sum())) if fixed else float("nan")
+
+
+def _estimates(value: Array, std_error: Array, df: float, confidence: float) -> Estimates:
+    from scipy.special import stdtr, stdtrit
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = value / std_error
+    tail: Any = stdtr(df, -np.abs(t)) if df > 0 else np.full_like(t, np.nan)
+    half = std_error * (stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan)
+    return Estimates(value, std_error, t, 2 * tail, value - half, value + half)

@@ -1,0 +1,205 @@
+"""The steps of `shoal explain`: what a saved model's numbers are worth, from the data it was fitted to.
+
+Each part is left out, with a sentence, where it cannot be had; the formulas are in the modules that have their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.coordinator import Coordinator, Progress, silent
+from shoal.data.dataset import Dataset
+from shoal.data.encoding import Split
+from shoal.errors import ConfigError, DataError, ResourceError, StateError
+from shoal.fitting.model_file import SavedModel, load_model
+from shoal.fitting.reports import finite
+from shoal.fitting.summing import make_study
+from shoal.models import Array, penalty_for
+from shoal.settings.config import RunConfig, config_from
+from shoal.solve.conformal import prediction_interval
+from shoal.solve.intervals import intervals_for, meaning
+from shoal.solve.paths import solve
+from shoal.tasks.train import coordinated
+from shoal.whatif.bootstrap import bootstrap, check_resamples
+from shoal.whatif.cells import CellMoments
+from shoal.whatif.folds import FoldChoice
+from shoal.whatif.importance import drop_one
+from shoal.whatif.study import Study
+
+SAME = 0.01  # of a standard error: coefficients that are nearer to the exact ones need no word about it
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about a model; alpha None: the model's own, fold_by "": by row, or by hash beside test rows."""
+
+    resamples: int = 500
+    confidence: float = 0.95
+    alpha: float | None = None
+    folds: int = 10
+    fold_by: str = ""
+    seed: int = 0
+
+    def check(self, config: RunConfig) -> None:
+        """Before any data are looked at."""
+        check_resamples(self.resamples)
+        self.choice(config)
+        if not 0.5 <= self.confidence < 1:
+            raise ConfigError(f"Expected a confidence from 0.5 to 0.9999, got {self.confidence!r}. 0.95 is usual.")
+        if self.seed < 0:
+            raise ConfigError(f"Expected a seed of at least 0, got {self.seed}. 0 is usual.")
+
+    def choice(self, config: RunConfig) -> FoldChoice:
+        # Every k-th row kept for testing would leave some folds by row without any.
+        usual = "hash" if config.test_every else "row"
+        return FoldChoice.parse(self.folds, self.fold_by or usual, config.seed)
+
+
+def explain_model(path: Path, question: Question, progress: Progress = silent) -> dict[str, Any]:
+    """The object that `explain --json` prints."""
+    model = load_model(path)
+    config = _config(model, question)
+    question.check(config)
+    found = _from_file(model, config, question)
+    try:
+        found |= _from_data(model, config, question, progress)
+    except (DataError, StateError, ResourceError) as error:
+        if question.alpha is not None:
+            raise  # the file of the model has nothing to say about another alpha
+        found["notes"].append(f"{error} So this is what the model file itself says.")
+    said: dict[str, Any] = finite(found)
+    return said
+
+
+def _from_data(model: SavedModel, config: RunConfig, question: Question, progress: Progress) -> dict[str, Any]:
+    if model.contents.get("penalty"):
+        raise StateError(f"Its penalty '{model.contents['penalty']}' is a plug-in's, which has no formulas here.")
+    if not Path(config.file).expanduser().is_file():
+        raise DataError(f"Its file '{config.file}' is not there any more.")
+    with coordinated(config, progress) as coordinator:
+        dataset = coordinator.open(config)
+        if dataset.manifest.content != model.contents["data"]["content"]:
+            raise StateError(f"Its file '{config.file}' is not what it was when the model was fitted.")
+        return _Explanation(coordinator, dataset, model, config, question).parts()
+
+
+def _config(model: SavedModel, question: Question) -> RunConfig:
+    config = config_from({**model.contents["config"], "solver": "exact", "out": None})
+    if question.alpha is None:
+        return dataclasses.replace(config, alpha=model.contents["alpha"] or config.alpha)
+    if config.model == "linear":
+        raise ConfigError("Expected no alpha: a linear model has no penalty. Leave it out.")
+    penalty_for(config.model, question.alpha, config.l1_ratio, 1.0)
+    return dataclasses.replace(config, alpha=question.alpha)
+
+
+def _from_file(model: SavedModel, config: RunConfig, question: Question) -> dict[str, Any]:
+    """What needs no data."""
+    contents = model.contents
+    linear = contents.get("inference")
+    said = None
+    if linear and abs(linear["confidence"] - question.confidence) < 1e-9:
+        said = {"kind": "linear", "meaning": meaning("linear", question.confidence), **linear}
+    return {
+        "model": config.model,
+        "target": contents["target"],
+        "alpha": None if config.model == "linear" else config.alpha,
+        "l1_ratio": config.l1_ratio if config.model == "elasticnet" else None,
+        "file": config.file,
+        "rows": contents["train"]["rows"],
+        "intercept": contents["intercept"],
+        "coefficients": contents["coefficients"],
+        "confidence": question.confidence,
+        "intervals": [said] if said else [],
+        "bootstrap": None,
+        "importance": None,
+        "prediction_interval": contents.get("prediction_interval"),
+        "notes": [],
+    }
+
+
+class _Explanation:
+    """What the data add."""
+
+    def __init__(
+        self, coordinator: Coordinator, dataset: Dataset, model: SavedModel, config: RunConfig, question: Question
+    ) -> None:
+        self.coordinator, self.dataset, self.model = coordinator, dataset, model
+        self.config, self.question = config, question
+        self.notes: list[str] = []
+
+    def parts(self) -> dict[str, Any]:
+        config, question = self.config, self.question
+        study = make_study(self.coordinator, self.dataset, config, question.choice(config))
+        encoding, problem = study.cells.problem()
+        names = encoding.names
+        penalised = config.model, config.alpha, config.l1_ratio
+        exact = solve(problem, penalty_for(*penalised, problem.n))
+        intervals = [one.as_dict(names) for one in intervals_for(problem, *penalised, question.confidence)]
+        found: dict[str, Any] = {"rows": int(problem.n), "intervals": intervals, "notes": self.notes}
+        if question.alpha is None:
+            self._compare(names, exact.coef, intervals[0]["coefficients"])
+        else:
+            found |= {"coefficients": dict(zip(names, exact.coef.tolist(), strict=True)), "intercept": exact.intercept}
+            self.notes.append(
+                "These are the coefficients at the alpha that was asked for, not those of the model file."
+            )
+        for part, made in (("bootstrap", self._bootstrap), ("importance", self._importance)):
+            try:
+                found[part] = made(study)
+            except (DataError, StateError, ResourceError) as error:
+                self.notes.append(str(error))
+        return found | {"prediction_interval": self._prediction_interval(exact.coef, exact.intercept)}
+
+    def _compare(self, names: list[str], exact: Array, rows: dict[str, Any]) -> None:
+        """A gradient run may have stopped short of the optimum that the intervals are of."""
+        own = np.array([self.model.contents["coefficients"].get(name, np.nan) for name in names])
+        error = np.array([rows[name]["std_error"] for name in names])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = np.abs(own - exact) / error
+        away = away[np.isfinite(away)]
+        if len(away) and away.max() > SAME:
+            self.notes.append(
+                "The intervals are those of the exact optimum. The coefficients of this model differ from it by up to "
+                f"{away.max():.2g} standard errors."
+            )
+
+    def _bootstrap(self, study: Study) -> dict[str, Any]:
+        config, question = self.config, self.question
+        drawn = bootstrap(
+            study.cells, study.drawn_from, config.model, config.alpha, config.l1_ratio,
+            resamples=question.resamples, confidence=question.confidence, seed=question.seed,
+        )  # fmt: skip
+        return drawn.as_dict(study.cells.problem()[0].names)
+
+    def _importance(self, study: Study) -> dict[str, Any]:
+        cells: CellMoments = study.cells
+        found = drop_one(cells, self.config.model, self.config.alpha, self.config.l1_ratio)
+        choice = cells.choice
+        ordered = sorted(found.rises.items(), key=lambda item: -item[1])
+        return {
+            "folds": choice.count,
+            "fold_by": choice.text,
+            "error": found.error,
+            "rises": dict(ordered),
+            "meaning": meaning("importance"),
+        }
+
+    def _prediction_interval(self, coef: Array, intercept: float) -> dict[str, Any]:
+        """As the model file has it; by a pass over the rows for another alpha, or where the file has none."""
+        said: dict[str, Any] | None = self.model.contents.get("prediction_interval")
+        if self.question.alpha is None:
+            coef, intercept = self.model.coef, self.model.intercept
+            if said and (said["rows"] or not self.model.contents["test"]["rows"]):
+                return said
+        config = self.config
+        split = Split(config.test_every, config.test_fraction, config.seed)
+        encoding = dataclasses.replace(self.model.encoding, target=config.target, drop_missing=config.impute == "drop")
+        at = np.zeros_like(coef), np.ones_like(coef)
+        sums = self.coordinator.score(self.dataset, encoding, split, coef, intercept, *at)
+        return prediction_interval(sums.calibration, sums.test.rows)

@@ -1,0 +1,99 @@
+"""One row's prediction by a model file, and what each column adds to it; whole files are predicted in `prediction`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.data.encoding import MISSING_LEVEL, Encoding, Factor, Indicator, Number, Product
+from shoal.data.terms import pair_name
+from shoal.fitting.model_file import SavedModel
+from shoal.models import Array
+
+Value = float | str | None
+Row = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one column of the file adds, its square included: to the intercept, and against a typical row.
+
+    What a product of two columns adds is neither's alone; it is a part of its own, with the values of both.
+    """
+
+    column: str
+    value: Value | tuple[Value, Value]
+    adds: float
+    against_typical: float
+    filled: bool = False  # no value was given; the model's usual one stands in
+    unseen: bool = False  # a name that the model was not trained with; it counts as none
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A prediction and the sum that it is: `intercept` + all `adds`, or `typical` + all `against_typical`."""
+
+    prediction: float
+    intercept: float
+    typical: float
+    parts: tuple[Part, ...]
+
+
+def typical_row(encoding: Encoding) -> dict[str, Value]:
+    """What stands in for missing numbers, and the first name of each text column that is one."""
+    row: dict[str, Value] = {t.column: t.fill for t in encoding.terms if isinstance(t, Number)}
+    for column, levels in encoding.known.items():
+        row[column] = next((level for level in levels if level != MISSING_LEVEL), None)
+    return row
+
+
+def encode(encoding: Encoding, row: Row) -> Array:
+    """The design row, as the encoder of data sets makes it: a missing number becomes its fill, a missing name the
+    level for that, and a name that is not known sets no term."""
+
+    def factor(term: Factor) -> Array:
+        given = row.get(term.column)
+        if isinstance(term, Number):
+            return np.array([term.fill if given is None else float(given)])
+        if isinstance(term, Indicator):
+            return np.array([float(given is None)])
+        return np.array([float((MISSING_LEVEL if given is None else given) == term.level)])
+
+    values = [term.of(factor) if isinstance(term, Product) else factor(term) for term in encoding.terms]
+    return np.concatenate([np.zeros(0), *values])
+
+
+def explain(model: SavedModel, row: Row) -> Explained:
+    encoding = model.encoding
+    x, usual = encode(encoding, row), encode(encoding, typical_row(encoding))
+    adds, against = x * model.coef, (x - usual) * model.coef
+    parts = []
+    for columns in _owners(encoding):
+        own = np.array([term.columns == columns for term in encoding.terms], bool)
+        parts.append(_part(columns, row, encoding, float(adds[own].sum()), float(against[own].sum())))
+    return Explained(
+        float(x @ model.coef + model.intercept), model.intercept, float(usual @ model.coef + model.intercept),
+        tuple(parts),
+    )  # fmt: skip
+
+
+def _owners(encoding: Encoding) -> list[tuple[str, ...]]:
+    """Single columns in their order, then pairs."""
+    single = dict.fromkeys((*encoding.columns, *encoding.known))
+    pairs = dict.fromkeys(term.columns for term in encoding.terms if len(term.columns) > 1)
+    return [*((column,) for column in single), *pairs]
+
+
+def _part(columns: tuple[str, ...], row: Row, encoding: Encoding, adds: float, against: float) -> Part:
+    if len(columns) > 1:
+        left, right = columns
+        return Part(pair_name(left, right), (row.get(left), row.get(right)), adds, against)
+    (column,) = columns
+    given, known = row.get(column), encoding.known.get(column)
+    return Part(
+        column, given, adds, against,
+        filled=given is None and known is None,
+        unseen=known is not None and (given or MISSING_LEVEL) not in known,
+    )  # fmt: skip

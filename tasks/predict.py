@@ -1,0 +1,100 @@
+"""Predictions for a file from a model file: columns by name, levels by text, one line a row."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.coordinator import Coordinator, Progress, silent
+from shoal.data.dataset import Dataset
+from shoal.data.encoding import Number
+from shoal.data.parquet_reader import inspect_parquet
+from shoal.data_pipeline import file_format, inspect_text
+from shoal.errors import DataError
+from shoal.fitting.model_file import SavedModel, load_model
+from shoal.settings.config import RunConfig
+from shoal.solve.conformal import half_width_of
+from shoal.tasks.train import coordinated
+from shoal.utils import disk_errors, keep_apart, listed, write_stream
+
+
+def predict_file(
+    model_path: Path, config: RunConfig, out: Path, progress: Progress = silent, interval: float | None = None
+) -> dict[str, Any]:
+    """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
+
+    With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level.
+    """
+    keep_apart(out, Path(config.file).expanduser(), "the file with the rows to predict for")
+    model = load_model(model_path)
+    width = None if interval is None else half_width_of(model.contents, interval)
+    rows = empty = unseen = 0
+    with coordinated(config, progress) as coordinator:
+        dataset = open_for(model, coordinator, config)
+        with disk_errors("the predictions"), write_stream(out) as file:
+            file.write("row,prediction\n" if width is None else "row,prediction,lower,upper\n")
+            for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
+                file.write(_lines(rows, predictions.tolist(), width))
+                rows, unseen = rows + len(predictions), unseen + count
+                empty += int(np.isnan(predictions).sum())
+    warnings = list(dataset.manifest.notes)
+    fills = {t.column: t.fill for t in model.encoding.terms if isinstance(t, Number)}
+    for name, fill in fills.items():
+        if dataset.columns[name].missing:
+            warnings.append(
+                f"Column '{name}' has no value in {dataset.columns[name].missing} rows; {fill:g} stands in."
+            )
+    if unseen:
+        warnings.append(f"{unseen} rows have a level that the model was not trained with; it counts as none.")
+    if empty:
+        warnings.append(f"{empty} rows could not be read and have no prediction.")
+    return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.contents["target"],
+            "out": str(out), "interval": interval, "half_width": width, "warnings": warnings}  # fmt: skip
+
+
+def _lines(first: int, predictions: list[float], width: float | None) -> str:
+    rows = enumerate(predictions, first)
+    if width is None:
+        return "".join(f"{row},{p!r}\n" if p == p else f"{row},\n" for row, p in rows)
+    return "".join(f"{row},{p!r},{p - width!r},{p + width!r}\n" if p == p else f"{row},,,\n" for row, p in rows)
+
+
+def open_for(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
+    """The data set of a file with its columns read as the model needs them."""
+    config = dataclasses.replace(config, categorical=model.texts, numeric=model.numbers)
+    _check_columns(config, [*model.numbers, *model.texts])
+    dataset = coordinator.open(config)
+    _check_types(dataset, model)
+    return dataset
+
+
+def _check_types(dataset: Dataset, model: SavedModel) -> None:
+    for name in model.numbers:
+        if not dataset.columns[name].is_number:
+            raise DataError(f"The model needs numbers in column '{name}', got text. Correct the file.")
+    for name in model.texts:
+        if dataset.columns[name].more_levels:  # some rows' levels are not remembered, known ones among them
+            raise DataError(
+                f"Column '{name}' has too many different values to look them all up (more than "
+                f"{len(dataset.columns[name].levels)}); the model knows {len(model.encoding.known[name])} of them. "
+                "Split the file into smaller ones."
+            )
+
+
+def _check_columns(config: RunConfig, needed: list[str]) -> None:
+    path = Path(config.file).expanduser()
+    if not path.is_file():
+        raise DataError(f"Expected a file at '{path}', found none. Check the path.")
+    if file_format(path) == "parquet":
+        names = inspect_parquet(path, (), ()).layout.names
+    else:
+        names = inspect_text(path, config.dialect, (), ()).layout.names
+    absent = [name for name in needed if name not in names]
+    if absent:
+        raise DataError(
+            f"The model needs columns that the file does not have: {listed(absent)}. "
+            f"The file has: {listed(names)}. Rename or add them."
+        )

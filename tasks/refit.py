@@ -1,0 +1,99 @@
+"""The same rows and columns with another penalty, answered from what was summed before; no row is read for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.coordinator import Coordinator
+from shoal.errors import StateError
+from shoal.fitting.exact import Fit, Reduced, Timings, precision_notes, prepare
+from shoal.metrics import Residuals
+from shoal.models import penalty_for
+from shoal.passes.blocks import Sums
+from shoal.settings.config import RunConfig, config_from
+from shoal.solve.inference import inference
+from shoal.solve.least_squares import needs_data
+from shoal.solve.moments import Moments
+from shoal.solve.paths import Solution, solve
+from shoal.tasks.workers import kept_coordinator
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What answers for any penalty without the rows: the prepared problem, and the moments of (columns..., target)
+    over training and test rows, which are summed when they are first asked for."""
+
+    prepared: Reduced
+    moments: tuple[Moments, Moments] | None = None
+
+    @classmethod
+    def of_fit(cls, fit: Fit) -> Basis:
+        if not isinstance(fit.prepared, Reduced):
+            raise StateError("This fit was made without moments, so nothing can be answered from them.")
+        return cls(fit.prepared)
+
+    @classmethod
+    def of_model(cls, contents: dict[str, Any]) -> Basis:
+        """For a loaded model: from its file, as long as that holds what it held."""
+        config = config_from({**contents["config"], "out": None})
+        with kept_coordinator(config) as coordinator:
+            dataset = coordinator.open(config)
+            if dataset.manifest.content != contents["data"]["content"]:
+                raise StateError(
+                    f"'{config.file}' is not what it was when the model was fitted. Fit it anew with shoal.fit."
+                )
+            return cls(prepare(coordinator, dataset, config, Timings())).summed(coordinator)
+
+    def summed(self, coordinator: Coordinator) -> Basis:
+        prepared = self.prepared
+        moments = coordinator.moments(prepared.dataset, prepared.encoding, prepared.split)
+        return dataclasses.replace(self, moments=moments)
+
+    def suiting(self, config: RunConfig) -> Basis:
+        """Itself, or where the new penalty asks for more digits than moments have, one with R from the rows."""
+        coarse = self._is_too_coarse(config)
+        if self.moments is not None and not coarse:
+            return self
+        with kept_coordinator(config) as coordinator:
+            prepared = prepare(coordinator, self.prepared.dataset, config, Timings()) if coarse else self.prepared
+            return Basis(prepared).summed(coordinator)
+
+    def _is_too_coarse(self, config: RunConfig) -> bool:
+        """Rows that are not kept, as those of a data frame, cannot help; the certificate then says `moments`."""
+        problem = self.prepared.problem
+        penalty = penalty_for(config.model, config.alpha, config.l1_ratio, problem.n)
+        return self.prepared.dataset.directory.exists() and needs_data(problem, penalty.l2)
+
+    def fit(self, config: RunConfig, rows_dropped: dict[str, int]) -> Fit:
+        """As `fitting.fit_exact` gives it, but for what only rows can tell: MAE and a certificate of their own."""
+        problem = self.prepared.problem
+        penalty = penalty_for(config.model, config.alpha, config.l1_ratio, problem.n)
+        solution = solve(problem, penalty)
+        worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
+        assert self.moments is not None
+        train, test = self.moments
+        sums = Sums(
+            _residuals(train, problem.rss(solution.w)),
+            _residuals(test, _squares(test, solution)),
+            np.zeros_like(solution.w),
+            0,
+        )
+        notes = (*self.prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution))
+        return Fit(config, self.prepared, solution, sums, worth, rows_dropped, notes, problem.condition(penalty.l2))
+
+
+def _squares(moments: Moments, solution: Solution) -> float:
+    """The sum of squared residuals y - b - x'w over the rows of moments of (x..., y)."""
+    v = np.append(-solution.coef, 1.0)
+    off = float(moments.mean @ v) - solution.intercept
+    return max(float(v @ moments.scatter @ v), 0.0) + moments.n * off**2
+
+
+def _residuals(moments: Moments, squares: float) -> Residuals:
+    """As a pass over the rows would give them, but for the sizes, which moments do not hold."""
+    mean, scatter = float(moments.mean[-1]), float(moments.scatter[-1, -1])
+    return Residuals(int(moments.n), squares, float("nan"), mean, scatter)

@@ -1,0 +1,153 @@
+"""Runs: one fit from config to report, in this process; a gradient run with what its folder lends it.
+
+The life of a detached process is in `run_process`, which imports this module when its turn has come.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from shoal.coordinator import Coordinator, Progress, silent
+from shoal.data_pipeline import Identity
+from shoal.engines.base import Engine
+from shoal.engines.inline import InlineEngine
+from shoal.engines.processes import ProcessEngine
+from shoal.errors import ConfigError, StateError
+from shoal.fitting.exact import Fit, Timings, fit_exact
+from shoal.fitting.inspection import inspect
+from shoal.fitting.model_file import contents_of, save_model
+from shoal.fitting.reports import report
+from shoal.runs.folder import Run, new_run_id
+from shoal.runs.slots import cores
+from shoal.settings.config import RunConfig
+from shoal.utils import home
+
+__all__ = ["cores"]
+
+SMALL_FILE = 48 << 20  # below this, one process is done before others have started
+
+
+def workers_for(config: RunConfig) -> int:
+    """How many worker processes suit the file and the config; 0 for none, this process does it."""
+    if not config.file:
+        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
+    size = Identity.of(Path(config.file).expanduser()).size
+    small = size < SMALL_FILE and config.solver == "exact"  # the workers are what a gradient run is about
+    if config.engine == "inline" or (config.engine == "auto" and small):
+        return 0
+    return config.workers or cores()
+
+
+def make_engine(workers: int, solver: str = "exact") -> Engine:
+    if not workers:
+        return InlineEngine()
+    return ProcessEngine(
+        workers, preload=["shoal.passes.blocks" if solver == "exact" else "shoal.passes.gradient_loop"]
+    )
+
+
+@contextmanager
+def coordinated(config: RunConfig, progress: Progress = silent) -> Iterator[Coordinator]:
+    """A coordinator with an engine of its own, which is gone afterwards."""
+    with make_engine(workers_for(config), config.solver) as engine:
+        yield Coordinator(engine, home(), progress)
+
+
+class Trained(NamedTuple):
+    """A fit, the object that `train --json` prints, and what its model file holds."""
+
+    fit: Fit
+    report: dict[str, Any]
+    contents: dict[str, Any]
+
+
+def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None = None) -> Trained:
+    """Fit and report; writes the model where the config says."""
+    if not config.target:
+        raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
+    if config.solver != "exact":
+        raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
+    started, timings = time.perf_counter(), Timings()
+    with timings.stage("ingest"):
+        dataset = coordinator.open(config)
+    fit = fit_exact(coordinator, dataset, config, timings)
+    said, contents = described(fit)
+    if config.out:
+        save_model(Path(config.out), contents)
+    timings.seconds["total"] = time.perf_counter() - started
+    return Trained(fit, {**said, "timings": timings.seconds, "run_id": run_id or new_run_id()}, contents)
+
+
+def described(fit: Fit) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report of a fit and the contents of its model file."""
+    said, prepared = report(fit), fit.prepared
+    return said, contents_of(prepared.encoding, said, fit.config.as_dict(), prepared.dataset.manifest.content)
+
+
+def train(config: RunConfig, progress: Progress = silent, run_id: str | None = None) -> Trained:
+    """A fit with an engine of its own."""
+    with coordinated(config, progress) as coordinator:
+        return train_with(coordinator, config, run_id)
+
+
+def look(config: RunConfig, progress: Progress = silent) -> dict[str, Any]:
+    """What is in a file; the object that `inspect --json` prints."""
+    with coordinated(config, progress) as coordinator:
+        return inspect(coordinator, coordinator.open(config), config)
+
+
+def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A gradient run in this process that leaves no folder behind: the report and the model file's contents."""
+    from shoal.storage import open_storage
+    from shoal.training.callbacks import callbacks_named
+    from shoal.training.checkpoints import Checkpoints
+    from shoal.training.conductor import Session
+    from shoal.training.run import train_gradient
+
+    def log(level: str, text: str) -> None:
+        if level != "info":
+            warnings.warn(text, stacklevel=2)
+
+    with tempfile.TemporaryDirectory(prefix="shoal-") as folder, open_storage("memory://") as storage:
+        callbacks = callbacks_named(config.callbacks, lambda text: log("warning", text))
+        session = Session(storage, Checkpoints(Path(folder)), callbacks, log, lambda state, cause: None)
+        outcome = train_gradient(coordinator, config, session, None, new_run_id())
+    if config.out:
+        save_model(Path(config.out), outcome.contents)
+    return outcome.report, outcome.contents
+
+
+def train_in_folder(
+    run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[str, str], None]
+) -> dict[str, Any]:
+    """A gradient run from its newest checkpoint, if it has one, to its model file; what its result.json says."""
+    # Imported here: an exact fit, which may take less time than this, needs none of it.
+    from shoal.storage import open_storage
+    from shoal.training.callbacks import callbacks_named
+    from shoal.training.checkpoints import Checkpoints
+    from shoal.training.conductor import Session
+    from shoal.training.run import train_gradient
+
+    def warn(text: str) -> None:
+        log("warning", text)
+
+    callbacks = callbacks_named(config.callbacks, warn)
+    checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn)
+    with open_storage(run.metrics_url) as storage, coordinated(config, progress) as coordinator:
+        session = Session(storage, checkpoints, callbacks, log, state)
+        newest = checkpoints.newest()
+        if newest is None and "forked_from" in run.job:
+            raise StateError(
+                "The checkpoint that this fork begins from is damaged or gone. Fork it again with: shoal fork."
+            )
+        outcome = train_gradient(coordinator, config, session, newest, run.id)
+    save_model(run.model_path, outcome.contents)
+    if config.out:
+        save_model(Path(config.out), outcome.contents)
+    return {**outcome.report, "run_id": run.id, "state": outcome.state, "cause": outcome.cause}

@@ -1,0 +1,135 @@
+"""Worker processes that are kept between fits; which work goes to them is not decided here.
+
+Starting workers takes longer than most fits. So an engine stays open for a while after its last use, one for each
+number of workers, and is gone after an idle time, at the exit of this process, or when this process is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shoal.coordinator import Coordinator, Progress, silent
+from shoal.engines.base import Engine
+from shoal.engines.inline import InlineEngine
+from shoal.engines.processes import ProcessEngine
+from shoal.settings.config import RunConfig
+from shoal.tasks.train import workers_for
+from shoal.utils import home
+
+IDLE_SECONDS = 60.0
+
+
+class KeptEngine:
+    """One engine, used by one thread at a time: a second one waits, as there are no more cores than workers."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self.engine: ProcessEngine | None = None
+        self.turn = threading.Lock()
+        self.last_used = 0.0
+        self.watched = False
+
+    @contextmanager
+    def lent(self) -> Iterator[Engine]:
+        with self.turn:
+            if self.engine is None:
+                self.engine = ProcessEngine(self.workers)
+            try:
+                yield self.engine
+            except BaseException:
+                self._close()  # whatever was under way is of no use to the next one
+                raise
+            self.last_used = time.monotonic()
+            self._watch(IDLE_SECONDS)
+
+    def close(self, patience: float = -1) -> None:
+        """When its user is done, or not at all if that takes too long: then it ends with this process."""
+        if self.turn.acquire(timeout=patience):
+            try:
+                self._close()
+            finally:
+                self.turn.release()
+
+    def _close(self) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.close()
+
+    def _watch(self, seconds: float) -> None:
+        """One timer at a time looks whether the engine is idle: a new one for each fit would cost more than it."""
+        if not self.watched:
+            self.watched = True
+            timer = threading.Timer(seconds, self._look)
+            timer.daemon = True
+            timer.start()
+
+    def _look(self) -> None:
+        with self.turn:
+            self.watched = False
+            left = self.last_used + IDLE_SECONDS - time.monotonic()
+            if self.engine is None:
+                return
+            if left <= 0:
+                self._close()
+            else:
+                self._watch(left)
+
+
+_kept: dict[int, KeptEngine] = {}
+_lock = threading.Lock()
+_of_parent: list[KeptEngine] = []
+
+
+@contextmanager
+def pooled_engine(workers: int) -> Iterator[Engine]:
+    """An engine with that many worker processes, kept from the last use where there was one."""
+    with _lock:
+        kept = _kept.setdefault(workers, KeptEngine(workers))
+    with kept.lent() as engine:
+        yield engine
+
+
+@contextmanager
+def engine_for(workers: int) -> Iterator[Engine]:
+    """This process for 0 workers, else worker processes that are kept."""
+    with pooled_engine(workers) if workers else InlineEngine() as engine:
+        yield engine
+
+
+@contextmanager
+def kept_coordinator(
+    config: RunConfig, progress: Progress | None = None, folder: Path | None = None
+) -> Iterator[Coordinator]:
+    """A coordinator for the config's file whose workers, if the file is large enough for some, are kept."""
+    with engine_for(workers_for(config)) as engine:
+        yield Coordinator(engine, folder or home(), progress or silent)
+
+
+def close_pools(patience: float = -1) -> None:
+    """End all kept workers now; the next fit that needs some starts new ones. Waits for a fit that uses them."""
+    with _lock:
+        kept = list(_kept.values())
+    for one in kept:
+        one.close(patience)
+
+
+def _after_fork() -> None:
+    """A fork has its parent's engines but not its turn to use them, and maybe locks that nobody will open.
+
+    They are kept, untouched: if they were collected here, their clean-up would act on the parent's workers.
+    """
+    global _lock
+    _of_parent.extend(_kept.values())
+    _kept.clear()
+    _lock = threading.Lock()
+
+
+atexit.register(close_pools, patience=1.0)  # a thread that still fits ends with this process, and its workers too
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,229 @@
+"""The Data page in a real Chromium: hostile files, types changed in the table, a phone. Any page error is a failure."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, Request, expect
+
+from support.browser import SLOW, Server, Visitor, browser, free_port, needs_chromium, overflow, settled, visitor
+from support.tables import shared
+
+__all__ = ["browser", "server", "visitor"]
+pytestmark = needs_chromium
+
+LONG = "z" * 10_000
+HOSTILE_NAMES = [
+    "text",
+    "<img src=http://evil.example/a.png onerror=alert(1)>", "=cmd()|calc", "**b** _i_ `c`", "$x^2$", ":material/home:",
+    "[a](http://evil.example)", "مرحبا بالعالم", "x" * 3_000, "__proto__", "y",
+]  # fmt: skip
+HOSTILE_TEXTS = [
+    "<script>alert(1)</script>",
+    '=HYPERLINK("http://evil.example")',
+    "![i](http://evil.example/b.png)",
+    LONG,
+]
+
+
+def quoted(cells: list[str]) -> str:
+    return ",".join('"' + cell.replace('"', '""') + '"' for cell in cells)
+
+
+def hostile_csv() -> str:
+    rows = [[f"{(i * 7 + j * j) % 23 - 11}.5" for j in range(len(HOSTILE_NAMES))] for i in range(60)]
+    for i, row in enumerate(rows):
+        row[0] = HOSTILE_TEXTS[i % 4]
+    return "\n".join(quoted(row) for row in [HOSTILE_NAMES, *rows]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The dashboard with a folder of files that may be opened."""
+    folder = tmp_path_factory.mktemp("allowed")
+    (folder / "hostile <b>$x$ _i_.csv").write_text(hostile_csv())
+    nasty = Path(__file__).parents[3] / "shared" / "csv_nasty" / "files"
+    if nasty.is_dir():
+        shutil.copytree(nasty, folder / "nasty")
+    found = Server(tmp_path_factory.mktemp("home"), free_port(), environment={"SHOAL_DATA": str(folder)})
+    found.start()
+    yield found
+    found.stop()
+
+
+def tables(page: Page) -> Locator:
+    return page.locator("[data-testid=stDataFrame] canvas:has([role=gridcell])")
+
+
+def cells(page: Page, table: int = 0) -> list[str]:
+    """What a table shows, cell by cell, as assistive software reads it."""
+    expect(tables(page).nth(table)).to_be_visible(timeout=SLOW)
+    return tables(page).nth(table).locator("[role=gridcell]").all_text_contents()
+
+
+def shows(page: Page, text: str, table: int = 0) -> None:
+    cell = tables(page).nth(table).locator("[role=gridcell]").get_by_text(text, exact=True).first
+    expect(cell).to_be_attached(timeout=SLOW)
+
+
+def fits(page: Page) -> None:
+    """Nothing is wider than the window, once the tables have followed a change of its size."""
+    deadline = time.monotonic() + 10
+    while overflow(page) > 0:
+        assert time.monotonic() < deadline, f"{overflow(page)} pixels wider than the window"
+        page.wait_for_timeout(100)
+
+
+def read_as(page: Page, row: int, choice: str) -> None:
+    """Choose what a column is read as, by mouse and keyboard, in the table."""
+    expect(tables(page).first).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("Looking for columns")).to_have_count(0, timeout=SLOW)
+    settled(page)
+    option = page.locator("#portal").get_by_text(choice, exact=True)
+    deadline = time.monotonic() + SLOW / 1000
+    while not option.is_visible():  # the table may still move when it is clicked
+        assert time.monotonic() < deadline, "the cell did not open"
+        page.keyboard.press("Escape")
+        tables(page).first.evaluate("table => table.scrollIntoView({block: 'center'})")  # not under the page's head
+        page.wait_for_timeout(300)
+        box = tables(page).first.bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + 200, box["y"] + 36 + 44 * row + 22)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(1000)
+    page.keyboard.type(choice)
+    page.keyboard.press("Enter")
+
+
+def reading_option(page: Page, label: str, option: str) -> None:
+    box = page.get_by_role("combobox", name=label)
+    if not box.is_visible():
+        page.get_by_text("Reading options", exact=True).click()
+        expect(box).to_be_visible()
+    settled(page)
+    chosen = page.get_by_role("option", name=option, exact=True)
+    box.focus()
+    page.wait_for_timeout(500)  # a list closes when the page still scrolls to it
+    box.press("ArrowDown")
+    expect(chosen).to_be_visible()
+    chosen.click()
+
+
+def test_from_a_sample_over_other_types_and_another_reading_and_back(visitor: Visitor) -> None:
+    page = visitor.visit()
+    page.get_by_role("button", name="Use this sample").first.click()
+    expect(page.get_by_role("heading", name="Palmer penguins")).to_be_visible(timeout=SLOW)
+    shows(page, "2007 to 2009")
+    first = page.url
+    read_as(page, 7, "names")
+    page.wait_for_url(re.compile("categorical"))
+    shows(page, "2009 (120), 2008 (114), 2007 (110)")
+    changed = page.url
+    read_as(page, 0, "leave out")
+    page.wait_for_url(re.compile("exclude"))
+    shows(page, "leave out")
+    settled(page)
+
+    page.go_back()
+    page.wait_for_url(changed)
+    expect(tables(page).first.locator("[role=gridcell]").nth(1)).to_have_text("as found", timeout=SLOW)
+    page.go_back()
+    page.wait_for_url(first)
+    shows(page, "2007 to 2009")
+
+    reading_option(page, "First row", "is data")
+    page.wait_for_url(re.compile("header"))
+    shows(page, "species", table=1)  # the names are a row of the preview now
+    page.reload()
+    shows(page, "species", table=1)
+    expect(page.get_by_text("no header row")).to_be_visible()
+
+
+def test_a_hostile_file_stays_text(visitor: Visitor) -> None:
+    page, asked_for = visitor.page, []
+
+    def note(request: Request) -> None:
+        if "evil" in request.url:
+            asked_for.append(request.url)
+
+    page.on("request", note)
+    page.on("dialog", lambda dialog: asked_for.append(dialog.message))
+    visitor.visit()
+    page.get_by_placeholder("Find one of").fill("hostile")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("hostile <b>$x$ _i_.csv")).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Open").first.click()
+    expect(page.get_by_role("heading", name="hostile <b>$x$ _i_.csv")).to_be_visible(timeout=SLOW)
+    for name in HOSTILE_NAMES:
+        shows(page, name)
+    shows(page, HOSTILE_TEXTS[0], table=1)
+    frequent = next(cell for cell in cells(page) if "(15)" in cell)
+    assert frequent.startswith(HOSTILE_TEXTS[1] + " (15)") or HOSTILE_TEXTS[0] in frequent
+    assert LONG not in frequent
+
+    page.get_by_role("combobox", name="Column to predict").click()
+    for name in HOSTILE_NAMES[1:7]:
+        expect(page.get_by_role("option", name=name, exact=True)).to_be_attached()
+    page.get_by_role("option", name=HOSTILE_NAMES[1], exact=True).click()
+    page.wait_for_url(re.compile("target="))
+    expect(page.get_by_role("button", name="Train a model")).to_be_enabled(timeout=SLOW)
+    assert page.locator("img[src*=evil], a[href*=evil], .katex, script:text('alert(1)')").count() == 0
+    page.get_by_test_id("stDataFrame").first.hover(force=True)
+    expect(page.get_by_role("button", name=re.compile("Search")).first).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Download as CSV"))).to_have_count(0)  # it writes formulas
+    fits(page)
+    page.set_viewport_size({"width": 420, "height": 900})
+    expect(page.get_by_role("button", name="Train a model")).to_be_visible()
+    fits(page)
+    assert asked_for == []
+
+
+def test_files_that_are_no_tables_have_their_own_states(visitor: Visitor) -> None:
+    """The others of the collection are looked at without a browser, in test_data_page."""
+    for name, wanted in (("frictionless__empty", "This file could not be read"), ("csvspectrum__utf8", "ʤ")):
+        shared("csv_nasty", "files", f"{name}.csv")
+        page = visitor.visit(f"?data={quote(f'file:nasty/{name}.csv')}")
+        expect(page.get_by_role("heading", name=f"{name}.csv")).to_be_visible(timeout=SLOW)
+        expect(page.get_by_text(wanted).or_(tables(page).get_by_text(wanted)).first).to_be_attached(timeout=SLOW)
+    page.get_by_role("button", name="Other data").click()
+    expect(page.get_by_role("button", name="Use this sample").first).to_be_visible(timeout=SLOW)
+
+
+def test_a_generated_table_is_made_and_read(visitor: Visitor) -> None:
+    page = visitor.visit()
+    page.get_by_role("button", name="Choose the size").click()
+    for label, value in (("Rows", "30000"), ("Columns", "5")):
+        field = page.get_by_role("spinbutton", name=label)
+        field.fill(value)
+        field.press("Enter")
+    expect(page.get_by_text("About 1.1 MB on disk.")).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Make it").click()
+    page.wait_for_url(re.compile("generated"))
+    expect(page.get_by_text("30,000 rows · 5 columns")).to_be_visible(timeout=SLOW)
+    page.get_by_text("The true coefficients").click()
+    expect(tables(page)).to_have_count(3)
+
+
+def test_nothing_is_wider_than_a_phone_in_either_theme(visitor: Visitor) -> None:
+    page = visitor.page
+    page.set_viewport_size({"width": 420, "height": 900})
+    visitor.visit()
+    expect(page.get_by_role("button", name="Use this sample").first).to_be_visible(timeout=SLOW)
+    fits(page)
+    page.get_by_role("button", name="Use this sample").nth(1).click()
+    expect(tables(page).nth(1)).to_be_visible(timeout=SLOW)
+    page.get_by_text("Reading options", exact=True).click()
+    expect(page.get_by_role("combobox", name="Decimal mark")).to_be_visible()
+    fits(page)
+    light = page.screenshot()
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    expect(tables(page).nth(1)).to_be_visible(timeout=SLOW)
+    assert page.screenshot() != light
+    fits(page)

@@ -1,0 +1,248 @@
+"""The server in a real browser: the drop zone with files of any size, the login, and pages that obey their own rules."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from shoal.dashboard.http import access
+from support.browser import ROOT, Server, Visitor, browser, free_port, needs_chromium, overflow, settled, visitor
+
+__all__ = ["ROOT", "browser", "visitor"]
+
+pytestmark = needs_chromium
+
+BLOCK = b"".join(b"%d,%d,%d\n" % (i, i * 7 % 1000, i * i % 977) for i in range(60_000))
+LARGE = 300_000_000  # bytes
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    found = Server(tmp_path_factory.mktemp("home"), free_port(), environment={"SHOAL_MAX_UPLOAD": "310 MB"})
+    found.start()
+    yield found
+    end_jobs(found)
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("files") / "large.csv"
+    with path.open("wb") as file:
+        file.write(b"a,b,c\n")
+        for _ in range(LARGE // len(BLOCK) + 1):
+            file.write(BLOCK)
+    yield path
+    path.unlink()
+
+
+def end_jobs(server: Server) -> None:
+    """What looks at an uploaded file is not the subject here, and a large one keeps it busy."""
+    assert server.process is not None
+    jobs = psutil.Process(server.process.pid).children(recursive=True)
+    for job in jobs:
+        job.kill()
+    psutil.wait_procs(jobs, timeout=5)
+
+
+def zone(page: Page) -> Locator:
+    return page.get_by_label("Drop a CSV file here")
+
+
+def kept(server: Server) -> list[Path]:
+    return [path for path in (server.home / "uploads").rglob("*") if path.is_file()]
+
+
+class MemoryWatch:
+    """The most memory that a process has while this is open."""
+
+    def __init__(self, process: int) -> None:
+        self.process = psutil.Process(process)
+        self.before = self.most = self.process.memory_info().rss
+        self.open = True
+        self.thread = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        while self.open:
+            self.most = max(self.most, self.process.memory_info().rss)
+            time.sleep(0.01)
+
+    def __enter__(self) -> MemoryWatch:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open = False
+        self.thread.join()
+
+    @property
+    def growth(self) -> float:
+        """MB."""
+        return (self.most - self.before) / 1e6
+
+
+# ------------------------------------------------------------------ uploads
+
+
+def test_a_small_file_is_dropped_and_opened(visitor: Visitor, server: Server) -> None:
+    page = visitor.visit()
+    zone(page).wait_for()
+    page.evaluate(DROP, ["small.csv", "x,y\n1,2\n2,4.1\n3,5.9\n"])
+    page.wait_for_url("**/?data=*small.csv*")
+    assert [path.read_text() for path in kept(server) if path.name == "small.csv"] == ["x,y\n1,2\n2,4.1\n3,5.9\n"]
+
+
+# A file dragged from elsewhere cannot be made by a test; the events that it causes can.
+DROP = """([name, text]) => {
+  const find = root => [...root.querySelectorAll("*")].flatMap(e => [...(e.matches(".zone") ? [e] : []),
+    ...(e.shadowRoot ? find(e.shadowRoot) : [])])
+  const data = new DataTransfer()
+  data.items.add(new File([text], name))
+  const zone = find(document)[0]
+  zone.dispatchEvent(new DragEvent("dragover", { dataTransfer: data, bubbles: true, cancelable: true }))
+  if (!zone.classList.contains("over")) throw new Error("the zone does not show that a file is above it")
+  zone.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }))
+}"""
+
+
+def test_a_large_file_streams_through_and_the_server_holds_none_of_it(
+    visitor: Visitor, server: Server, large: Path
+) -> None:
+    assert server.process is not None
+    page = visitor.visit()
+    zone(page).wait_for()
+    page.wait_for_timeout(500)  # until the page itself takes no more memory
+    with MemoryWatch(server.process.pid) as memory:
+        zone(page).set_input_files(large)
+        progress = page.get_by_role("progressbar", name="Upload of large.csv")
+        progress.wait_for()
+        page.get_by_text("MB/s").wait_for()
+        figures = page.get_by_text("MB/s").inner_text()
+        page.wait_for_url("**/?data=*large.csv*", timeout=90_000)
+        end_jobs(server)
+    assert memory.growth < 100
+    assert "of 300 MB" in figures.replace("301", "300")
+    assert "left" in figures
+    assert [path.stat().st_size for path in kept(server) if path.name == "large.csv"] == [large.stat().st_size]
+
+
+def test_an_upload_can_be_cancelled(visitor: Visitor, server: Server, large: Path) -> None:
+    before = sorted(kept(server))
+    page = visitor.visit()
+    zone(page).wait_for()
+    zone(page).set_input_files(large)
+    page.get_by_text("MB/s").wait_for()
+    assert len(kept(server)) > len(before)
+    page.get_by_role("button", name="Cancel").click()
+    expect(zone(page)).to_be_visible()
+    deadline = time.monotonic() + 10
+    while sorted(kept(server)) != before:
+        assert time.monotonic() < deadline, "something of it stayed"
+        time.sleep(0.05)
+    assert "data=" not in page.url
+
+
+def test_what_cannot_be_taken_is_said_at_once(visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.visit()
+    zone(page).wait_for()
+    huge = tmp_path / "huge.csv"
+    with huge.open("wb") as file:
+        file.truncate(311_000_000)
+    for path, said in [(huge, "at most 310 MB"), (empty(tmp_path), "empty"), (picture(tmp_path), "ends in csv")]:
+        zone(page).set_input_files(path)
+        expect(page.get_by_role("alert")).to_contain_text(said)
+        expect(zone(page)).to_be_visible()
+
+
+def empty(folder: Path) -> Path:
+    (folder / "empty.csv").touch()
+    return folder / "empty.csv"
+
+
+def picture(folder: Path) -> Path:
+    (folder / "<b>picture.png").write_bytes(b"\x89PNG")
+    return folder / "<b>picture.png"
+
+
+def test_it_works_without_a_mouse_and_on_a_phone(visitor: Visitor) -> None:
+    page = visitor.visit()
+    zone(page).wait_for()
+    settled(page)
+    zone(page).focus()
+    with page.expect_file_chooser() as chooser:
+        zone(page).press("Enter")
+    assert not chooser.value.is_multiple()
+    page.set_viewport_size({"width": 420, "height": 800})
+    page.wait_for_timeout(300)
+    assert overflow(page) <= 0
+    box = page.get_by_text("Browse files").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 420
+
+
+# ------------------------------------------------------------------ rules for pages
+
+
+def test_no_page_breaks_the_rules_that_it_comes_with(visitor: Visitor) -> None:
+    """The fixture fails on every error of the console; things that a policy blocks are such."""
+    for address in ("", "?data=penguins", "train?data=penguins", "runs", "models", "system"):
+        page = visitor.visit(address)
+        page.get_by_test_id("stMain").get_by_test_id("stElementContainer").first.wait_for(state="attached")
+        page.wait_for_timeout(700)
+
+
+def test_no_remote_image_can_load(browser: Browser, server: Server) -> None:
+    page = browser.new_page()
+    page.goto(server.url)
+    blocked = page.evaluate(
+        """() => new Promise(done => {
+          document.addEventListener("securitypolicyviolation", e => done([e.effectiveDirective, e.blockedURI]))
+          document.body.append(Object.assign(new Image(), { src: "https://pictures.example/x.png" }))
+          setTimeout(() => done(["loaded", ""]), 3000)
+        })"""
+    )
+    page.close()
+    assert blocked == ["img-src", "https://pictures.example/x.png"]
+
+
+# ------------------------------------------------------------------ the login
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
+    access.set_password(PASSWORD)
+    found = Server(tmp_path, free_port())
+    found.start()
+    yield found
+    found.stop()
+
+
+def test_log_in_and_out(browser: Browser, locked: Server) -> None:
+    context = browser.new_context(color_scheme="dark", viewport={"width": 420, "height": 800})
+    visitor = Visitor(context.new_page(), locked.url)
+    page = visitor.visit("system?from=a%20link")
+    field = page.get_by_label("Password")
+    expect(field).to_be_focused()
+    assert overflow(page) <= 0
+    page.keyboard.type("wrong horse")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("That is not the password.")
+    field.fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/system?from=a%20link")
+    page.get_by_role("heading", name="System").first.wait_for()
+    assert any(cookie["httpOnly"] for cookie in context.cookies())
+    visitor.visit("logout")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    visitor.visit("runs")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    context.close()
+    assert visitor.problems == []

@@ -1,0 +1,468 @@
+"""What takes disk and what may go: real files, real runs at work while they are cleaned round."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shoal.cli import app as cli
+from shoal.data.dataset import Cache
+from shoal.errors import ConfigError
+from shoal.library import archives
+from shoal.library import cleaning as housekeeping
+from shoal.library.cleaning import Choice, clean, items, plan, survey
+from shoal.passes import blocks as block_requests
+from shoal.runs import slots as run_queue
+from shoal.runs.launch import Run, launch, launch_inspect, list_runs, post, resume
+from shoal.settings.config import config_from
+from shoal.tasks.train import train
+from support.runs import descendants, ended, made, run_home, short_run, slots_taken, small_table, training, until
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with run_home(tmp_path / "home", monkeypatch) as found:
+        found.mkdir()
+        yield found
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return small_table(tmp_path)
+
+
+def bytes_by_du(folder: Path) -> int:
+    return int(subprocess.check_output(["du", "-s", "--block-size=1", str(folder)]).split()[0])
+
+
+def names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+
+
+def upload(home: Path, hash_: str = "a" * 24, name: str = "table.csv", text: str = "a,y\n1,2\n") -> Path:
+    path = home / "uploads" / hash_ / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def fitted(data: Path) -> dict[str, float]:
+    """An exact fit in a process of its own, so that nobody has its data set open afterwards."""
+    run = launch(config_from({"file": str(data), "target": "y"}))
+    assert ended(run) == "finished", run.error
+    found: dict[str, float] = (run.result or {})["coefficients"]
+    return found
+
+
+def freed(name: str, choice: Choice = housekeeping.ALL) -> housekeeping.Cleaned:
+    """Clean up once the processes of runs that have ended are gone: they let go of their files at the very end."""
+    until(lambda: housekeeping.IN_USE not in plan(name, choice).kept)
+    return clean(name, choice)
+
+
+def aged(path: Path, days: float) -> Path:
+    """The same with all its times put back."""
+    for each in [*path.rglob("*"), path]:
+        os.utime(each, (time.time() - days * 86_400,) * 2, follow_symlinks=False)
+    return path
+
+
+# ------------------------------------------------------------------ counting
+
+
+def test_all_kinds_add_up_to_what_du_says(home: Path, data: Path) -> None:
+    run = launch(short_run(data))
+    assert ended(run) == "finished", run.error
+    upload(home)
+    (home / "cache" / "unfinished-1-2").mkdir()
+    twice = home / "uploads" / ("b" * 24)
+    twice.mkdir()
+    (twice / "t.csv").hardlink_to(upload(home, name="large.csv", text="x" * 50_000))
+    (home / "samples").mkdir()
+    (home / "samples" / "s.csv").write_text("a\n")
+    (home / "strange").write_text("what is this?")
+    found = {use.kind.name: use for use in survey()}
+    assert sum(use.bytes for use in found.values()) == bytes_by_du(home)
+    assert {name: found[name].count for name in ("data", "shards", "uploads", "samples", "runs", "checkpoints")} == {
+        "data": 1, "shards": 1, "uploads": 2, "samples": 1, "runs": 1, "checkpoints": 1,
+    }  # fmt: skip
+    assert found["checkpoints"].bytes == bytes_by_du(run.checkpoints_path)
+    assert found["data"].oldest == pytest.approx(time.time(), abs=60)
+
+
+def test_an_empty_or_missing_home_has_nothing(home: Path) -> None:
+    assert {use.kind.name for use in survey() if use.count} == {"other"}
+    home.rmdir()
+    assert sum(use.count for use in survey()) == 0
+    assert clean("data").count == 0
+
+
+# ------------------------------------------------------------------ removing
+
+
+def test_cleaning_frees_what_it_says_and_the_next_fit_makes_it_anew(home: Path, data: Path) -> None:
+    before = fitted(data)
+    whole = bytes_by_du(home / "cache")
+    done = freed("data")
+    assert (done.count, bytes_by_du(home / "cache")) == (1, whole - done.bytes - _index_bytes())
+    assert names(home / "cache") == {"index"}
+    assert not names(home / "cache" / "index"), "an index entry without its data set"
+    assert not [name for name in names(home) if name.startswith("removed-")]
+    assert fitted(data) == before
+
+
+def _index_bytes() -> int:
+    return 4096  # the one entry of the index
+
+
+def test_only_what_is_old_enough_goes(home: Path) -> None:
+    old = aged(upload(home, "a" * 24).parent, 40)
+    new = aged(upload(home, "b" * 24).parent, 20)
+    assert [item.path for item in plan("uploads", Choice(older_than=30)).items] == [old]
+    assert clean("uploads", Choice(older_than=30)).count == 1
+    assert (old.exists(), new.exists()) == (False, True)
+    (new / "later.csv").write_text("")  # a change in it counts as a change of it
+    assert clean("uploads", Choice(older_than=10)).count == 0
+    assert clean("uploads").count == 1
+
+
+def test_uploads_that_a_run_or_a_model_refers_to_are_not_unused(home: Path) -> None:
+    by_run, by_model, unused = (upload(home, letter * 24) for letter in "abc")
+    made(config={"file": str(by_run), "target": "y"}, result={})
+    model = home / "models" / "mass" / "1" / "version.json"
+    model.parent.mkdir(parents=True)
+    model.write_text(json.dumps({"config": {"file": str(by_model)}}))
+    done = clean("uploads", Choice(unused=True))
+    assert (done.count, dict(done.kept)) == (1, {housekeeping.REFERRED: 2})
+    assert [path.exists() for path in (by_run, by_model, unused)] == [True, True, False]
+
+
+def test_the_upload_of_a_search_is_not_unused(home: Path) -> None:
+    """A search that ended can go on, also when the runs of its trials are gone."""
+    file, search = upload(home), home / "searches" / "240101-000000"
+    search.mkdir(parents=True)
+    (search / "config.json").write_text(json.dumps({"file": str(file)}))
+    aged(search, 2)
+    assert dict(clean("uploads", Choice(unused=True)).kept) == {housekeeping.REFERRED: 1}
+    assert clean("searches").count == 1
+    assert clean("uploads", Choice(unused=True)).count == 1
+
+
+def test_data_of_an_ended_run_is_used_until_the_run_is_gone(home: Path, data: Path) -> None:
+    run = launch(config_from({"file": str(data), "target": "y"}))
+    ended(run)
+    assert freed("data", Choice(unused=True)).count == 0
+    assert clean("runs").count == 1
+    assert freed("data", Choice(unused=True)).count == 1
+
+
+def test_unknown_kinds_are_refused() -> None:
+    for name in ("models", "other", "everything"):
+        with pytest.raises(ConfigError, match="Expected one of data, shards"):
+            clean(name)
+
+
+def test_what_cannot_be_deleted_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload(home)
+    monkeypatch.setattr(housekeeping.shutil, "rmtree", lambda path, ignore_errors: None)
+    with pytest.raises(housekeeping.ResourceError, match="could not be deleted"):
+        clean("uploads")
+    monkeypatch.undo()
+    monkeypatch.setenv("SHOAL_HOME", str(home))
+    assert clean("leftovers").count == 1  # the next clean-up finds it
+    assert not [name for name in names(home) if name.startswith("removed-")]
+
+
+# ------------------------------------------------------------------ links
+
+
+def test_nothing_outside_is_touched_through_links(home: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "precious.csv").write_text("1")
+    (outside / "inner" / "manifest.json").write_text("{}")
+    (home / "cache").mkdir()
+    (home / "cache" / ("c" * 24)).symlink_to(outside)
+    (home / "cache" / "shards-x").symlink_to(outside)
+    (home / "cache" / "unfinished-9-9").symlink_to(outside)
+    inside = upload(home)
+    (inside.parent / "escape").symlink_to(outside)
+    (home / "uploads" / ("d" * 24)).symlink_to(outside)
+    (home / "samples").symlink_to(outside)
+    (home / "jobs").mkdir()
+    (home / "jobs" / "inspect").symlink_to(outside)
+    (home / "runs").mkdir()
+    (home / "runs" / "20260101-000000-0000000").symlink_to(outside)
+    assert sum(use.bytes for use in survey()) == bytes_by_du(home)
+    for name in housekeeping.CLEANABLE:
+        clean(name)
+    assert (outside / "precious.csv").read_text() == "1"
+    assert (outside / "inner" / "manifest.json").exists()
+    assert not inside.parent.exists()  # with the link in it, not with what that leads to
+    assert (home / "samples").is_symlink()
+    assert all(item.kind == "other" for item in items() if item.path.is_symlink())
+
+
+def test_a_home_that_is_a_link_itself_is_cleaned(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload(home)
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "link"))
+    assert clean("uploads").count == 1
+    assert not names(home / "uploads")
+    monkeypatch.setenv("SHOAL_HOME", str(home))
+
+
+# ------------------------------------------------------------------ beside live runs
+
+
+def test_a_live_run_keeps_all_it_needs_and_ends_with_the_same_bits(home: Path, data: Path) -> None:
+    """Cleaned round while it is paused; then its worker is killed, so that another opens the files by their names."""
+    knobs = {"epochs": 300, "tolerance": 0, "seed": 3, "test_every": 5}
+    alone = launch(short_run(data, **knobs))
+    assert ended(alone) == "finished", alone.error
+    expected = (alone.result or {})["coefficients"]
+    run = launch(short_run(data, **knobs))
+    until(lambda: run.state == "running")  # with the data set and the shards of the first
+    post(run, "pause")
+    until(lambda: run.state == "paused")
+    for name, reason in {
+        "data": housekeeping.IN_USE, "shards": housekeeping.IN_USE, "checkpoints": housekeeping.AT_WORK,
+        "runs": housekeeping.AT_WORK, "jobs": "", "leftovers": "",
+    }.items():  # fmt: skip
+        assert clean(name).kept == ({reason: 1} if reason else {}), name
+    assert list_runs() == [run]  # the ended one went, this one stays
+    for worker in descendants(run):
+        worker.kill()
+    post(run, "resume")
+    assert ended(run) == "finished", run.error
+    assert (run.result or {})["coefficients"] == expected
+    assert (freed("data").count, freed("shards").count) == (1, 1)  # and now nobody needs them
+
+
+def test_a_queued_run_keeps_its_file_and_its_data(home: Path, data: Path) -> None:
+    path = upload(home, text=data.read_text())
+    fitted(path)
+    with slots_taken(0):
+        run = launch(short_run(path))
+        until(lambda: run.state == "queued" and run.pid)
+        assert clean("uploads").kept == {housekeeping.NEEDED: 1}
+        assert freed("data").kept == {housekeeping.NEEDED: 1}
+        assert clean("runs").kept == {housekeeping.AT_WORK: 1}  # the other one went
+        os.kill(run.pid or 0, 9)  # it keeps its place without a process
+        until(lambda: not run.is_alive)
+        assert clean("uploads").kept == {housekeeping.NEEDED: 1}
+        assert clean("runs").kept == {housekeeping.AT_WORK: 1}
+    (home / "queue" / "waiting").joinpath(*names(home / "queue" / "waiting")).unlink()
+    assert clean("runs").count == 1
+    assert clean("uploads").count == 1
+
+
+def test_a_run_that_is_being_launched_or_resumed_stays(home: Path) -> None:
+    new = home / "runs" / "20260101-000000-0000000"
+    new.mkdir(parents=True)
+    assert clean("runs").kept == {housekeeping.AT_WORK: 1}
+    aged(new, 1)
+    assert clean("runs").count == 1
+    resumed = made(state={"state": "failed", "cause": "", "at": 0})
+    item = next(item for item in plan("runs").items)
+    (resumed.directory / "started").unlink()  # as `resume` does just before the process comes
+    (resumed.directory / "state.json").write_text(json.dumps({"state": "preparing", "cause": "", "at": time.time()}))
+    assert housekeeping._set_aside(item) == housekeeping.AT_WORK
+    aged(resumed.directory, 1)
+    run_queue.enqueue(resumed)
+    assert housekeeping._set_aside(item) == housekeeping.AT_WORK
+    run_queue.leave(resumed)
+    assert isinstance(housekeeping._set_aside(item), Path)
+
+
+def test_an_interrupted_run_goes(home: Path) -> None:
+    run = made(state={"state": "running", "cause": "", "at": 0})
+    (run.directory / "lock").write_text("1")
+    assert run.state == "interrupted"
+    assert clean("runs").count == 1
+
+
+def test_checkpoints_go_and_the_run_stays_and_can_be_done_again(home: Path, data: Path) -> None:
+    run = launch(short_run(data, epochs=1_000_000, tolerance=0))
+    training(run)
+    post(run, "stop")
+    assert ended(run) == "stopped"
+    stands = run.result
+    assert clean("checkpoints").count == 1
+    assert (run.state, run.result, run.model_path.exists()) == ("stopped", stands, True)
+    assert not run.checkpoints_path.exists()
+    resume(run)
+    until(lambda: run.state == "running")
+    post(run, "stop")
+    assert ended(run) == "stopped"
+
+
+def test_a_run_that_names_an_upload_at_the_last_moment_gets_it_back(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = upload(home)
+    aside = housekeeping._set_aside
+
+    def meanwhile(item: housekeeping.Item) -> Path | str:
+        found = aside(item)
+        made(config={"file": str(path), "target": "y"})
+        (list_runs()[0].directory / "started").unlink()  # it is on its way
+        return found
+
+    monkeypatch.setattr(housekeeping, "_set_aside", meanwhile)
+    assert clean("uploads").kept == {housekeeping.NEEDED: 1}
+    assert path.read_text() == "a,y\n1,2\n"
+
+
+def test_somebody_who_opens_a_data_set_in_any_process_keeps_it(home: Path, data: Path) -> None:
+    fitted(data)
+    code = (
+        "import sys; from pathlib import Path; from shoal.data.dataset import Dataset\n"
+        f"found = Dataset(Path({str(next(i.path for i in items() if i.kind == 'data'))!r}))\n"
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    reader = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with reader:
+        assert reader.stdout
+        assert reader.stdout.readline() == "open\n"
+        assert clean("data").kept == {housekeeping.IN_USE: 1}
+        reader.kill()
+    assert freed("data").count == 1
+
+
+def test_a_data_set_is_in_use_from_the_moment_it_has_its_name(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, kept = Cache.open, []
+
+    def cleaned_just_before(cache: Cache, key: str) -> object:
+        kept.append(clean("data").kept)
+        return opened(cache, key)
+
+    monkeypatch.setattr(Cache, "open", cleaned_just_before)
+    train(config_from({"file": str(data), "target": "y"}))
+    assert {housekeeping.IN_USE: 1} in kept
+
+
+def test_a_reader_that_comes_while_a_data_set_is_set_aside_makes_it_anew(home: Path, data: Path) -> None:
+    """Cleaning over and over beside fits: every fit finds a whole data set or makes one."""
+    config = config_from({"file": str(data), "target": "y"})
+    first = train(config).report["coefficients"]
+    code = (
+        "import sys; from shoal.library import cleaning as housekeeping\nwhile True:\n    housekeeping.clean('data')\n"
+    )
+    cleaner = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
+    try:
+        for _ in range(40):
+            assert train(config).report["coefficients"] == first
+            block_requests.opened.cache_clear()
+        assert cleaner.poll() is None, cleaner.stderr and cleaner.stderr.read()
+    finally:
+        cleaner.kill()
+        cleaner.communicate()
+
+
+# ------------------------------------------------------------------ leftovers and jobs
+
+
+def test_leftovers_go_unless_somebody_works_on_them(home: Path) -> None:
+    busy, dead, fresh = (home / "cache" / f"unfinished-{name}" for name in ("1-a", "2-b", "3-c"))
+    for folder in (busy, dead, fresh):
+        folder.mkdir(parents=True)
+    (dead / "lock").touch()
+    partial = home / "uploads" / ".unfinished-xyz"
+    partial.parent.mkdir()
+    partial.write_text("half")
+    (home / "removed-1234").mkdir()
+    with (busy / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert clean("leftovers").kept == {housekeeping.IN_USE: 3}
+    assert names(home / "cache") == {"unfinished-1-a", "unfinished-3-c"}
+    aged(partial, 1)
+    aged(fresh, 1)
+    assert clean("leftovers").count == 3
+    assert names(home / "cache") | names(home / "uploads") == set()
+
+
+def test_archives_go_with_their_accounts_and_their_uploads_are_used(home: Path) -> None:
+    path = upload(home)
+    run = made(config={"file": str(path), "target": "y"}, result={"state": "finished"})
+    archives.archive(run)
+    assert not run.directory.exists()
+    assert {use.kind.name: use.count for use in survey()}["archives"] == 1
+    assert clean("uploads", Choice(unused=True)).kept == {housekeeping.REFERRED: 1}
+    aged(home / "archive" / ".lock", 1)
+    assert clean("leftovers").count == 0  # the lock of the archive is no leftover
+    assert clean("archives", Choice(older_than=1)).count == 0
+    done = clean("archives")
+    assert (done.count, done.bytes > 0) == (1, True)
+    assert names(home / "archive") == {".lock"}
+    assert clean("uploads", Choice(unused=True)).count == 1
+
+
+def test_a_look_at_a_file_goes_once_it_has_ended(home: Path, data: Path) -> None:
+    look = launch_inspect(config_from({"file": str(data)}))
+    assert plan("jobs").kept or not look.is_active
+    assert ended(look) == "finished", look.error
+    assert clean("jobs").count == 1
+    again = launch_inspect(config_from({"file": str(data)}))
+    assert ended(Run(again.directory)) == "finished"
+
+
+# ------------------------------------------------------------------ the command line
+
+
+def test_disk_and_clean_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = aged(upload(home, text="x" * 10_000).parent, 10)
+    assert cli.main(["disk"]) == 0
+    said = capsys.readouterr().out
+    assert "uploads          1" in said
+    assert str(home) in said
+    assert cli.main(["clean", "uploads"]) == 1
+    assert "This removes 1 upload, 16.4 kB. Gone for good" in capsys.readouterr().out
+    assert folder.exists()
+    assert cli.main(["clean", "uploads", "--older-than", "30", "--yes"]) == 0
+    assert "Nothing to remove. Kept: 1 changed in the last 30 days." in capsys.readouterr().out
+    assert cli.main(["clean", "uploads", "--older-than", "5", "--yes"]) == 0
+    assert "Removed 1 upload; 16.4 kB are free again." in capsys.readouterr().out
+    assert not folder.exists()
+    assert cli.main(["disk", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kinds"]["uploads"] == {"count": 0, "bytes": 0, "oldest": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["clean", "uploads", "--older-than", "-1"], "a number of days"),
+        (["clean", "shards", "--unused"], "--unused with data or uploads"),
+        (["clean", "pictures"], "Expected one of data"),
+    ],
+)
+def test_wrong_words_are_a_plain_sentence(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1 kB"),
+        (16_384, "16.4 kB"),
+        (999_400, "999 kB"),
+        (999_600, "1 MB"),
+        (2.5e9, "2.5 GB"),
+        (3e12, "3 TB"),
+    ],
+)
+def test_sizes_in_words(count: float, text: str) -> None:
+    assert housekeeping.size(count) == text

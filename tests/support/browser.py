@@ -1,0 +1,147 @@
+"""Real Chromium for tests of pages: a server with a home of its own, tabs, and everything that goes wrong in them.
+
+A test module imports the fixtures it uses: `from tests.browser import browser, server, visitor`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+)  # fmt: skip
+# At /train and the like, Streamlit's page asks /train/_stcore/... first, to learn where the app lives; that is no error.
+PROBE = re.compile(r"/\w+/_stcore/(health|host-config)$")
+SLOW = 30_000  # milliseconds; a shared machine with two cores is sometimes busy
+
+# Alone: a browser that has to share the cores with other tests is slow beyond any patience.
+needs_chromium = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"), pytest.mark.alone]
+
+
+@dataclass
+class Visitor:
+    """One tab, and everything that went wrong in it."""
+
+    page: Page
+    url: str
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(SLOW)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", self._heard)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not PROBE.search(message.location.get("url", "")):
+            self.problems.append(message.text)
+
+    def visit(self, address: str = "") -> Page:
+        self.page.goto(self.url + address)
+        return self.page
+
+    def choose(self, label: str, option: str) -> None:
+        self.page.get_by_role("combobox", name=label).click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
+
+@dataclass
+class Server:
+    """The dashboard on a free port; it can be killed and started again, as a user would."""
+
+    home: Path
+    port: int
+    arguments: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "streamlit", "run", "main.py", "--server.port", str(self.port)]
+        command += ["--server.fileWatcherType", "none", *self.arguments]
+        environment = {**os.environ, "SHOAL_HOME": str(self.home), **self.environment}
+        with (self.home / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        wait_until_healthy(self.port, self.process)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(timeout=20)
+            self.process = None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    found = Server(tmp_path_factory.mktemp("home"), free_port())
+    found.start()
+    yield found
+    found.stop()
+
+
+def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail("the dashboard did not start")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGS))
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visitor(browser: Browser, server: Server) -> Iterator[Visitor]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab = Visitor(context.new_page(), server.url)
+    yield tab
+    context.close()
+    assert tab.problems == []
+
+
+def settled(page: Page) -> None:
+    """Wait until the page is drawn for what was last asked of it; a click before that may be lost."""
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached(timeout=SLOW)
+
+
+def overflow(page: Page) -> int:
+    """Pixels by which something is wider than the window."""
+    return int(
+        page.evaluate(
+            "Math.max(...[document.documentElement, ...document.querySelectorAll('[data-testid=stMain]')]"
+            ".map(e => e.scrollWidth)) - window.innerWidth"
+        )
+    )

@@ -1,0 +1,51 @@
+"""Pages without a browser: AppTest on the dashboard's script, at an address, with real processes behind it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+
+from shoal.runs.launch import Run, jobs_directory, list_runs
+
+ROOT = Path(__file__).parents[2]
+
+
+def open_page(name: str = "data", **address: str) -> AppTest:
+    """A page as a browser would open it at /name?address."""
+    page = AppTest.from_file(str(ROOT / "dashboard" / "app.py"), default_timeout=30)
+    page._page_hash = calc_hash(name)
+    page.query_params.update(address)
+    return checked(page.run())
+
+
+def checked(page: AppTest) -> AppTest:
+    assert not page.exception, page.exception
+    return page
+
+
+def now_on(page: AppTest) -> AppTest:
+    """After something led to another page: stay there in later runs."""
+    page._page_hash = ""
+    return checked(page)
+
+
+def settle(page: AppTest, seconds: float = 30) -> AppTest:
+    """Wait for the processes behind the page, and draw it again."""
+    deadline = time.monotonic() + seconds
+    while any(run.is_active for run in [*list_runs(), *map(Run, jobs_directory().glob("*/*"))]):
+        assert time.monotonic() < deadline, "a run did not end"
+        time.sleep(0.05)
+    return checked(page.run())
+
+
+def said(page: AppTest) -> str:
+    """All the text in our own boxes and lines."""
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def widget(page: AppTest, kind: str, label: str) -> Any:
+    return next(w for w in page.get(kind) if w.label == label)

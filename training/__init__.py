@@ -1,0 +1,1 @@
+"""One gradient run, from objective to checkpoint."""

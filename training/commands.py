@@ -1,0 +1,158 @@
+"""The commands that people and callbacks give a run while it goes on: followed at once, or refused with a reason."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from shoal.coordinator import ParameterServer
+from shoal.errors import TrainingError
+from shoal.settings.config import COMPRESSIONS
+from shoal.steps.policy import Stale
+from shoal.training.objective import Objective
+
+
+class Refused(TrainingError):
+    """A command that cannot be followed, and why."""
+
+
+class Steered(Protocol):
+    """The part of a run's conductor that commands reach."""
+
+    server: ParameterServer
+    objective: Objective
+    phase: str
+    person_scales: bool
+
+    def pause(self, cause: str) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def halt(self) -> None: ...
+
+    def checkpoint(self) -> bool: ...
+
+    def set_rate(self, rate: float | None) -> None: ...
+
+
+class Commands:
+    """What each command does; a method `do_NAME` takes its arguments by name."""
+
+    def __init__(self, run: Steered) -> None:
+        self._run = run
+
+    def follow(self, name: str, arguments: Mapping[str, Any]) -> None:
+        method = getattr(self, f"do_{name}", None)
+        if method is None:
+            known = ", ".join(sorted(n.removeprefix("do_") for n in dir(self) if n.startswith("do_")))
+            raise Refused(f"Expected one of the commands {known}, got '{name}'.")
+        try:
+            method(**arguments)
+        except TypeError as error:
+            raise Refused(f"The command '{name}' was given arguments that do not fit: {error}.") from None
+
+    # ---------------------------------------------------------------- the run as a whole
+
+    def do_pause(self) -> None:
+        if self._run.server.policy.paused:
+            raise Refused("The run is paused already.")
+        self._run.pause("paused by a command")
+
+    def do_resume(self) -> None:
+        if not self._run.server.policy.paused:
+            raise Refused("The run is not paused.")
+        self._run.resume()
+
+    def do_stop(self) -> None:
+        self._run.halt()
+
+    def do_checkpoint(self) -> None:
+        if not self._run.checkpoint():
+            raise Refused("The checkpoint could not be written; the log says why.")
+
+    # ---------------------------------------------------------------- knobs
+
+    def do_set(self, **values: Any) -> None:
+        for name, value in values.items():
+            setter = getattr(self, f"_set_{name}", None)
+            if setter is None:
+                raise Refused(f"Expected one of learning_rate, alpha, staleness, compression to set, got '{name}'.")
+            setter(value)
+
+    def _set_learning_rate(self, value: Any) -> None:
+        if self._run.phase == "finish":
+            raise Refused("The full passes at the end take their step from the curvature, not from a learning rate.")
+        self._run.set_rate(None if value == "auto" else _number("learning_rate", value, above=0))
+
+    def _set_alpha(self, value: Any) -> None:
+        run = self._run
+        if run.objective.config.model == "linear" and not run.objective.config.penalty:
+            raise Refused("The model linear has no penalty that alpha would be the strength of.")
+        run.server.penalty = run.objective.set_alpha(_number("alpha", value, least=0))
+        run.server.rule.reset()  # what it remembers is of another objective
+
+    def _set_staleness(self, value: Any) -> None:
+        if not isinstance(self._run.server.policy, Stale):
+            raise Refused("Only the steps of the modes ssp and async have a bound of staleness.")
+        self._run.server.policy.bound = _number("staleness", value, least=0)
+
+    def _set_compression(self, value: Any) -> None:
+        if self._run.phase == "finish":
+            raise Refused("The full passes at the end are not compressed.")
+        if value not in COMPRESSIONS:
+            raise Refused(f"Expected compression to be one of {', '.join(COMPRESSIONS)}, got '{value}'.")
+        self._run.server.steering.compression = value
+
+    # ---------------------------------------------------------------- workers
+
+    def do_add_worker(self) -> None:
+        self._check_elastic()
+        self._run.person_scales = True
+        self._run.server.hire(self._run.server.free_rank())
+
+    def do_remove_worker(self, rank: Any = None) -> None:
+        self._check_elastic()
+        server = self._run.server
+        if len(server.workers) < 2:
+            raise Refused("The last worker cannot be removed. Stop or pause the run instead.")
+        self._run.person_scales = True
+        if not server.dismiss(max(server.workers) if rank is None else self._rank(rank)):
+            raise Refused("All other workers are about to leave, so this one stays. Stop or pause the run instead.")
+
+    def do_kill_worker(self, rank: Any = 0) -> None:
+        self._signal(rank, signal.SIGKILL)
+
+    def do_hang_worker(self, rank: Any = 0) -> None:
+        self._signal(rank, signal.SIGSTOP)
+
+    def do_slow_worker(self, rank: Any = 0, factor: Any = 4) -> None:
+        self._run.server.steering.slow[self._rank(rank)] = _number("factor", factor, least=1)
+
+    def _signal(self, rank: Any, number: signal.Signals) -> None:
+        self._check_elastic()
+        os.kill(self._run.server.workers[self._rank(rank)].pid, number)
+
+    def _check_elastic(self) -> None:
+        if not self._run.server.elastic:
+            raise Refused("This run is one process. Start it with --engine processes for workers that come and go.")
+
+    def _rank(self, rank: Any) -> int:
+        present = sorted(self._run.server.workers)
+        if str(rank) not in map(str, present):
+            listed = ", ".join(map(str, present))
+            raise Refused(f"Expected the number of a worker that is here ({listed}), got {rank!r}.")
+        return int(rank)
+
+
+def _number(name: str, value: Any, least: float = -math.inf, above: float = -math.inf) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number >= least and number > above):
+        wanted = f"above {above:g}" if math.isfinite(above) else f"of at least {least:g}"
+        raise Refused(f"Expected {name} to be a number {wanted}, got {value!r}.")
+    return number

@@ -1,0 +1,484 @@
+"""The course of a gradient run: phases, stops, checkpoints and the commands of people, around a parameter server.
+
+Numbers come from `objective`, steps are made by the server, processes belong to the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.coordinator import ParameterServer, Progress, silent
+from shoal.data.dataset import Dataset, digest
+from shoal.errors import ResourceError, StateError
+from shoal.metrics import Event
+from shoal.models import Array
+from shoal.plugins import STEP_RULES as STEP_RULE_PLUGINS
+from shoal.plugins import find_class
+from shoal.settings.config import RunConfig
+from shoal.steps.optimizers import STEP_RULES, Accelerated, StepRule, schedule, unbounded
+from shoal.steps.policy import Barrier, Plan, Policy, Stale
+from shoal.steps.scaling import Scaler
+from shoal.storage.base import Storage
+from shoal.training.callbacks import Callbacks
+from shoal.training.checkpoints import Checkpoints, Snapshot
+from shoal.training.commands import Commands, Refused
+from shoal.training.objective import Away, Objective
+from shoal.training.recorder import Recorder
+
+CHECK = 10  # rounds between two looks at the objective; fixed, so that where a run stops does not depend on the clock
+DIVERGED = 100.0  # times the objective at zero from which on a run has lost its way
+COMMANDS = 0.1  # seconds between two looks for commands
+ROOM = 0.05  # share of memory that has to be free again before more is kept ready
+
+
+@dataclass
+class Session:
+    """What a run lends its training."""
+
+    storage: Storage
+    checkpoints: Checkpoints
+    callbacks: Callbacks
+    log: Callable[[str, str], None]  # (level, text)
+    state: Callable[[str, str], None]  # (state, cause)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What was `auto`, decided once for a run and kept with it."""
+
+    shards: int
+    precision: str
+    batch_size: int
+    local_steps: int
+    prefetch: int
+    learning_rate: float
+    top: float  # largest eigenvalue of Xs'Xs / n
+
+
+@dataclass
+class Ending:
+    """Why a run comes to its end."""
+
+    state: str  # finished or stopped
+    cause: str
+
+
+class Conductor:
+    """The observer of one server, from its first phase to its end."""
+
+    def __init__(
+        self, config: RunConfig, resolved: Resolved, objective: Objective, server: ParameterServer, session: Session,
+        recorder: Recorder, clock: Callable[[], float], progress: Progress = silent,
+    ) -> None:  # fmt: skip
+        self.config, self.resolved, self.objective = config, resolved, objective
+        self.server, self.session, self.recorder, self.clock = server, session, recorder, clock
+        self.phase = "steps"
+        self.base_rate = resolved.learning_rate
+        self.ending: Ending | None = None
+        self.away = Away(None, None, None)
+        self.good = server.w.copy()  # the last weights that were better than none
+        self.best: tuple[float, Array] | None = None  # of the scores on test rows
+        self.chosen: Array | None = None  # what the model will have, whatever workers still have in hand
+        self._bad_epochs = self._seen_epochs = self.steps_done = 0
+        self._steps_ledger: dict[str, int] | None = None
+        self._saved = self._looked = clock()
+        self._progress = progress
+        self.saving = 0.0  # seconds that checkpoints took
+        self._pausing = ""  # the cause, until all work in hand is done
+        self._unsettled: list[tuple[int, int, str]] = []  # commands that were followed: number, round, outcome
+        self.run_id = ""
+        self._commands = Commands(self)
+        self.person_scales = bool(config.workers)
+        self._rows_before, self._scaled = 0, 0.0
+        self._scaler = Scaler(max(1, os.cpu_count() or 1))
+        server.observer = self
+        server.steering.rate_at = self.rate_at
+
+    # ---------------------------------------------------------------- phases
+
+    def begin(self, state: Snapshot | None = None) -> None:
+        """The first phase, or the one that a checkpoint was taken in."""
+        meta = state.meta if state else {}
+        if state is not None:
+            self.server.restore(meta["version"], state.arrays)
+            self.base_rate, self._bad_epochs = meta["base_rate"], meta["bad_epochs"]
+            self.steps_done, self._steps_ledger = meta["steps_done"], meta["steps_ledger"]
+            self.server.steering.tamed = meta["tamed"]
+            self.server.steering.compression = meta["compression"]
+            self.server.penalty = self.objective.set_alpha(meta["alpha"])
+            self.good = np.array(state.arrays["good"])
+            if "best" in state.arrays:
+                self.best = meta["best"], np.array(state.arrays["best"])
+        if meta.get("phase") == "finish":
+            self._begin_finish(meta["policy"])
+        else:
+            self._begin_steps(meta.get("policy"), meta["staleness"] if meta else self._bound())
+        if state is not None:
+            rule = {name.removeprefix("rule."): a for name, a in state.arrays.items() if name.startswith("rule.")}
+            self.server.rule.restore(rule)
+            self.server.begin(self.server.policy, self.server.rule, self.server.kind)
+        self._seen_epochs, self._checked = self.server.policy.counts.epochs, self.server.version // CHECK
+        ended = meta.get("ended")
+        if ended is not None and ended["run"] == self.run_id:  # a fork of it goes on
+            self.ending, self.away = Ending("finished", ended["cause"]), Away(*ended["away"])
+
+    def _bound(self) -> float | None:
+        return float(self.config.staleness) if self.config.mode == "ssp" else None
+
+    def _begin_steps(self, policy_state: Mapping[str, Any] | None, bound: float | None) -> None:
+        config, rows = self.config, self.server.shards.rows
+        steps = [-(-n // self.resolved.batch_size) for n in rows]
+        if config.mode == "local":
+            steps = [-(-n // self.resolved.local_steps) for n in steps]
+        plan = Plan(tuple(steps))
+        policy: Policy
+        if config.mode in ("ssp", "async"):
+            policy = Stale(plan, config.epochs, math.inf if bound is None else bound, policy_state)
+        else:
+            policy = Barrier(plan, config.epochs, policy_state)
+        self.server.begin(
+            policy, step_rule(config, self.objective.width), "local" if config.mode == "local" else "gradient"
+        )
+
+    def _begin_finish(self, policy_state: Mapping[str, Any] | None = None) -> None:
+        """Full passes of all workers by accelerated proximal steps: to the optimum, not to a noise floor."""
+        self.phase = "finish"
+        plan = Plan(tuple(int(n > 0) for n in self.server.shards.rows))
+        self.server.steering.compression = "none"
+        self.server.begin(
+            Barrier(plan, self.config.finish_passes, policy_state), Accelerated(self.objective.width), "full"
+        )
+
+    def final_look(self) -> None:
+        """Once more at the weights that the model will have, for the record."""
+        if self.objective.problem is not None:
+            self.away = self.objective.away(self.server.w)
+        self._record()
+
+    def phase_ended(self, now: float) -> None:
+        if self.ending is None and self.phase == "steps" and self.config.tolerance > 0 and self.config.finish_passes:
+            self.steps_done, self._steps_ledger = self.server.policy.counts.epochs, self._counted()
+            self._look()
+            if self.ending is None:
+                self._begin_finish()
+                self._seen_epochs = 0
+                self.happened("phase", f"Full passes begin after {self.steps_done} epochs of steps.")
+                return
+        self._end_of_work()
+        if self.chosen is not None:
+            self.server.w = self.chosen
+        self.server.finished = True
+
+    def _end_of_work(self) -> None:
+        if self.ending is not None:
+            return
+        if self.phase == "finish":
+            self.ending = Ending("finished", f"not converged after {self.config.finish_passes} full passes")
+        else:
+            self.ending = Ending("finished", f"all {self.config.epochs} epochs are done")
+
+    def rate_at(self, epoch: float) -> float:
+        if self.phase == "finish":
+            return 1 / self.resolved.top if self.resolved.top > 0 else 1.0
+        c = self.config
+        return schedule(
+            c.schedule, self.base_rate,
+            epoch=epoch, epochs=c.epochs, warmup=c.warmup, decay=c.decay, decay_every=c.decay_every,
+        )  # fmt: skip
+
+    def _counted(self) -> dict[str, int]:
+        counts = self.server.policy.counts
+        return {"epochs": counts.epochs, "batches": counts.batches, "batches_of_an_epoch": counts.plan.tasks,
+                "redone": counts.redone}  # fmt: skip
+
+    def ledger(self) -> dict[str, Any]:
+        """How often batches were counted in the steps, and whole shards in the full passes of the finish.
+
+        `redone`: those that a lost worker had in hand; they were computed again and counted once.
+        """
+        now = self._counted()
+        if self.phase == "steps":
+            return {**now, "passes": 0}
+        steps = self._steps_ledger or dict.fromkeys(now, 0)
+        passes = {"passes": now["epochs"], "shards": now["batches"], "shards_of_a_pass": now["batches_of_an_epoch"]}
+        return {**steps, **passes, "redone": steps["redone"] + now["redone"]}
+
+    @property
+    def epoch(self) -> float:
+        return self.server.policy.progress + (self.steps_done if self.phase == "finish" else 0)
+
+    # ---------------------------------------------------------------- what the server tells
+
+    def stepped(self, now: float) -> None:
+        epochs = self.server.policy.counts.epochs
+        epoch_ended = epochs != self._seen_epochs and self.phase == "steps"
+        self._seen_epochs = epochs
+        if not math.isfinite(float(self.server.w.sum())):
+            self._diverged()
+        elif self.server.version // CHECK != self._checked or epoch_ended:
+            self._checked = self.server.version // CHECK
+            self._look()
+            if epoch_ended:
+                self._score()
+        if self.recorder.affordable:
+            self._record()
+        if self.config.max_seconds and self.clock() > self.config.max_seconds:
+            self.end("finished", f"the time limit of {self.config.max_seconds:g} s is reached")
+        if self.config.checkpoint_seconds and self.clock() - self._saved >= self.config.checkpoint_seconds:
+            self.checkpoint()
+
+    @unbounded
+    def _look(self) -> None:
+        """Where the run stands: at the optimum, on the way, or lost."""
+        server, objective = self.server, self.objective
+        if objective.problem is not None:
+            self.away, loss = objective.away(server.w), objective.loss(server.w)
+        elif self.phase == "finish":  # the gradient is that of all rows, at the point it was asked for
+            self.away = objective.away_by_rows(server.asked, server.gradient, server.squares)
+            loss = objective.loss(server.asked, server.squares)
+        else:
+            loss = objective.loss(server.w, server.squares_of_all)
+        if not loss <= DIVERGED * objective.at_zero:
+            self._diverged()
+        elif loss <= objective.at_zero:
+            self.good = server.w.copy()
+        if self.config.tolerance > 0 and self.away.within(self.config.tolerance):
+            self.end("finished", "converged", server.w)
+
+    def _diverged(self) -> None:
+        self.end(
+            "stopped",
+            f"the run diverged at round {self.server.version} with a learning rate of {self.server.rate:.3g}; "
+            "the model has the last good weights. Choose a smaller learning rate, or auto",
+            self.good,
+        )
+
+    def _score(self) -> None:
+        """Patience: stop when the score on the test rows has not risen for some epochs, with the best weights."""
+        if not self.config.patience or self.ending is not None:
+            return
+        score = self.objective.held.r2(self.server.w)
+        if score is None:
+            return  # test rows that all have the same target
+        if self.best is None or score > self.best[0]:
+            self.best, self._bad_epochs = (score, self.server.w.copy()), 0
+            return
+        self._bad_epochs += 1
+        if self._bad_epochs >= self.config.patience:
+            self.end("finished", f"no better score on the test rows for {self._bad_epochs} epochs", self.best[1])
+
+    @unbounded
+    def _record(self) -> None:
+        server = self.server
+        if self.objective.problem is not None:
+            away, loss = self.objective.away(server.w), self.objective.loss(server.w)
+        else:
+            away, loss = self.away, self.objective.loss(server.w, server.squares_of_all)
+        record = self.recorder.round(server, self.phase, self.epoch, away.objective, loss)
+        self.session.callbacks.round_ended(self, record)
+
+    def ticked(self, now: float) -> None:
+        if self.clock() - self._looked >= COMMANDS:
+            self._looked = self.clock()
+            self.take_commands()
+        if self._pausing and self.server.policy.idle and self.server.policy.paused:
+            cause, self._pausing = self._pausing, ""
+            self.checkpoint()
+            self.session.state("paused", cause)
+        if self.recorder.tick(self.server, now):
+            self._progress(*self._so_far())
+            self._follow_memory()
+            self._scale(now)
+
+    def _so_far(self) -> tuple[str, float]:
+        """What a page or bar says of the run: the stage, and how much of it is done."""
+        done, policy = self.server.policy.progress, self.server.policy
+        share = min(1.0, done / max(policy.epochs, 1))
+        if policy.paused:
+            return "paused", share
+        if self.phase == "finish":
+            return f"full pass {done:,.0f} of at most {policy.epochs:,}", share
+        return f"epoch {done:,.1f} of {policy.epochs:,}", share
+
+    def happened(self, kind: str, text: str, rank: int | None = None, **data: Any) -> None:
+        event = Event(self.clock(), kind, self.server.version, text, rank, data)
+        self.recorder.event(event)
+        if kind != "error":  # the end of a run is logged by whoever runs it, with the trace
+            self.session.log("warning" if kind in ("lost", "warning") else "info", text)
+        if kind == "lost":
+            self.session.callbacks.worker_lost(self, event)
+
+    # ---------------------------------------------------------------- what callbacks see
+
+    @property
+    def round(self) -> int:
+        return self.server.version
+
+    def weights(self) -> Array:
+        return self.server.w.copy()
+
+    def stop(self, reason: str) -> None:
+        self.end("stopped", reason)
+
+    def send(self, name: str, **arguments: Any) -> None:
+        self._follow(name, arguments)
+
+    # ---------------------------------------------------------------- stops and checkpoints
+
+    def end(self, state: str, cause: str, w: Array | None = None) -> None:
+        """Come to an end as soon as what is in workers' hands is done, with these weights or those of that moment."""
+        if w is not None and self.chosen is None:
+            self.chosen = w.copy()
+        if self.ending is None:
+            self.ending = Ending(state, cause)
+            self.server.policy.closed, self.server.policy.paused = True, False
+
+    def halt(self) -> None:
+        """End because a person said so."""
+        self.session.state("stopping", "stopped by a command")
+        self.end("stopped", "stopped by a command")
+
+    def pause(self, cause: str) -> None:
+        self.server.policy.paused, self._pausing = True, cause
+
+    def resume(self) -> None:
+        self.server.policy.paused, self._pausing = False, ""
+        self.session.state("running", "")
+
+    def set_rate(self, rate: float | None) -> None:
+        """A learning rate of a person's choice, or None for the automatic one."""
+        self.base_rate = self.resolved.learning_rate if rate is None else rate
+        self.server.steering.tamed = rate is None and isinstance(self.server.policy, Stale)
+
+    def checkpoint(self) -> bool:
+        """Save, or, where there is no room, pause: the last good checkpoint stays. Whether it was saved."""
+        self._saved = self.clock()
+        try:
+            self.session.checkpoints.save(self.snapshot())
+            self.saving += self.clock() - self._saved
+        except ResourceError as error:
+            self.happened("warning", str(error))
+            if not self.server.policy.paused and self.ending is None:
+                self.server.policy.paused = True
+                self.session.state("paused", str(error))
+            return False
+        self.happened("checkpoint", f"Checkpoint of round {self.server.version}.")
+        self.session.callbacks.checkpoint_saved(self, self.server.version)
+        return True
+
+    def snapshot(self) -> Snapshot:
+        meta, arrays = self.server.state()
+        meta |= {
+            "config": self.config.as_dict(), "resolved": vars(self.resolved), "phase": self.phase,
+            "content": self.objective.prepared.dataset.manifest.content,
+            "header": header_of(self.objective.prepared.dataset),
+            "columns": self.objective.prepared.encoding.names,
+            "base_rate": self.base_rate, "alpha": self.objective.alpha, "compression": self.server.steering.compression,
+            "staleness": self._bound_now(), "bad_epochs": self._bad_epochs,
+            "steps_done": self.steps_done, "steps_ledger": self._steps_ledger, "tamed": self.server.steering.tamed,
+            "seconds": self.clock(), "epoch": self.epoch,
+        }  # fmt: skip
+        if self.server.finished and self.ending is not None and self.ending.state == "finished":
+            meta["ended"] = {"run": self.run_id, "cause": self.ending.cause, "away": list(self.away)}
+        arrays["good"] = self.good
+        if self.best is not None:
+            meta["best"], arrays["best"] = self.best
+        return Snapshot(self.server.version, meta, arrays)
+
+    def _bound_now(self) -> float | None:
+        """The bound of staleness, None for none: a command may have changed it."""
+        policy = self.server.policy
+        if not isinstance(policy, Stale):
+            return self._bound()
+        return policy.bound if math.isfinite(policy.bound) else None
+
+    # ---------------------------------------------------------------- commands
+
+    def take_commands(self) -> None:
+        """Follow what people have left in the store."""
+        self.settle()
+        try:
+            commands = self.session.storage.take()
+        except (StateError, ResourceError):
+            return  # somebody holds the store; the commands are still there the next time
+        for command in commands:
+            outcome = self._follow(command.name, command.arguments)
+            self._unsettled.append((command.id, self.server.version, outcome))
+        if commands:
+            self.settle()
+            self.recorder.flush()
+
+    def refuse_the_rest(self) -> None:
+        """The run is over: who gave a command a moment too late is told so."""
+        with contextlib.suppress(StateError, ResourceError):
+            late = [(c.id, self.server.version, "The run had ended before.") for c in self.session.storage.take()]
+            self._unsettled += late
+        self.settle()
+
+    def settle(self) -> None:
+        """Say what became of commands; where the store cannot be written to, the next look tries again."""
+        with contextlib.suppress(StateError, ResourceError):
+            while self._unsettled:
+                self.session.storage.settle(*self._unsettled[0])
+                del self._unsettled[0]
+
+    def _follow(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """`done`, or why not; both are put on record."""
+        try:
+            self._commands.follow(name, arguments)
+            outcome = "done"
+        except Refused as refusal:
+            outcome = str(refusal)
+        text = " ".join([name, *(f"{key}={value}" for key, value in arguments.items())])
+        self.happened("command", f"Command {text}: {outcome}", command=name, outcome=outcome)
+        return outcome
+
+    # ---------------------------------------------------------------- what the machine allows
+
+    def _follow_memory(self) -> None:
+        """Keep less ready when memory runs short; this changes no bits."""
+        host, knobs = self.recorder.host, self.server.steering
+        if host is None:
+            return
+        used = host.memory_used / max(host.memory_total, 1)
+        if used > self.config.max_memory and not knobs.tight:
+            knobs.tight, knobs.prefetch = True, 0
+            self.happened("warning", f"{used:.0%} of the memory is in use: nothing is read ahead until there is room.")
+        elif used < self.config.max_memory - ROOM and knobs.tight:
+            knobs.tight, knobs.prefetch = False, self.resolved.prefetch
+
+    def _scale(self, now: float) -> None:
+        """With `workers: auto`: more while that helps, fewer when others need the machine."""
+        done, self._rows_before = self.server.rows_done - self._rows_before, self.server.rows_done
+        span, self._scaled = now - self._scaled, now
+        host, fixed = self.recorder.host, self.person_scales or not self.server.elastic
+        if fixed or host is None or self.server.hired or self.server.policy.paused:
+            return
+        workers = len(self.server.workers)
+        others = max(0.0, host.cpu * self._scaler.most - self.recorder.busy)
+        advice = self._scaler.advice(now, workers, done / max(span, 1e-9), others)
+        if advice > 0:
+            self.server.hire(self.server.free_rank())
+        elif advice < 0 and workers > 1:
+            self.server.dismiss(max(self.server.workers))
+
+
+def header_of(dataset: Dataset) -> str:
+    """The names of a file's columns, in their order: its `content` is that of the rows alone."""
+    return digest([column.name for column in dataset.manifest.columns])
+
+
+def step_rule(config: RunConfig, width: int) -> StepRule:
+    kind: type[StepRule]
+    if config.step_rule in STEP_RULES:
+        kind = STEP_RULES[config.step_rule]
+    else:
+        kind = find_class(STEP_RULE_PLUGINS, config.step_rule, StepRule, list(STEP_RULES))
+    return kind(width, config.momentum)

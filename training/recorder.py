@@ -1,0 +1,135 @@
+"""What a run puts on record: rounds, samples of workers and host, events; in batches, at little cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+from shoal.coordinator import ParameterServer, Tally
+from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.metrics import Event, HostSample, Record, Round, WorkerSample
+from shoal.storage.base import Storage
+from shoal.training.objective import Objective
+from shoal.training.sampling import ResourceSampler
+
+FLUSH = 0.1  # seconds between two writes
+SAMPLE = 1.0  # seconds between two looks at workers and host
+BUDGET = 0.015  # share of the run's time that records and samples may take before rounds are left out
+FIRST = 300  # rounds that are recorded in any case, so that a short run has a chart as well
+KEPT = 10_000  # records that wait while the store cannot be written to
+
+
+class Recorder:
+    """Collects records and hands them to the store at most ten times a second."""
+
+    def __init__(
+        self, storage: Storage, objective: Objective, clock: Callable[[], float], warn: Callable[[str], None]
+    ) -> None:
+        """`clock` tells the seconds since the run began."""
+        self._storage, self._objective, self._clock, self._warn = storage, objective, clock, warn
+        self._sampler = ResourceSampler()
+        self._waiting: list[Record] = []
+        self.spent = 0.0  # seconds that recording and sampling took
+        self._began = self._flushed = self._sampled = self._recorded = clock()
+        self._failing = False
+        self._count = 0
+        self.busy = 0.0  # cores that this run keeps busy, by the last sample
+        self._used = time.process_time()
+        self.host: HostSample | None = None
+        self.events: list[Event] = []
+        self.last: Round | None = None
+
+    @property
+    def affordable(self) -> bool:
+        """Whether another round can be recorded: the first ones, as many as the budget allows, else ten a second."""
+        now = self._clock()
+        return self._count < FIRST or self.spent <= BUDGET * (now - self._began) or now - self._recorded >= FLUSH
+
+    def event(self, event: Event) -> None:
+        self.events.append(event)
+        self._waiting.append(event)
+
+    def round(self, server: ParameterServer, phase: str, epoch: float, distance: float | None, loss: float) -> Round:
+        started = time.perf_counter()
+        now, tally = self._clock(), server.tally
+        record = self._made(server, tally, now, phase, epoch, distance, loss)
+        if self.last is not None and self.last.round == record.round:  # at the end, perhaps with other weights
+            judged = {name: getattr(record, name) for name in ("loss", "validation", "distance", "nonzeros")}
+            record = dataclasses.replace(self.last, **judged)
+        self._waiting.append(record)
+        self._recorded, server.tally, self.last = now, Tally(), record
+        self._count += 1
+        self.spent += time.perf_counter() - started
+        return record
+
+    def _made(
+        self, server: ParameterServer, tally: Tally, now: float, phase: str, epoch: float, distance: float | None,
+        loss: float,
+    ) -> Round:  # fmt: skip
+        span = max(now - self._recorded, 1e-9)
+        together = span * max(1, len(server.workers))
+        read, compute = min(1.0, tally.read / together), min(1.0, tally.compute / together)
+        return Round(
+            round=server.version, epoch=epoch, phase="finish" if phase == "finish" else "steps", seconds=now, loss=loss,
+            validation=self._objective.held.r2(server.w), distance=distance,
+            gradient_norm=float((server.gradient**2).sum() ** 0.5), learning_rate=server.rate,
+            alpha=self._objective.alpha, nonzeros=int((server.w != 0).sum()), rows_per_second=tally.rows / span,
+            bytes_raw=tally.bytes_raw, bytes_sent=tally.bytes_sent, read=read, compute=compute,
+            wait=max(0.0, 1 - read - compute), apply=min(1.0, tally.apply / span),
+            staleness=tally.staleness / max(1, tally.steps), workers=len(server.workers),
+        )  # fmt: skip
+
+    def tick(self, server: ParameterServer, now: float) -> bool:
+        """Sample and write what is due; whether samples were taken. `now` is the server's clock."""
+        sampled = self._clock() - self._sampled >= SAMPLE
+        if sampled:
+            self._sample(server, now)
+        if self._clock() - self._flushed >= FLUSH:
+            self.flush()
+        return sampled
+
+    def _sample(self, server: ParameterServer, now: float) -> None:
+        started = time.perf_counter()
+        before, self._sampled = self._sampled, self._clock()
+        seconds, used = self._sampled, time.process_time()
+        self.busy = (used - self._used) / max(seconds - before, 1e-9)
+        self._used = used
+        self.host = self._sampler.sample_host(seconds)
+        self._waiting.append(self.host)
+        for rank, worker in server.workers.items():
+            member = server.policy.members.get(rank)
+            state = "working" if member is not None and member.tasks else "waiting"
+            wait = 1 - min(1.0, worker.busy / max(now - worker.since, 1e-9))
+            found: WorkerSample | None = self._sampler.sample_worker(
+                rank, worker.pid, seconds, state, worker.rows, worker.staleness, wait
+            )
+            if found is not None:
+                self._waiting.append(found)
+                self.busy += found.cpu
+        self.spent += time.perf_counter() - started
+
+    def flush(self) -> None:
+        """Write what waits. A store that cannot be written to does not stop a run: records wait for it."""
+        self._flushed = self._clock()
+        if not self._waiting:
+            return
+        started = time.perf_counter()
+        try:
+            self._storage.add(self._waiting)
+        except (StateError, ResourceError) as error:
+            self._complain(error)
+        else:
+            self._waiting, self._failing = [], False
+        self.spent += time.perf_counter() - started
+
+    def _complain(self, error: TrainingError) -> None:
+        if not self._failing:
+            self._failing = True
+            self._warn(f"Records cannot be written at the moment and wait: {error}")
+        self._flushed += 1.0  # not ten times a second
+        del self._waiting[:-KEPT]
+
+    def close(self) -> None:
+        self.flush()
+        self._sampler.close()

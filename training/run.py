@@ -1,0 +1,332 @@
+"""A gradient run from config to report: the steps in their order.
+
+What happens while workers train is in `conductor`; how a run is started, queued and stored is in `runs`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shoal.coordinator import Coordinator, ParameterServer, Steering
+from shoal.data.dataset import Dataset
+from shoal.errors import SourceChanged, StateError, TrainingError
+from shoal.fitting.exact import Timings
+from shoal.fitting.model_file import contents_of
+from shoal.fitting.reports import finite, report
+from shoal.metrics import Event
+from shoal.models import Array
+from shoal.passes.blocks import Sums
+from shoal.passes.gradient_loop import GradientLoop
+from shoal.passes.shards import ShardGradient, Shards, gradient_of
+from shoal.settings.config import RunConfig
+from shoal.steps.optimizers import SGD, batch_curvature
+from shoal.steps.policy import FailurePolicy
+from shoal.storage.base import TIMEOUT
+from shoal.training.checkpoints import Snapshot
+from shoal.training.conductor import Conductor, Resolved, Session, header_of, step_rule
+from shoal.training.objective import Objective, prepare_objective
+from shoal.training.recorder import Recorder
+from shoal.training.shards import derive, shard_count, top_eigenvalue
+from shoal.utils import available_memory
+from shoal.worker import Ping
+
+SMALL = 4_000_000  # values up to which float64 costs nothing that one would notice
+ILL = 1e2  # condition number (of the columns) from which float32 gradients stop short of the optimum
+COORDINATION = 0.1  # share of the time that it may take
+FEWEST_STEPS = 2  # steps of an epoch, however small the data
+MESSAGES = 25  # that are timed
+A_STEP = 300e-6  # seconds that the server takes between the last gradient of a round and the work of the next
+FEWEST_ROWS = 16  # of a batch
+LOCKED = 0.1  # seconds that workers wait while somebody has locked the store: what there is to say can wait longer
+MOST_LOCAL_ROWS = 1024  # of a batch in mode local, whose point is many small steps
+
+
+class Outcome(NamedTuple):
+    """How a run ended: `finished` or `stopped`, why, the object that `train --json` prints, and the model file."""
+
+    state: str
+    cause: str
+    report: dict[str, Any]
+    contents: dict[str, Any]
+
+
+def train_gradient(
+    coordinator: Coordinator, config: RunConfig, session: Session, resume: Snapshot | None = None, run_id: str = ""
+) -> Outcome:
+    """Train, from the beginning or from a checkpoint; TrainingError says why a run failed."""
+    return _Training(coordinator, config, session, resume, run_id).outcome()
+
+
+class _Training:
+    def __init__(
+        self, coordinator: Coordinator, config: RunConfig, session: Session, resume: Snapshot | None, run_id: str
+    ) -> None:
+        self.coordinator, self.config, self.session, self.resume, self.run_id = (
+            coordinator,
+            config,
+            session,
+            resume,
+            run_id,
+        )
+        self.timings = Timings()
+        self.started = time.monotonic() - (resume.meta["seconds"] if resume else 0.0)
+
+    def clock(self) -> float:
+        """Seconds since the run began, those before a resume included."""
+        return time.monotonic() - self.started
+
+    def outcome(self) -> Outcome:
+        with self.timings.stage("ingest"):
+            dataset = self.coordinator.open(self.config)
+            self._check_same(dataset)
+        objective = prepare_objective(self.coordinator, dataset, self.config, self.timings)
+        with self.timings.stage("shards"):
+            shards, resolved = self._shards(objective)
+        with self.timings.stage("train"):
+            conductor = self._train(objective, shards, resolved)
+        return self._described(conductor)
+
+    def _check_same(self, dataset: Dataset) -> None:
+        if self.resume is None:
+            return
+        header = header_of(dataset)
+        if (self.resume.meta["content"], self.resume.meta.get("header", header)) != (dataset.manifest.content, header):
+            raise SourceChanged(
+                f"'{Path(self.config.file).name}' is not what it was when the checkpoint was taken. Put the file back "
+                "as it was to go on, or start a new run."
+            )
+
+    # ---------------------------------------------------------------- what is decided before
+
+    def _shards(self, objective: Objective) -> tuple[Shards, Resolved]:
+        known = self.resume.meta["resolved"] if self.resume else {}
+        precision = known.get("precision") or _precision(self.config, objective)
+        count = known.get("shards") or shard_count(int(objective.n), objective.width, precision, self.config.shards)
+        prepared = objective.prepared
+        shards = derive(
+            self.coordinator, prepared.dataset, prepared.encoding, prepared.split, objective.units,
+            shards=count, dtype=precision, seed=self.config.seed, partition=self.config.partition,
+        )  # fmt: skip
+        objective.held.rows = shards
+        if objective.problem is None:
+            objective.scale = self._scale(shards)
+        if known:
+            return shards, Resolved(**known)
+        return shards, self._resolved(objective, shards, precision)
+
+    def _scale(self, shards: Shards) -> float:
+        """max |Xs'y| / n, by a pass over the rows."""
+        requests = [ShardGradient(shards, shard, np.zeros(shards.width)) for shard in range(len(shards.rows))]
+        total = sum(self.coordinator.swept("measuring", requests), np.zeros(shards.width))
+        return float(np.abs(total).max(initial=0.0)) / max(shards.total, 1)
+
+    def _resolved(self, objective: Objective, shards: Shards, precision: str) -> Resolved:
+        config = self.config
+        if objective.problem is not None:
+            # The Gram matrix of standardised columns: its largest eigenvalue bounds every step.
+            top = float(np.linalg.eigvalsh(objective.problem.gram)[-1]) / objective.n
+            top *= 1.001
+        else:
+            top = top_eigenvalue(self.coordinator, shards)
+        batch, local = self._batch_size(shards)
+        together = batch * len(shards.rows) if config.mode == "sync" else batch
+        curvature = batch_curvature(shards.total, together, top, shards.largest_row)
+        # Within a shard, mode local takes plain steps.
+        rule = SGD(shards.width) if config.mode == "local" else step_rule(config, shards.width)
+        rate = config.learning_rate or rule.safe_rate(curvature, objective.scale)
+        prefetch = config.prefetch if config.prefetch >= 0 else 2
+        return Resolved(len(shards.rows), precision, batch, local, prefetch, rate, top)
+
+    def _batch_size(self, shards: Shards) -> tuple[int, int]:
+        """Rows of a batch and steps of a local round: enough work between two messages, from what both cost here."""
+        config, longest = self.config, max(shards.rows)
+        if config.batch_size and (config.local_steps or config.mode != "local"):
+            return config.batch_size, max(1, config.local_steps)
+        a_row, a_message = _seconds_of_a_row(shards), self._seconds_of_a_message()
+        cores = max(1, os.cpu_count() or 1)
+        work = a_message * (1 - COORDINATION) / COORDINATION  # seconds of one worker between two messages
+        most = max(FEWEST_ROWS, -(-longest // FEWEST_STEPS))  # rounded up: no round for the last two rows
+        room = int(
+            config.max_memory * available_memory() / (shards.width * 8 * 4 * max(1, self.coordinator.engine.workers))
+        )
+        if config.mode == "local":
+            batch = config.batch_size or min(MOST_LOCAL_ROWS, max(FEWEST_ROWS, longest // 64))
+            needed = work / (batch * a_row * max(1, len(shards.rows) / cores))
+            steps = -(-longest // batch)
+            return batch, config.local_steps or int(min(max(4, needed), max(1, steps)))
+        tasks = max(1, len(shards.rows) / cores) if config.mode == "sync" else 1
+        wanted = _power_of_two(work / (a_row * tasks))
+        return config.batch_size or max(1, min(max(FEWEST_ROWS, wanted), most, max(FEWEST_ROWS, room), longest)), 1
+
+    def _seconds_of_a_message(self) -> float:
+        """There and back, with what the server does in between."""
+        engine, seconds = self.coordinator.engine, []
+        for _ in range(MESSAGES):
+            started = time.perf_counter()
+            for _ in engine.sweep([Ping()] * engine.workers):
+                pass
+            seconds.append(time.perf_counter() - started)
+        return float(np.median(seconds)) + A_STEP
+
+    # ---------------------------------------------------------------- the training itself
+
+    def _train(self, objective: Objective, shards: Shards, resolved: Resolved) -> Conductor:
+        config, engine, session = self.config, self.coordinator.engine, self.session
+        steering = Steering(
+            rate_at=float, seed=config.seed, batch_size=resolved.batch_size, local_steps=resolved.local_steps,
+            clip=config.clip, compression=config.compression, share=config.top_k,
+            tamed=config.learning_rate == 0 and config.mode in ("ssp", "async"), prefetch=resolved.prefetch,
+        )  # fmt: skip
+        failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
+        server = ParameterServer(engine, shards, objective.penalty, steering, failure, np.zeros(shards.width))
+        recorder = Recorder(session.storage, objective, self.clock, lambda text: session.log("warning", text))
+        conductor = Conductor(
+            config, resolved, objective, server, session, recorder, self.clock, self.coordinator.progress
+        )
+        conductor.run_id = self.run_id
+        try:
+            session.storage.wait_at_most(TIMEOUT)
+            self._begin(conductor)
+            if conductor.ending is None:  # else only the report was missing
+                session.storage.wait_at_most(LOCKED)
+                engine.run_workers(GradientLoop(shards, server.board), server)
+                conductor.final_look()
+                conductor.checkpoint()
+            self._end(conductor)
+        except BaseException as error:
+            self._failed(conductor, error)
+            raise
+        finally:
+            session.storage.wait_at_most(TIMEOUT)  # records that are not kept now are lost
+            recorder.close()
+            server.release()
+        return conductor
+
+    def _begin(self, conductor: Conductor) -> None:
+        if self.resume is not None:
+            self.session.storage.forget_after(self.resume.step)
+            self.session.checkpoints.forget_after(self.resume.step)
+        conductor.begin(self.resume)
+        begun = f"Going on from the checkpoint of round {self.resume.step}." if self.resume else "Training begins."
+        conductor.happened("started", begun, resolved=vars(conductor.resolved))
+        self.session.state("running", "")
+        if self.resume is None:
+            conductor.checkpoint()
+        self.session.callbacks.run_started(conductor)
+
+    def _end(self, conductor: Conductor) -> None:
+        conductor.refuse_the_rest()
+        ending = conductor.ending
+        assert ending is not None
+        conductor.happened("state", f"The run is {ending.state}: {ending.cause}.")
+        self.session.callbacks.run_ended(conductor, ending.state)
+
+    def _failed(self, conductor: Conductor, error: BaseException) -> None:
+        text = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
+        conductor.happened("error", text)
+        self.session.callbacks.run_ended(conductor, "failed")
+
+    # ---------------------------------------------------------------- what came out
+
+    def _described(self, conductor: Conductor) -> Outcome:
+        objective, server, ending = conductor.objective, conductor.server, conductor.ending
+        assert ending is not None
+        prepared = objective.prepared
+        with self.timings.stage("score"):
+            fit = objective.fit(server.w, self._scored(objective, server.w))
+        said = report(fit) | finite(self._facts(conductor))
+        if self.config.penalty:
+            said |= {"penalty": self.config.penalty, "alpha": objective.alpha}
+        said["warnings"] += [*self._warnings(conductor), *self._source_notes()]
+        contents = contents_of(prepared.encoding, said, fit.config.as_dict(), prepared.dataset.manifest.content)
+        self.timings.seconds["total"] = self.clock()
+        said |= {"timings": self.timings.seconds, "run_id": self.run_id}
+        return Outcome(ending.state, ending.cause, said, contents)
+
+    def _scored(self, objective: Objective, w: Array) -> Sums:
+        prepared, units = objective.prepared, objective.units
+        try:
+            return self.coordinator.score(
+                prepared.dataset, prepared.encoding, prepared.split, *objective.raw(w), units.centre, units.scale
+            )
+        except TrainingError as error:
+            if prepared.dataset.is_whole():
+                raise
+            raise StateError(
+                f"The cached copy of '{Path(self.config.file).name}' was removed or damaged during the run, so that "
+                "the model cannot be scored. Resume the run: the file is read anew, and no step is made again."
+            ) from error
+
+    def _facts(self, conductor: Conductor) -> dict[str, Any]:
+        away, ending = conductor.away, conductor.ending
+        assert ending is not None
+        return {
+            "solver": "gradient", "mode": self.config.mode,
+            "epochs": conductor.epoch, "rounds": conductor.server.version,
+            "distance_to_optimum": away.objective, "coefficient_distance": away.coefficients,
+            "slope": away.slope, "converged": away.within(self.config.tolerance or 1e-6),
+            "state": ending.state, "cause": ending.cause, "resolved": vars(conductor.resolved),
+            "ledger": conductor.ledger(),
+            "overhead": {"recording": conductor.recorder.spent, "checkpoints": conductor.saving},
+            "events": [_plain(event) for event in conductor.recorder.events],
+        }  # fmt: skip
+
+    def _warnings(self, conductor: Conductor) -> list[str]:
+        away, said = conductor.away, []
+        if self.config.mode == "local" and (self.config.step_rule != "sgd" or self.config.clip):
+            said.append("Mode local takes plain steps within a shard: step_rule and clip are not used.")
+        if away.within(self.config.tolerance or 1e-6):
+            return said
+        parts = []
+        if away.objective is not None:
+            parts.append(f"the objective is {away.objective:.1e} of the way from its optimum")
+        if away.coefficients is not None:
+            parts.append(f"the coefficients differ by up to {away.coefficients:.1e} of the largest")
+        if not parts and away.slope is not None:
+            parts.append(f"the slope is still {away.slope:.1e} of that at the start")
+        return [
+            *said,
+            f"The run has not converged: {' and '.join(parts) or 'its distance to the optimum is not known'}. "
+            "Allow more epochs or passes, or use the exact solver.",
+        ]
+
+    def _source_notes(self) -> list[str]:
+        if self.coordinator.is_cached(self.config):
+            return []
+        name = Path(self.config.file).name
+        return [f"'{name}' was changed or removed during the run; the model is of what it was before."]
+
+
+def _precision(config: RunConfig, objective: Objective) -> str:
+    if config.precision != "auto":
+        return config.precision
+    small = objective.n * objective.width <= SMALL
+    ill = objective.problem is not None and objective.problem.condition() > ILL
+    return "float64" if small or ill else "float32"
+
+
+def _seconds_of_a_row(shards: Shards) -> float:
+    shard = max(range(len(shards.rows)), key=lambda s: shards.rows[s])
+    X, y = shards.open(shard)
+    X, y = X[: 1 << 16], y[: 1 << 16]
+    w, best = np.zeros(shards.width), 1.0
+    for _ in range(3):
+        started = time.perf_counter()
+        gradient_of(X, y, w)
+        best = min(best, (time.perf_counter() - started) / max(1, len(y)))
+    return best
+
+
+def _power_of_two(value: float) -> int:
+    """Rounded up: measurements that differ a little give the same answer."""
+    return 1 << max(0, int(np.ceil(np.log2(max(value, 1.0)))))
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    return dataclasses.asdict(event)

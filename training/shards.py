@@ -1,0 +1,258 @@
+"""A run's own copy of the training rows: standardised, shuffled, in shards; made once and found again.
+
+How rows are written and multiplied is in `shard_requests`; steps of training do not belong here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.coordinator import Coordinator
+from shoal.data.dataset import MANIFEST, Dataset, digest
+from shoal.data.encoding import Encoding, Split
+from shoal.errors import ConfigError, DataError, StateError
+from shoal.models import Array
+from shoal.passes.shards import (
+    Deal,
+    Dealt,
+    Gather,
+    ShardProduct,
+    Shards,
+    SpreadPool,
+    Spreads,
+    SumSpreads,
+    dealt_path,
+    held_path,
+    shard_path,
+)
+from shoal.solve.least_squares import Standardisation
+from shoal.utils import disk_errors, hold
+
+Counts = npt.NDArray[np.int64]
+
+__all__ = ["Shards", "Spreads", "derive", "shard_count", "spreads", "top_eigenvalue"]
+
+FORMAT = 1  # of shard files; another number means another cache key
+SHARD_BYTES = 64 << 20  # a worker shuffles a shard in memory
+HELD_BYTES = 64 << 20  # of rows kept for testing: enough to measure a loss by
+FEWEST_ROWS, USUAL_SHARDS = 64, 16  # small data: a shard is worth a task from so many rows, and more help nobody
+SINGLE_RANGE = 1e30  # float32 holds values up to 3e38, and their products with weights need room
+VECTORS = 4  # that power iteration carries along: a pass over the rows costs twice what it costs with one
+LEAST_MARGIN, MOST_MARGIN = 0.01, 0.09  # by which the largest eigenvalue is overstated
+CONVERGED = 1e-5  # relative residual that is rounding; one of 1 % may still belong to the second eigenvalue
+
+
+def shard_count(rows: int, width: int, dtype: str, wanted: int = 0) -> int:
+    """By the data only, never by the number of workers; `wanted` shards or more, if each is to fit into memory."""
+    least = -(-rows * (width + 1) * np.dtype(dtype).itemsize // SHARD_BYTES)
+    usual = min(wanted, rows) if wanted else min(rows // FEWEST_ROWS, USUAL_SHARDS)
+    return max(least, usual, 1)
+
+
+# ------------------------------------------------------------------ the copy
+
+
+def derive(
+    coordinator: Coordinator, dataset: Dataset, encoding: Encoding, split: Split, units: Standardisation, *,
+    shards: int = 0, dtype: str = "float32", seed: int = 0, partition: str = "hash",
+) -> Shards:  # fmt: skip
+    """The shards of these rows: the cached ones if they are whole, else made in two passes.
+
+    The first deals each block's rows out to shards, the second gathers each shard from the blocks and shuffles it.
+    """
+    if partition not in ("hash", "contiguous"):
+        raise ConfigError(f"Expected partition to be hash or contiguous, got '{partition}'. Choose one of these.")
+    count = shard_count(dataset.rows, len(encoding.terms), dtype, shards)
+    key = _key(dataset, encoding, split, units, [count, dtype, seed, partition, FORMAT])
+    found = _found(coordinator.cache.directory / key)
+    if found is not None:
+        return found
+    with coordinator.cache.workshop() as workshop, disk_errors():
+        folder = workshop / "shards"
+        folder.mkdir()
+        making = _Making(coordinator, dataset, encoding, split, units, workshop, count, dtype, seed, partition)
+        (folder / MANIFEST).write_text(json.dumps({**asdict(making.shards(folder)), "directory": ""}))
+        placed = _found(coordinator.cache.place(folder, key))
+    if placed is None:
+        raise StateError("The shards of the training rows were removed while they were made. Try again.")
+    return placed
+
+
+def _key(dataset: Dataset, encoding: Encoding, split: Split, units: Standardisation, rest: list[Any]) -> str:
+    arrays = hashlib.blake2b(digest_size=12)
+    for array in (units.centre, units.scale, units.constant):
+        arrays.update(np.ascontiguousarray(array).tobytes())
+    question = [
+        dataset.directory.name, dataset.manifest.content, encoding.as_list(), dict(encoding.known), encoding.target,
+        encoding.drop_missing, asdict(split), arrays.hexdigest(), float(units.y_mean).hex(), units.intercept, *rest,
+    ]  # fmt: skip
+    return f"shards-{digest(question)}"
+
+
+def _found(directory: Path) -> Shards | None:
+    """The shards in a folder, in use while the answer lives; damaged ones are removed, to be made anew."""
+    try:
+        raw = json.loads((directory / MANIFEST).read_text("utf-8"))
+        shards = Shards(**{**raw, "directory": str(directory), "rows": tuple(raw["rows"])})
+        if shards.is_whole():
+            return shards if hold(directory / MANIFEST, shards) else None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    shutil.rmtree(directory, ignore_errors=True)
+    return None
+
+
+class _Making:
+    """The two passes over one data set."""
+
+    def __init__(
+        self, coordinator: Coordinator, dataset: Dataset, encoding: Encoding, split: Split, units: Standardisation,
+        workshop: Path, count: int, dtype: str, seed: int, partition: str,
+    ) -> None:  # fmt: skip
+        self.coordinator, self.dataset, self.encoding, self.split, self.units = (
+            coordinator, dataset, encoding, split, units,
+        )  # fmt: skip
+        self.workshop, self.count, self.dtype, self.seed = workshop, count, dtype, seed
+        self.piles = count if partition == "hash" else 1  # in file order, a shard is a range of all rows
+        self.width = len(encoding.terms)
+        self.held_most = max(1, HELD_BYTES // ((self.width + 1) * np.dtype(dtype).itemsize))
+
+    def shards(self, folder: Path) -> Shards:
+        counts, largest_row = self._deal()
+        rows = self._gather(str(folder), counts)
+        return Shards(str(folder), tuple(rows[:-1]), self.width, self.dtype, rows[-1], largest_row)
+
+    def _deal(self) -> tuple[Counts, float]:
+        """Counts (blocks, piles + 1), the held rows last; and the largest squared norm of a training row."""
+        dealt: list[Dealt] = list(self.coordinator.swept("standardising", [*self._deals()]))
+        counts = np.array([part.counts for part in dealt], np.int64).reshape(-1, self.piles + 1)
+        if not counts[:, :-1].any():
+            raise DataError("Expected training rows, got none. Choose another target, or keep fewer rows for testing.")
+        largest_row = max(part.largest_row for part in dealt)
+        self._check_range(np.sqrt(largest_row), max(part.largest_target for part in dealt))
+        return counts, largest_row
+
+    def _deals(self) -> Iterator[Deal]:
+        thin = max(1, self._expected_tests() // self.held_most)
+        for block in self.dataset.blocks:
+            target = dealt_path(str(self.workshop), block.index)
+            yield Deal(
+                str(self.dataset.directory), block, self.encoding, self.split, self.units, self.dtype, self.piles,
+                self.seed, thin, target,
+            )  # fmt: skip
+
+    def _expected_tests(self) -> int:
+        rows, split = self.dataset.rows, self.split
+        return rows // split.every if split.every else int(rows * split.fraction)
+
+    def _check_range(self, *largest: float) -> None:
+        if self.dtype == "float32" and max(largest) > SINGLE_RANGE:
+            raise ConfigError(
+                f"Expected values up to {SINGLE_RANGE:g} for single precision, got {max(largest):.2g}. "
+                "Use --precision float64, or scale the columns."
+            )
+
+    def _gather(self, folder: str, counts: Counts) -> list[int]:
+        """Rows of each shard and, last, those kept for testing."""
+        rows: list[int] = []
+        for report in self.coordinator.engine.sweep(self._gathers(folder, counts)):
+            rows.append(report)
+            self.coordinator.progress("shuffling", len(rows) / (self.count + 1))
+        return [*rows[1:], rows[0]]
+
+    def _gathers(self, folder: str, counts: Counts) -> Iterator[Gather]:
+        """One by one, since each names its part of every block; the held rows first, as they may be the most."""
+        totals, rest = counts.sum(axis=1), (str(self.workshop), self.width, self.dtype)
+        yield Gather(_parts(totals, totals - counts[:, -1], totals), *rest, held_path(folder), None, self.held_most)
+        edges = self._hashed_edges(counts) if self.piles == self.count else self._ranged_edges(counts)
+        for shard, (first, last) in enumerate(edges):
+            yield Gather(_parts(totals, first, last), *rest, shard_path(folder, shard), (self.seed, shard))
+
+    def _hashed_edges(self, counts: Counts) -> Iterator[tuple[Counts, Counts]]:
+        """For each shard: its first row in the file of each block, and the end of its rows."""
+        last = np.zeros(len(counts), np.int64)
+        for shard in range(self.count):
+            first, last = last, last + counts[:, shard]
+            yield first, last
+
+    def _ranged_edges(self, counts: Counts) -> Iterator[tuple[Counts, Counts]]:
+        """The same for equal numbers of rows in file order."""
+        inside = counts[:, 0]
+        before, total = np.cumsum(inside) - inside, int(inside.sum())
+        ends = (np.clip(edge * total // self.count - before, 0, inside) for edge in range(self.count + 1))
+        return itertools.pairwise(ends)
+
+
+def _parts(totals: Counts, first: Counts, last: Counts) -> Counts:
+    """(k, 4): block, rows of its file, first row and number of rows, where there are any."""
+    every = np.column_stack((np.arange(len(totals)), totals, first, last - first))
+    return every[last > first]
+
+
+# ------------------------------------------------------------------ what the rows say
+
+
+def spreads(coordinator: Coordinator, dataset: Dataset, encoding: Encoding, split: Split) -> Spreads:
+    """Means and scatter of (terms..., target) over the training rows, for tables too wide for their moments."""
+    pool = SpreadPool(len(encoding.terms) + 1)
+    requests = [SumSpreads(str(dataset.directory), block, encoding, split) for block in dataset.blocks]
+    for part in coordinator.swept("measuring", requests):
+        pool.add(part)
+    return pool.total()
+
+
+def top_eigenvalue(coordinator: Coordinator, shards: Shards, passes: int = 8, seed: int = 0) -> float:
+    """The largest eigenvalue of Xs'Xs/n, overstated by 1 to 9 %: practically an upper bound.
+
+    Power iteration with a few vectors, of which all powers are kept (block Krylov): the largest Ritz value on their
+    span. It never exceeds the eigenvalue, and nears it as fast where the next ones are close, since each of them
+    will do. Its residual, which is far larger than its error, is the margin, within limits.
+    """
+    n, width = max(shards.total, 1), shards.width
+    basis, image = np.empty((width, 0)), np.empty((width, 0))
+    block = np.linalg.qr(np.random.default_rng(seed).standard_normal((width, min(VECTORS, width))))[0]
+    value = residual = 0.0
+    for _ in range(passes):
+        product = _product(coordinator, shards, block) / n
+        basis, image = np.hstack((basis, block)), np.hstack((image, product))
+        value, residual = _top_ritz(basis, image)
+        room = width - basis.shape[1]
+        if residual <= CONVERGED * value or room == 0:
+            break
+        block = _orthogonal(basis, product)[:, :room]
+    return value * (1 + float(np.clip(residual / value, LEAST_MARGIN, MOST_MARGIN))) if value > 0 else 0.0
+
+
+def _product(coordinator: Coordinator, shards: Shards, V: Array) -> Array:
+    """Xs'Xs V, the shards' parts added in their order."""
+    total = np.zeros_like(V)
+    for part in coordinator.swept("measuring curvature", [ShardProduct(shards, s, V) for s in range(len(shards.rows))]):
+        total += part
+    return total
+
+
+def _top_ritz(basis: Array, image: Array) -> tuple[float, float]:
+    """The largest Ritz value of A on an orthonormal basis Q, given A Q, and the norm of its residual."""
+    small = basis.T @ image
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
+    rest = image @ vectors[:, -1] - values[-1] * (basis @ vectors[:, -1])
+    return max(float(values[-1]), 0.0), float(np.linalg.norm(rest))
+
+
+def _orthogonal(basis: Array, block: Array) -> Array:
+    """The part of a block outside a basis, orthonormal; twice, since once leaves rounding."""
+    for _ in range(2):
+        block = np.linalg.qr(block - basis @ (basis.T @ block))[0]
+    return block

@@ -1,0 +1,1 @@
+"""Every question that sums answer: folds, paths, studies, resampling."""

@@ -1,0 +1,443 @@
+"""Answers about one study, as fast as a hand moves: the path and the cross-validated errors for a target, columns, a
+model and a mixing ratio; one alpha of it; what each column is worth. Answers are kept. No rows, no files, no page.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shoal.data.encoding import Encoding, mapped
+from shoal.errors import ConfigError
+from shoal.kernels.path_kernel import sparse_path
+from shoal.models import MODELS, Array, Certificate, Penalty, penalty_for
+from shoal.solve.least_squares import LeastSquares
+from shoal.solve.moments import Moments
+from shoal.solve.paths import Path, alpha_grid, certificate_of, follow, solve, weights_along
+from shoal.whatif.cells import CellMoments, CrossValidation, mean_squares
+from shoal.whatif.importance import Importance, drop_one
+
+ALPHAS = 100
+BEST, ONE_SE = "best", "one_se"
+RATIOS = tuple(round(0.05 * step, 2) for step in range(21))  # where a slider of the mixing ratio stops
+KEPT_BYTES = 256 << 20  # of answers, and as much of problems
+STILL = 0.5  # seconds for which a course makes way at most
+QUICK = 1.0  # seconds of a course after which the others of its kind are not made ahead of time
+
+
+class Question(NamedTuple):
+    """What a course is asked for; `columns` are those of the file that may predict, in their order."""
+
+    target: str
+    columns: tuple[str, ...]
+    model: str
+    l1_ratio: float = 0.5
+
+    @property
+    def setting(self) -> tuple[str, tuple[str, ...]]:
+        return self.target, self.columns
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    number: int
+    encoding: Encoding
+    problem: LeastSquares
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One target and one choice of columns: the problem of all training rows, and that of every fold."""
+
+    cells: CellMoments
+    encoding: Encoding
+    problem: LeastSquares
+    train: Moments
+    held: Moments | None
+
+    @classmethod
+    def of(cls, cells: CellMoments) -> Setting:
+        encoding, problem = cells.problem()
+        held = mapped(cells.held, cells.base, encoding) if cells.held.n else None
+        return cls(cells, encoding, problem, cells.training(None)[1], held)
+
+    @cached_property
+    def folds(self) -> list[Fold]:
+        return [Fold(fold, *self.cells.problem(fold)) for fold in self.cells.tested]
+
+    @property
+    def size(self) -> int:
+        """Bytes, nearly: R and its square for every fold, and the sums of its cell."""
+        return 24 * (len(self.cells.cells) + 2) * (len(self.problem.z) + 1) ** 2
+
+    def errors(self, weights: Callable[[LeastSquares], Array], pause: Callable[[], None] = lambda: None) -> Array:
+        """(folds, m): the mean squared errors of the weights (m, p) that each fold's problem is given."""
+        found = []
+        for fold in self.folds:
+            pause()
+            found.append(self.cells.errors(fold.number, fold.encoding, fold.problem, weights(fold.problem)))
+        return np.array(found)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Root mean squared error, and the share of the target's variance that is explained (None if it does not vary)."""
+
+    rmse: float
+    r2: float | None
+
+    @classmethod
+    def of(cls, mean_square: float, rows: Moments) -> Scores:
+        variance = float(rows.scatter[-1, -1] / rows.n)
+        return cls(float(np.sqrt(mean_square)), 1 - mean_square / variance if variance > 0 else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The model at one alpha; w in standardised columns, coef in the units of the file."""
+
+    alpha: float
+    w: Array
+    coef: Array
+    intercept: float
+    cv_mean: float
+    cv_se: float
+    cross_validated: Scores
+    train: Scores
+    test: Scores | None
+    certificate: Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The whole path of a question, and its errors in every fold; a linear model has the one alpha 0.
+
+    It does not hold on to its setting, which takes many times its own memory.
+    """
+
+    path: Path
+    cv: CrossValidation
+    train: Array  # mean squared errors (m,) on training rows
+    test: Array | None  # and on those that were kept for testing
+    trained: Moments  # of the target
+    held: Moments | None
+    seconds: float
+
+    @property
+    def alphas(self) -> Array:
+        return self.path.alphas
+
+    @property
+    def size(self) -> int:
+        return 2 * self.path.W.nbytes
+
+    def place(self, alpha: float) -> int | None:
+        """Where exactly this alpha stands; None if it is between two."""
+        found = np.flatnonzero(self.alphas == alpha)
+        return int(found[0]) if len(found) else None
+
+    def point(self, place: int) -> Point:
+        path = self.path
+        mean = float(self.cv.mean[place])
+        return Point(
+            alpha=float(self.alphas[place]),
+            w=path.W[place],
+            coef=path.coef[place],
+            intercept=float(path.intercepts[place]),
+            cv_mean=mean,
+            cv_se=float(self.cv.standard_error[place]),
+            cross_validated=Scores.of(mean, self.trained),
+            train=Scores.of(float(self.train[place]), self.trained),
+            test=None if self.test is None or self.held is None else Scores.of(float(self.test[place]), self.held),
+            certificate=path.certificates[place],
+        )
+
+
+@dataclass(eq=False)
+class _Wish:
+    """A course that somebody wants or may want soon."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    waiting: int = 0
+    asked: bool = False  # by somebody, not only ahead of time
+    course: Course | None = None
+    error: Exception | None = None
+
+
+class _Kept:
+    """The answers used last, up to so many bytes together (at least one)."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget, self.used = budget, 0
+        self.found: OrderedDict[Any, Any] = OrderedDict()
+
+    def get(self, key: Hashable) -> Any:
+        if key in self.found:
+            self.found.move_to_end(key)
+        return self.found.get(key)
+
+    def put(self, key: Hashable, value: Any) -> None:
+        if key in self.found:
+            return
+        self.found[key] = value
+        self.used += value.size
+        while self.used > self.budget and len(self.found) > 1:
+            self.used -= self.found.popitem(last=False)[1].size
+
+
+class WhatIf:
+    """All questions about the cells of one study, from any thread.
+
+    One thread of its own works on courses, the latest wish first; it ends when there is nothing left to do.
+    """
+
+    def __init__(self, cells: CellMoments) -> None:
+        self.cells = cells
+        self._lock = threading.Lock()
+        self._settings, self._courses = _Kept(KEPT_BYTES), _Kept(KEPT_BYTES)
+        self._values: OrderedDict[Hashable, Importance] = OrderedDict()
+        self._wishes: OrderedDict[Question, _Wish] = OrderedDict()  # the last one is worked on next
+        self._worker: threading.Thread | None = None
+        self._at_hand = 0  # questions that somebody waits for right now
+        self.pace: float | None = None  # seconds that the last course took
+
+    # ---- what can be asked
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that can predict or be predicted, the study's own target among them."""
+        return [*self.cells.columns, self.cells.base.target]
+
+    @property
+    def targets(self) -> list[str]:
+        return [self.cells.base.target, *self.cells.targets]
+
+    def question(self, target: str, left_out: Iterable[str], model: str, l1_ratio: float = 0.5) -> Question:
+        """Checked, and the same for all that mean the same."""
+        if model not in MODELS:
+            raise ConfigError(f"Expected a model out of {', '.join(MODELS)}, got '{model}'. Choose one of these.")
+        if not 0 <= l1_ratio <= 1:
+            raise ConfigError(f"Expected a mixing ratio from 0 to 1, got {l1_ratio}. Give a share such as 0.5.")
+        out = {*left_out, target}
+        columns = tuple(name for name in self.columns if name not in out)
+        if not columns:
+            raise ConfigError("Expected at least one column to predict from, got none. Tick one.")
+        return Question(target, columns, model, l1_ratio if model == "elasticnet" else 0.5)
+
+    # ---- answers
+
+    def setting(self, question: Question) -> Setting:
+        with self._lock:
+            found: Setting | None = self._settings.get(question.setting)
+        if found is None:
+            found = Setting.of(self.cells.toward(question.target).only(question.columns))
+            with self._lock:
+                self._settings.put(question.setting, found)
+                found = self._settings.get(question.setting)
+        assert found is not None
+        return found
+
+    def alphas(self, question: Question) -> Array:
+        if question.model == "linear":
+            return np.zeros(1)
+        return alpha_grid(self.setting(question).problem, question.model, question.l1_ratio, ALPHAS)
+
+    def ready(self, question: Question) -> Course | None:
+        """The course, if it is there already."""
+        with self._lock:
+            found: Course | None = self._courses.get(question)
+        return found
+
+    def course(self, question: Question, patience: float | None = None) -> Course | None:
+        """The course of a question; None where it is not ready within so many seconds (it comes all the same)."""
+        wish = self._wish(question)
+        if isinstance(wish, Course):
+            return wish
+        wish.done.wait(patience)
+        with self._lock:
+            wish.waiting -= 1
+        if wish.error is not None:
+            raise wish.error
+        return wish.course
+
+    def point(self, question: Question, alpha: float) -> Point:
+        """The model at an alpha, on the path or between; does not wait for a course."""
+        course = self.ready(question)
+        place = course.place(alpha) if course else None
+        if course is not None and place is not None:
+            return course.point(place)
+        with self._in_hand():
+            return self._between(question, alpha)
+
+    def importance(self, question: Question, alpha: float) -> Importance:
+        key = (question, alpha)
+        with self._lock:
+            found = self._values.get(key)
+        if found is None:
+            cells = self.setting(question).cells
+            found = drop_one(cells, question.model, alpha, question.l1_ratio)
+            with self._lock:
+                self._values[key] = found
+                while len(self._values) > 50:
+                    self._values.popitem(last=False)
+        return found
+
+    # ---- one alpha that no course has
+
+    def _between(self, question: Question, alpha: float) -> Point:
+        setting, model, l1_ratio = self.setting(question), question.model, question.l1_ratio
+        problem = setting.problem
+        penalty = penalty_for(model, alpha, l1_ratio, problem.n)
+        start = self._nearest(question, penalty) if penalty.l1 else None
+        if penalty.l1 and start is None:
+            start = self._led(question, alpha)
+        w = _weights(problem, penalty, start)
+        errors = setting.errors(lambda fold: _weights(fold, penalty_for(model, alpha, l1_ratio, fold.n), w)[None])
+        return _point(setting, alpha, penalty, w, CrossValidation(np.array([alpha]), errors))
+
+    def _nearest(self, question: Question, penalty: Penalty) -> Array | None:
+        """Weights to start from: of a course of the same columns, where the L1 penalty is most alike."""
+        with self._lock:
+            known = {key: course for key, course in self._courses.found.items() if key.setting == question.setting}
+        alike = [key for key in known if _share(key)]
+        if not alike:
+            return None
+        key = min(alike, key=lambda key: abs(_share(key) - _share(question)))
+        place = int(np.argmin(np.abs(known[key].alphas * _share(key) - penalty.l1)))
+        return np.asarray(known[key].path.W[place])
+
+    def _led(self, question: Question, alpha: float) -> Array:
+        """Weights to start from: down the path from where there are none, many small steps being quicker than one."""
+        problem, alphas = self.setting(question).problem, self.alphas(question)
+        steps = [penalty_for(question.model, float(a), question.l1_ratio, problem.n) for a in alphas if a > alpha]
+        l1, l2 = (np.array([getattr(step, part) for step in steps]) for part in ("l1", "l2"))
+        W, settled = _sparse(problem, l1, l2, None)
+        return np.asarray(W[settled - 1]) if settled else np.zeros(len(problem.z))
+
+    @contextmanager
+    def _in_hand(self) -> Iterator[None]:
+        """Meanwhile courses that nobody waits for so urgently stand still."""
+        with self._lock:
+            self._at_hand += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_hand -= 1
+
+    def _stand_still(self) -> None:
+        deadline = time.monotonic() + STILL
+        while self._at_hand and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    # ---- courses, in a thread of their own
+
+    def _wish(self, question: Question) -> Course | _Wish:
+        with self._lock:
+            course: Course | None = self._courses.get(question)
+            if course is not None:
+                return course
+            wish = self._wishes.setdefault(question, _Wish())
+            wish.waiting += 1
+            wish.asked = True
+            self._wishes.move_to_end(question)
+            for other, older in list(self._wishes.items()):
+                if not older.waiting and other.setting != question.setting:
+                    del self._wishes[other]  # the hand has moved on
+            self._begin()
+            return wish
+
+    def _begin(self) -> None:
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="what-if", daemon=True)
+            self._worker.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._wishes:
+                    self._worker = None
+                    return
+                question, wish = next(reversed(self._wishes.items()))
+            try:
+                wish.course = self._followed(question)
+            except Exception as error:  # noqa: BLE001 - whoever waits is told
+                wish.error = error
+            with self._lock:
+                again = self._wishes.pop(question, wish)  # another where the hand moved on meanwhile, and came back
+                again.course, again.error = wish.course, wish.error
+                if wish.course is not None:
+                    self._courses.put(question, wish.course)
+                    self.pace = wish.course.seconds
+                    if again.asked:
+                        self._look_ahead(question, wish.course.seconds)
+            wish.done.set()
+            again.done.set()
+
+    def _look_ahead(self, question: Question, seconds: float) -> None:
+        """Mixing ratios are likely to be asked for next, the nearest first."""
+        if not _share(question) or seconds > QUICK:
+            return
+        for ratio in sorted(RATIOS, key=lambda ratio: abs(ratio - question.l1_ratio)):
+            other = question._replace(model="elasticnet", l1_ratio=ratio)
+            if other not in self._wishes and self._courses.get(other) is None:
+                self._wishes[other] = _Wish()
+                self._wishes.move_to_end(other, last=False)
+
+    def _followed(self, question: Question) -> Course:
+        began = time.perf_counter()
+        setting = self.setting(question)
+        alphas = self.alphas(question)
+        path = follow(setting.problem, question.model, alphas, question.l1_ratio)
+        errors = setting.errors(
+            lambda problem: weights_along(problem, question.model, alphas, question.l1_ratio), self._stand_still
+        )
+        return Course(
+            path,
+            CrossValidation(alphas, errors),
+            mean_squares(setting.train, path.coef, path.intercepts),
+            None if setting.held is None else mean_squares(setting.held, path.coef, path.intercepts),
+            setting.train.take([-1]),
+            None if setting.held is None else setting.held.take([-1]),
+            time.perf_counter() - began,
+        )
+
+
+def _share(question: Question) -> float:
+    """Of the L1 part in alpha."""
+    return {"lasso": 1.0, "elasticnet": question.l1_ratio}.get(question.model, 0.0)
+
+
+def _sparse(problem: LeastSquares, l1: Array, l2: Array, start: Array | None) -> tuple[Array, int]:
+    return sparse_path(problem.gram / problem.n, problem.R.T @ problem.z / problem.n, l1, l2, start)
+
+
+def _weights(problem: LeastSquares, penalty: Penalty, start: Array | None) -> Array:
+    """At one penalty; the quick way where that settles."""
+    if penalty.l1 == 0 or start is None or len(start) != len(problem.z):  # a level may be missing in a fold
+        return solve(problem, penalty).w
+    W, settled = _sparse(problem, np.array([penalty.l1]), np.array([penalty.l2]), start)
+    return W[0] if settled else solve(problem, penalty, W[0]).w
+
+
+def _point(setting: Setting, alpha: float, penalty: Penalty, w: Array, cv: CrossValidation) -> Point:
+    problem = setting.problem
+    coef, intercepts = problem.raw_along(w[None])
+    mean = float(cv.mean[0])
+    scores = [
+        None if rows is None else Scores.of(float(mean_squares(rows, coef, intercepts)[0]), rows)
+        for rows in (setting.train, setting.held)
+    ]
+    assert scores[0] is not None
+    return Point(
+        alpha, w, coef[0], float(intercepts[0]), mean, float(cv.standard_error[0]), Scores.of(mean, setting.train),
+        scores[0], scores[1], certificate_of(problem, penalty, w),
+    )  # fmt: skip
