@@ -15,10 +15,11 @@ from pathlib import Path
 
 import psutil
 
+from support.memory import tree_memory
+
 MARK = "SHOAL_BENCHMARK_RUN"  # in the environment of every process of a run, however it was detached
 SAMPLING = 0.05  # seconds between two looks at the memory
 GRACE = 0.5  # seconds for helpers to end after the process itself
-OWN_MEMORY = ("Pss_Anon:", "Pss_Shmem:")  # pages of mapped files belong to the page cache
 
 
 @dataclass(frozen=True)
@@ -109,19 +110,3 @@ def memory_watched(pid: int | None) -> Iterator[list[int]]:
 def _sample(root: psutil.Process, samples: list[int], over: threading.Event) -> None:
     while not over.wait(SAMPLING):
         samples.append(tree_memory(root))
-
-
-def tree_memory(root: psutil.Process) -> int:
-    """Pss_Anon + Pss_Shmem over a process and its descendants, in bytes."""
-    try:
-        return sum(own_memory(process.pid) for process in (root, *root.children(recursive=True)))
-    except psutil.NoSuchProcess:
-        return 0
-
-
-def own_memory(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:  # it ended between the listing and the look
-        return 0
-    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(OWN_MEMORY))

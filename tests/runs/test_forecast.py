@@ -11,7 +11,6 @@ import numpy as np
 import psutil
 import pytest
 
-from benchmarks.processes import tree_memory
 from shoal import coordinator, data_pipeline
 from shoal.data import encoding as design
 from shoal.fitting import exact as fitting
@@ -22,6 +21,7 @@ from shoal.solve.moments import plan_cells
 from shoal.tasks import train as runs
 from shoal.training import objective, shards
 from shoal.training import run as training
+from support.memory import tree_memory
 
 GB = 1 << 30
 ROOMY = Machine(64 * GB, 640 * GB, 2)

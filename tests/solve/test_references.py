@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.references import CODINGS, our_names
 from support.tables import SHARED, fitted, shared, shoal
 
 DATA = SHARED / "data" / "regression"
-CODINGS = {"drop_first": "drop_first", "full_one_hot": "full"}
 
 
 @pytest.fixture(autouse=True)
@@ -31,15 +31,6 @@ def cases() -> list[Any]:
                 for name in details["models"]
             ]
     return found or [pytest.param("missing.reference.json", "", "", id="shared-is-missing")]
-
-
-def our_names(reference: dict[str, Any], columns: list[str]) -> list[str]:
-    """`species_Chinstrap` there is `species=Chinstrap` here; numeric names may have `_` as well."""
-    named = []
-    for column in columns:
-        owner = next((c for c in reference["categorical"] if column.startswith(f"{c}_")), None)
-        named.append(column if owner is None else f"{owner}={column[len(owner) + 1 :]}")
-    return named
 
 
 @pytest.mark.parametrize(("file", "coding", "name"), cases())

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import sklearn.linear_model as reference
 from sklearn.preprocessing import StandardScaler
-from solve.test_references import CODINGS, our_names
 
 import shoal as api
 from shoal.errors import ConfigError, TrainingError
@@ -19,6 +18,7 @@ from shoal.models import certify, penalty_for
 from shoal.solve.least_squares import LeastSquares, Standardisation, triangle
 from shoal.solve.moments import Moments
 from shoal.solve.paths import alpha_grid, certify_along, follow, weights_along
+from support.references import CODINGS, our_names
 from support.tables import SHARED, Answer, shared, shoal, written
 
 TIGHT: dict[str, Any] = {"tol": 1e-14, "max_iter": 1_000_000}
