@@ -30,7 +30,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _disk(chosen: argparse.Namespace) -> None:
-    from shoal.library.cleaning import size, survey
+    from shoal.library.inventory import survey
+    from shoal.library.kinds import size
     from shoal.utils import home
 
     found = survey()
@@ -49,7 +50,8 @@ def _day(at: float | None) -> str:
 
 
 def _clean(chosen: argparse.Namespace) -> int:
-    from shoal.library.cleaning import Choice, clean, counted, kept_in_words, kind_of, plan, size
+    from shoal.library.cleaning import Choice, clean, plan
+    from shoal.library.kinds import counted, kept_in_words, kind_of, size
 
     kind = kind_of(chosen.kind)
     choice = Choice(chosen.older_than, chosen.unused)
@@ -76,7 +78,7 @@ def _check(choice: Choice, by_use: bool) -> None:
 
 def _agreed(wanted: Plan) -> bool:
     """Say what would go and what that costs, and ask where there is somebody to answer."""
-    from shoal.library.cleaning import counted, kept_in_words, size
+    from shoal.library.kinds import counted, kept_in_words, size
 
     print(f"This removes {counted(wanted.kind, len(wanted.items))}, {size(wanted.bytes)}. {wanted.kind.cost}")
     if wanted.kept:

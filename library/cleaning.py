@@ -1,4 +1,4 @@
-"""What takes disk under SHOAL_HOME, by kind, and how to clean it up while runs are at work; no command line, no pages.
+"""How to clean up under SHOAL_HOME while runs are at work; what there is, is in `inventory`. No command line, no pages.
 
 What is in use stays. Readers of a data set or of shards have a share of the lock on its manifest (`utils.hold`), run
 processes have the lock of their folder, and the files of runs that wait or work are named in their configs. What goes
@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -23,16 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ConfigError, ResourceError, TrainingError
+from shoal.errors import ResourceError, TrainingError
 from shoal.library import archives
+from shoal.library.inventory import REMOVED, Item, entries, items
+from shoal.library.kinds import Kind, kind_of
 from shoal.runs import slots as run_queue
 from shoal.runs.folder import PATIENCE, Run, jobs_directory, lock_file, runs_directory, searches_directory
 from shoal.utils import home
 
 DAY = 86_400.0
 MANIFEST = "manifest.json"
-REMOVED = "removed-"
-UNFINISHED = "unfinished-"
 ABANDONED = 3600.0  # seconds without a change after which something unfinished that has no lock is nobody's
 UPLOAD = re.compile(r"uploads/([0-9a-f]{24})/")
 
@@ -41,91 +40,6 @@ NEEDED = "needed by a run that waits or works"
 AT_WORK = "still waiting or at work"
 REFERRED = "used by a run or model that still exists"
 ELSEWHERE = "on another disk, or not ours to move"
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One sort of thing on disk: what it is for, and what is lost with it."""
-
-    name: str  # on the command line
-    title: str
-    purpose: str
-    cost: str
-    one: str  # of them, in a sentence
-    many: str
-    by_use: bool = False  # whether one can tell which of them no run or model refers to
-    cleanable: bool = True
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            "data", "Data caches", "Tables as they were read, in binary, so that the next fit need not parse the file.",
-            "Made anew from the file at the next fit or look.", "data cache", "data caches", by_use=True,
-        ),
-        Kind(
-            "shards", "Training shards", "The rows of gradient runs, standardised and shuffled.",
-            "Made anew when a gradient run needs them.", "set of shards", "sets of shards",
-        ),
-        Kind(
-            "uploads", "Uploads", "Files that were uploaded in the browser.",
-            "Gone for good: upload the file again to use it. Models that were made from it stay.",
-            "upload", "uploads", by_use=True,
-        ),
-        Kind(
-            "samples", "Samples", "Bundled and made-up tables that somebody has opened.",
-            "Written anew when one is opened again.", "sample", "samples",
-        ),
-        Kind(
-            "jobs", "Looks and predictions",
-            "What was found in files, predictions, exports and reports, and the sums behind the Tune page.",
-            "Done anew when somebody asks again; predictions must be asked for again.", "answer", "answers",
-        ),
-        Kind(
-            "checkpoints", "Checkpoints", "Where gradient runs can be resumed and forked from.",
-            "Runs that have ended keep their results, but can no longer be resumed or forked from where they were.",
-            "run's checkpoints", "runs' checkpoints",
-        ),
-        Kind(
-            "runs", "Runs", "Settings, log, curves, result and model of every run.",
-            "Gone for good, with their checkpoints. Saved models stay.", "run", "runs",
-        ),
-        Kind(
-            "searches", "Searches", "What was tried to find good settings, and what came of it.",
-            "Gone for good; a search cannot be continued. Its trials stay among the runs, and saved models stay.",
-            "search", "searches",
-        ),
-        Kind("archives", "Archives", "Runs that were packed away.", "Gone for good.", "archive", "archives"),
-        Kind("models", "Models", "Saved models with their versions.",
-             "Removed one by one on the Models page.", "model", "models", cleanable=False),
-        Kind("leftovers", "Leftovers", "What killed processes and broken uploads left behind.",
-             "Nothing: nobody can use it.", "leftover", "leftovers"),
-        Kind("other", "Everything else", "The queue, the index of caches, logs and folders themselves.",
-             "Needed.", "file", "files", cleanable=False),
-    )
-}  # fmt: skip
-CLEANABLE = tuple(kind.name for kind in KINDS.values() if kind.cleanable)
-
-
-@dataclass(frozen=True)
-class Item:
-    """One thing that can go or stay as a whole; `bytes` is what it takes on the disk."""
-
-    kind: str
-    path: Path
-    bytes: int
-    changed: float  # the newest change in it, seconds since 1970
-
-
-@dataclass(frozen=True)
-class Use:
-    """How much of the disk one kind takes."""
-
-    kind: Kind
-    count: int
-    bytes: int
-    oldest: float | None
 
 
 @dataclass(frozen=True)
@@ -162,147 +76,6 @@ class Cleaned:
     kept: Counter[str]
 
 
-# ------------------------------------------------------------------ how much there is
-
-
-def survey() -> list[Use]:
-    """All kinds, in their order; their bytes add up to what the disk has under SHOAL_HOME."""
-    found: dict[str, list[Item]] = {name: [] for name in KINDS}
-    for item in items():
-        found[item.kind].append(item)
-    return [
-        Use(KINDS[name], len(those), sum(i.bytes for i in those), min((i.changed for i in those), default=None))
-        for name, those in found.items()
-    ]
-
-
-def items() -> list[Item]:
-    """Everything under SHOAL_HOME."""
-    return [item for item in _Inventory(home()).take() if item.changed]
-
-
-class _Inventory:
-    """One walk through the home. A file with two names is counted where it is met first."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._seen: set[tuple[int, int]] = set()
-        self._rooms: dict[str, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
-            "cache": self._cached, "uploads": self._uploaded, "samples": self._sampled, "jobs": self._done_job,
-            "runs": self._run, "archive": self._archived, "models": self._modelled, "trash": self._trashed,
-            "searches": self._searched,
-        }  # fmt: skip
-
-    def take(self) -> Iterator[Item]:
-        yield self._own(self.folder)
-        for entry in _entries(self.folder):
-            if entry.name in self._rooms and entry.is_dir(follow_symlinks=False):
-                yield self._own(entry)
-                for inner in _entries(entry.path):
-                    yield from self._rooms[entry.name](inner)
-            else:
-                yield self._whole("leftovers" if entry.name.startswith(REMOVED) else "other", entry)
-
-    def _cached(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        kind = "data"
-        if not entry.is_dir(follow_symlinks=False) or entry.name == "index":
-            kind = "other"
-        elif entry.name.startswith(UNFINISHED):
-            kind = "leftovers"
-        elif entry.name.startswith("shards-"):
-            kind = "shards"
-        yield self._whole(kind, entry)
-
-    def _uploaded(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        yield self._whole("leftovers" if entry.name.startswith(".") else "uploads", entry)
-
-    def _sampled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        yield self._whole("leftovers" if entry.name.startswith(".") else "samples", entry)
-
-    def _archived(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        """An archive goes with its account; other files in that folder are locks."""
-        kind = "leftovers" if entry.name.startswith(".") and entry.name != ".lock" else "other"
-        yield self._whole("archives" if entry.name.endswith(archives.ENDING) and kind == "other" else kind, entry)
-
-    def _trashed(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        yield self._whole("leftovers", entry)
-
-    def _modelled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
-
-    def _searched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        yield self._whole("searches" if entry.is_dir(follow_symlinks=False) else "other", entry)
-
-    def _done_job(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        if not entry.is_dir(follow_symlinks=False):
-            yield self._whole("other", entry)
-            return
-        yield self._own(entry)
-        for inner in _entries(entry.path):
-            yield self._whole("jobs", inner)
-
-    def _run(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        """A run's folder in two parts, since its checkpoints can go alone."""
-        if not entry.is_dir(follow_symlinks=False):
-            yield self._whole("other", entry)
-            return
-        size, changed = self._own_size(entry)
-        for inner in _entries(entry.path):
-            part = self._measure(inner)
-            if inner.name == "checkpoints" and inner.is_dir(follow_symlinks=False):
-                yield Item("checkpoints", Path(inner.path), *part)
-            else:
-                size, changed = size + part[0], max(changed, part[1])
-        yield Item("runs", Path(entry.path), size, changed)
-
-    # ---------------------------------------------------------------- sizes
-
-    def _whole(self, kind: str, entry: os.DirEntry[str]) -> Item:
-        movable = kind == "other" or not entry.is_symlink()
-        return Item(kind if movable else "other", Path(entry.path), *self._measure(entry))
-
-    def _own(self, entry: os.DirEntry[str] | Path) -> Item:
-        """A folder without what is in it."""
-        return Item("other", Path(entry), *self._own_size(entry))
-
-    def _measure(self, entry: os.DirEntry[str]) -> tuple[int, float]:
-        """Bytes and newest change of a file, or of a folder with all that is in it."""
-        found = self._stat(entry)
-        if found is None:
-            return 0, 0.0
-        size, changed = self._blocks(found), found.st_mtime
-        if stat.S_ISDIR(found.st_mode):
-            for inner in _entries(entry.path):
-                more, later = self._measure(inner)
-                size, changed = size + more, max(changed, later)
-        return size, changed
-
-    def _own_size(self, entry: os.DirEntry[str] | Path) -> tuple[int, float]:
-        found = self._stat(entry)
-        return (0, 0.0) if found is None else (self._blocks(found), found.st_mtime)
-
-    def _stat(self, entry: os.DirEntry[str] | Path) -> os.stat_result | None:
-        try:
-            return entry.stat(follow_symlinks=False)
-        except OSError:  # it went away meanwhile
-            return None
-
-    def _blocks(self, found: os.stat_result) -> int:
-        if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
-            if (found.st_dev, found.st_ino) in self._seen:
-                return 0
-            self._seen.add((found.st_dev, found.st_ino))
-        return found.st_blocks * 512
-
-
-def _entries(folder: str | Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError:
-        return []
-
-
 # ------------------------------------------------------------------ who needs what
 
 
@@ -311,7 +84,7 @@ class _Needs:
 
     def __init__(self) -> None:
         self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
-        jobs = [run for task in _entries(jobs_directory()) for run in _runs_in(task.path)]
+        jobs = [run for task in entries(jobs_directory()) for run in _runs_in(task.path)]
         self.searches = _runs_in(searches_directory())
         waiting = {ticket.run.id for ticket in run_queue.tickets()}
         self.active = {run.directory: run for run in [*self.runs, *jobs, *self.searches] if _is_active(run, waiting)}
@@ -323,7 +96,7 @@ class _Needs:
 
 
 def _runs_in(folder: str | Path) -> list[Run]:
-    return [Run(Path(entry.path)) for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
+    return [Run(Path(entry.path)) for entry in entries(folder) if entry.is_dir(follow_symlinks=False)]
 
 
 def _is_active(run: Run, waiting: set[str]) -> bool:
@@ -353,11 +126,11 @@ def _keys_of(files: set[str]) -> set[str]:
     """The data sets that were made from any of these files, however they were read."""
     cache = home() / "cache"
     keys = set()
-    for entry in _entries(cache / "index"):
+    for entry in entries(cache / "index"):
         known = _json(Path(entry.path))
         if os.path.realpath(str((known.get("question") or {}).get("path", ""))) in files:
             keys.add(str(known.get("key", "")))
-    for entry in _entries(cache):  # the index forgets a file's former data set when the file has changed
+    for entry in entries(cache):  # the index forgets a file's former data set when the file has changed
         if entry.is_dir(follow_symlinks=False) and entry.name not in keys:
             source = _json(Path(entry.path) / MANIFEST).get("source")
             if isinstance(source, str) and os.path.realpath(source) in files:
@@ -412,7 +185,7 @@ def _reason_of_files(needs: _Needs, choice: Choice) -> Reason:
     hashes = _uploads_of_models() if choice.unused else set()
 
     def reason(item: Item) -> str:
-        inside = {os.path.realpath(item.path), *(os.path.realpath(e.path) for e in _entries(item.path))}
+        inside = {os.path.realpath(item.path), *(os.path.realpath(e.path) for e in entries(item.path))}
         if inside & needs.files:
             return NEEDED
         return REFERRED if inside & referred or item.path.name in hashes else ""
@@ -439,12 +212,6 @@ def _is_abandoned(item: Item) -> bool:
 
 
 # ------------------------------------------------------------------ cleaning up
-
-
-def kind_of(name: str) -> Kind:
-    if name not in CLEANABLE:
-        raise ConfigError(f"Expected one of {', '.join(CLEANABLE)} to clean up, got '{name}'. Choose one of them.")
-    return KINDS[name]
 
 
 def plan(name: str, choice: Choice = ALL) -> Plan:
@@ -559,7 +326,7 @@ def _check_again(kind: Kind, choice: Choice, gone: list[tuple[Item, Path]], kept
     needs = _Needs()
     files = needs.referred() if choice.unused else needs.files
     for item, aside in list(gone):
-        names = [item.path, *(item.path / entry.name for entry in _entries(aside))]
+        names = [item.path, *(item.path / entry.name for entry in entries(aside))]
         if files & {os.path.join(os.path.realpath(path.parent), path.name) for path in names}:
             with contextlib.suppress(OSError):  # it is there again: the same file was uploaded once more
                 aside.rename(item.path)
@@ -612,31 +379,8 @@ def _delete(path: Path) -> None:
 
 def _forget_missing_keys() -> None:
     cache = home() / "cache"
-    for entry in _entries(cache / "index"):
+    for entry in entries(cache / "index"):
         key = str(_json(Path(entry.path)).get("key", ""))
         if entry.name.endswith(".json") and not (cache / key / MANIFEST).exists():
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
-
-
-# ------------------------------------------------------------------ words
-
-
-def size(count: float) -> str:
-    """Bytes as people say them."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 99.5 else f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
-def counted(kind: Kind, count: int) -> str:
-    return f"{count:,} {kind.one if count == 1 else kind.many}"
-
-
-def kept_in_words(kept: Counter[str]) -> str:
-    """One sentence on what stays and why; empty if nothing does."""
-    if not kept:
-        return ""
-    return "Kept: " + "; ".join(f"{count:,} {reason}" for reason, count in kept.most_common()) + "."

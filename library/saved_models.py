@@ -13,13 +13,11 @@ model is fitted or predicts is elsewhere. Imports are light: pages and the comma
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 import secrets
 import shutil
 import time
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,12 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ResourceError, StateError
+from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.runs.folder import Run, find_run, lock_file, write_json
 from shoal.settings.config import RunConfig, config_from
 from shoal.utils import disk_errors, home, listed, write_atomically
 
-LONGEST = 80  # bytes of a name; file systems take 255, addresses are read by people
-NAME = re.compile(r"\w[\w.-]*")
 VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 UNFINISHED = ".unfinished-"
 ABANDONED = 3600.0  # seconds after which an unfinished version has no writer any more
@@ -44,37 +41,6 @@ def models_directory() -> Path:
     return home() / "models"
 
 
-# ------------------------------------------------------------------ names
-
-
-def safe_name(text: str) -> str:
-    """The text with letters, digits, dots, dashes and underscores only; never hidden, never long, never empty."""
-    plain = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", text)).strip(".-")
-    whole = plain.encode()
-    if len(whole) <= LONGEST and any(c.isalnum() for c in plain):
-        return plain.lstrip("_.-") or plain
-    short = whole[: LONGEST - 9].decode(errors="ignore").strip("._-")
-    return f"{short or 'model'}-{_digest(text)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
-
-
-def is_name(text: str) -> bool:
-    """Whether a model may be called so; names come from addresses and from people."""
-    return bool(NAME.fullmatch(text)) and len(text.encode()) <= LONGEST
-
-
-def checked_name(text: str) -> str:
-    if not is_name(text):
-        raise StateError(
-            f"Expected a name of letters, digits, dots, dashes and underscores (at most {LONGEST} bytes), "
-            f"got '{text[:100]}'. For example: {safe_name(text)}."
-        )
-    return text
-
-
 def usual_name(file: str, target: str) -> str:
     """What a model of this column of this file is called, unless that name is another's."""
     stem = Path(file).name.partition(".")[0]
@@ -83,7 +49,7 @@ def usual_name(file: str, target: str) -> str:
     latest = found.latest if found else None
     if latest is None or not latest.card or (latest.target == target and latest.file.partition(".")[0] == stem):
         return name
-    return f"{name.encode()[: LONGEST - 9].decode(errors='ignore')}-{_digest(f'{stem}/{target}')}"
+    return f"{name.encode()[: LONGEST - 9].decode(errors='ignore')}-{digest(f'{stem}/{target}')}"
 
 
 # ------------------------------------------------------------------ what is there

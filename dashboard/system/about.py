@@ -16,7 +16,7 @@ import streamlit as st
 from shoal.dashboard.tables import uploads
 from shoal.errors import TrainingError
 from shoal.kernels import build as native
-from shoal.library.cleaning import size
+from shoal.library.kinds import size
 from shoal.runs import slots as run_queue
 from shoal.utils import home
 

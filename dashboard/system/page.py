@@ -16,20 +16,9 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.system import about, plugin_check
 from shoal.dashboard.system.machine import Look, Watch, Work
 from shoal.errors import TrainingError
-from shoal.library.cleaning import (
-    Choice,
-    Cleaned,
-    Kind,
-    Plan,
-    Use,
-    clean,
-    counted,
-    kept_in_words,
-    kind_of,
-    plan,
-    size,
-    survey,
-)
+from shoal.library.cleaning import Choice, Cleaned, Plan, clean, plan
+from shoal.library.inventory import Use, survey
+from shoal.library.kinds import Kind, counted, kept_in_words, kind_of, size
 from shoal.utils import home
 
 REFRESH = 2.0  # seconds between two looks at the machine

@@ -26,6 +26,7 @@ from shoal.dashboard.models import export as export_view
 from shoal.dashboard.models import export_words
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.fitting.model_file import load_model, model_from, save_model
+from shoal.library import model_names
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, jobs_directory, launch
@@ -52,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def copy(request: pytest.FixtureRequest) -> Version:
-    name = model_store.safe_name(request.node.name)[:60]
+    name = model_names.safe_name(request.node.name)[:60]
     return model_store.copy_version(Version(NAME, 1), name)
 
 

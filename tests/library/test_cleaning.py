@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from shoal.cli import app as cli
-from shoal.data.dataset import Cache
+from shoal.data.cache import Cache
 from shoal.errors import ConfigError
-from shoal.library import archives
+from shoal.library import archives, inventory, kinds
 from shoal.library import cleaning as housekeeping
-from shoal.library.cleaning import Choice, clean, items, plan, survey
+from shoal.library.cleaning import Choice, clean, plan
+from shoal.library.inventory import items, survey
 from shoal.passes import blocks as block_requests
 from shoal.runs import slots as run_queue
 from shoal.runs.launch import Run, launch, launch_inspect, list_runs, post, resume
@@ -202,7 +203,7 @@ def test_nothing_outside_is_touched_through_links(home: Path, tmp_path: Path) ->
     (home / "runs").mkdir()
     (home / "runs" / "20260101-000000-0000000").symlink_to(outside)
     assert sum(use.bytes for use in survey()) == bytes_by_du(home)
-    for name in housekeeping.CLEANABLE:
+    for name in kinds.CLEANABLE:
         clean(name)
     assert (outside / "precious.csv").read_text() == "1"
     assert (outside / "inner" / "manifest.json").exists()
@@ -311,7 +312,7 @@ def test_a_run_that_names_an_upload_at_the_last_moment_gets_it_back(
     path = upload(home)
     aside = housekeeping._set_aside
 
-    def meanwhile(item: housekeeping.Item) -> Path | str:
+    def meanwhile(item: inventory.Item) -> Path | str:
         found = aside(item)
         made(config={"file": str(path), "target": "y"})
         (list_runs()[0].directory / "started").unlink()  # it is on its way
@@ -465,4 +466,4 @@ def test_wrong_words_are_a_plain_sentence(words: list[str], message: str, capsys
     ],
 )
 def test_sizes_in_words(count: float, text: str) -> None:
-    assert housekeeping.size(count) == text
+    assert kinds.size(count) == text

@@ -17,18 +17,17 @@ import pytest
 
 from shoal.errors import StateError
 from shoal.library import saved_models as model_store
+from shoal.library.model_names import is_name, safe_name
 from shoal.library.saved_models import (
     Version,
     copy_version,
     delete_model,
     delete_version,
     find_model,
-    is_name,
     list_models,
     models_directory,
     rename_model,
     resolve,
-    safe_name,
     save_run,
     version_of,
     write_note,

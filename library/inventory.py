@@ -1,0 +1,174 @@
+"""How much of what there is under SHOAL_HOME, in one walk; what may go, and how, is in `cleaning`."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from shoal.library import archives
+from shoal.library.kinds import KINDS, Kind
+from shoal.utils import home
+
+REMOVED = "removed-"
+UNFINISHED = "unfinished-"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that can go or stay as a whole; `bytes` is what it takes on the disk."""
+
+    kind: str
+    path: Path
+    bytes: int
+    changed: float  # the newest change in it, seconds since 1970
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much of the disk one kind takes."""
+
+    kind: Kind
+    count: int
+    bytes: int
+    oldest: float | None
+
+
+def survey() -> list[Use]:
+    """All kinds, in their order; their bytes add up to what the disk has under SHOAL_HOME."""
+    found: dict[str, list[Item]] = {name: [] for name in KINDS}
+    for item in items():
+        found[item.kind].append(item)
+    return [
+        Use(KINDS[name], len(those), sum(i.bytes for i in those), min((i.changed for i in those), default=None))
+        for name, those in found.items()
+    ]
+
+
+def items() -> list[Item]:
+    """Everything under SHOAL_HOME."""
+    return [item for item in _Inventory(home()).take() if item.changed]
+
+
+class _Inventory:
+    """One walk through the home. A file with two names is counted where it is met first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._seen: set[tuple[int, int]] = set()
+        self._rooms: dict[str, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
+            "cache": self._cached, "uploads": self._uploaded, "samples": self._sampled, "jobs": self._done_job,
+            "runs": self._run, "archive": self._archived, "models": self._modelled, "trash": self._trashed,
+            "searches": self._searched,
+        }  # fmt: skip
+
+    def take(self) -> Iterator[Item]:
+        yield self._own(self.folder)
+        for entry in entries(self.folder):
+            if entry.name in self._rooms and entry.is_dir(follow_symlinks=False):
+                yield self._own(entry)
+                for inner in entries(entry.path):
+                    yield from self._rooms[entry.name](inner)
+            else:
+                yield self._whole("leftovers" if entry.name.startswith(REMOVED) else "other", entry)
+
+    def _cached(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        kind = "data"
+        if not entry.is_dir(follow_symlinks=False) or entry.name == "index":
+            kind = "other"
+        elif entry.name.startswith(UNFINISHED):
+            kind = "leftovers"
+        elif entry.name.startswith("shards-"):
+            kind = "shards"
+        yield self._whole(kind, entry)
+
+    def _uploaded(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("leftovers" if entry.name.startswith(".") else "uploads", entry)
+
+    def _sampled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("leftovers" if entry.name.startswith(".") else "samples", entry)
+
+    def _archived(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        """An archive goes with its account; other files in that folder are locks."""
+        kind = "leftovers" if entry.name.startswith(".") and entry.name != ".lock" else "other"
+        yield self._whole("archives" if entry.name.endswith(archives.ENDING) and kind == "other" else kind, entry)
+
+    def _trashed(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("leftovers", entry)
+
+    def _modelled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
+
+    def _searched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("searches" if entry.is_dir(follow_symlinks=False) else "other", entry)
+
+    def _done_job(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        if not entry.is_dir(follow_symlinks=False):
+            yield self._whole("other", entry)
+            return
+        yield self._own(entry)
+        for inner in entries(entry.path):
+            yield self._whole("jobs", inner)
+
+    def _run(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        """A run's folder in two parts, since its checkpoints can go alone."""
+        if not entry.is_dir(follow_symlinks=False):
+            yield self._whole("other", entry)
+            return
+        size, changed = self._own_size(entry)
+        for inner in entries(entry.path):
+            part = self._measure(inner)
+            if inner.name == "checkpoints" and inner.is_dir(follow_symlinks=False):
+                yield Item("checkpoints", Path(inner.path), *part)
+            else:
+                size, changed = size + part[0], max(changed, part[1])
+        yield Item("runs", Path(entry.path), size, changed)
+
+    # ---------------------------------------------------------------- sizes
+
+    def _whole(self, kind: str, entry: os.DirEntry[str]) -> Item:
+        movable = kind == "other" or not entry.is_symlink()
+        return Item(kind if movable else "other", Path(entry.path), *self._measure(entry))
+
+    def _own(self, entry: os.DirEntry[str] | Path) -> Item:
+        """A folder without what is in it."""
+        return Item("other", Path(entry), *self._own_size(entry))
+
+    def _measure(self, entry: os.DirEntry[str]) -> tuple[int, float]:
+        """Bytes and newest change of a file, or of a folder with all that is in it."""
+        found = self._stat(entry)
+        if found is None:
+            return 0, 0.0
+        size, changed = self._blocks(found), found.st_mtime
+        if stat.S_ISDIR(found.st_mode):
+            for inner in entries(entry.path):
+                more, later = self._measure(inner)
+                size, changed = size + more, max(changed, later)
+        return size, changed
+
+    def _own_size(self, entry: os.DirEntry[str] | Path) -> tuple[int, float]:
+        found = self._stat(entry)
+        return (0, 0.0) if found is None else (self._blocks(found), found.st_mtime)
+
+    def _stat(self, entry: os.DirEntry[str] | Path) -> os.stat_result | None:
+        try:
+            return entry.stat(follow_symlinks=False)
+        except OSError:  # it went away meanwhile
+            return None
+
+    def _blocks(self, found: os.stat_result) -> int:
+        if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+            if (found.st_dev, found.st_ino) in self._seen:
+                return 0
+            self._seen.add((found.st_dev, found.st_ino))
+        return found.st_blocks * 512
+
+
+def entries(folder: str | Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
