@@ -13,7 +13,8 @@ from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.words import print_json, short, table
 
 if TYPE_CHECKING:
-    from shoal.search.folder import Account, Search, Trial
+    from shoal.search.folder import Search
+    from shoal.search.plan import Account, Trial
 
 LOOK = 0.2  # seconds between two looks at a search that is followed
 SHOWN = 30  # trials in a table, the best first
@@ -79,7 +80,8 @@ def _search(chosen: argparse.Namespace) -> int:
 
 
 def _start(chosen: argparse.Namespace) -> int:
-    from shoal.search.folder import PASSES, Plan, start
+    from shoal.search.folder import start
+    from shoal.search.plan import PASSES, Plan
     from shoal.search.space import KNOBS, chosen_space
     from shoal.settings.config import RunConfig, config_from
 

@@ -41,7 +41,8 @@ from shoal.runs.launch import launch, metrics_of, post
 from shoal.runs.log import RunLog
 from shoal.search import space as search_space
 from shoal.search.course import Course
-from shoal.search.folder import ENOUGH, TRIES, Account, Search, Trial, side_by_side, trial_config
+from shoal.search.folder import Search, side_by_side, trial_config
+from shoal.search.plan import ENOUGH, TRIES, Account, Trial
 from shoal.search.space import Domain, Range
 
 LOOK = 0.1  # seconds between two looks at the trials

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from shoal.dashboard.parts.charts import DOWN, UP
 from shoal.dashboard.parts.wording import LABELS
-from shoal.search.folder import Account, Plan, Trial
+from shoal.search.plan import Account, Plan, Trial
 from shoal.search.space import KNOBS, Choices, Range, Space, in_words, value_text
 
 QUIET = "#808080"

@@ -16,7 +16,8 @@ from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, la
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.runs import slots as run_queue
-from shoal.search.folder import OURS, PASSES, Plan, Search, side_by_side, start, trial_config
+from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
+from shoal.search.plan import PASSES, Plan
 from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
 from shoal.settings.config import RunConfig, config_from
 

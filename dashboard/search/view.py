@@ -18,7 +18,8 @@ from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.errors import StateError, TrainingError
 from shoal.runs.folder import ACTIVE
 from shoal.search import folder as search_folder
-from shoal.search.folder import ENOUGH, Account, Plan, Search, Trial, find_search
+from shoal.search.folder import Search, find_search
+from shoal.search.plan import ENOUGH, Account, Plan, Trial
 from shoal.search.space import value_text
 
 REFRESH = 1.0  # seconds between two looks at a search that goes on

@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 from shoal.dashboard.search import charts as search_charts
 from shoal.library.saved_models import list_models
 from shoal.runs.folder import searches_directory, write_json, write_state
-from shoal.search.folder import Account, Plan, Search, Trial, find_search, list_searches
+from shoal.search.folder import Search, find_search, list_searches
+from shoal.search.plan import Account, Plan, Trial
 from shoal.search.space import chosen_space, usual_space
 from shoal.settings.config import config_from
 from support.pages import checked, open_page, said, settle, widget

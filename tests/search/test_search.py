@@ -30,7 +30,8 @@ from shoal.runs.log import RunLog
 from shoal.search import folder as search_folder
 from shoal.search import space as search_space
 from shoal.search.course import STEPS, Course
-from shoal.search.folder import Plan, Search, Trial, go_on, list_searches, resolve, save_best, start, stop
+from shoal.search.folder import Search, go_on, list_searches, resolve, save_best, start, stop
+from shoal.search.plan import Plan, Trial
 from shoal.search.space import Choices, Range, chosen_space, combinations, own_choice, usual_space
 from shoal.settings.config import RunConfig, config_from
 from support.runs import rounds, run_home, small_table, until
