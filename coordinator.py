@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.data.block_reader import BlockReport
-from shoal.data.dataset import FORMAT, Cache, Dataset
+from shoal.data.cache import Cache
+from shoal.data.dataset import FORMAT, Dataset
 from shoal.data.encoding import Encoding, Split
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data_pipeline import Identity, Source, file_format, inspect_text, reader_question, spool

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from shoal.data.block_reader import BlockReport
-from shoal.data.dataset import FORMAT, MANIFEST, Block, Column, LevelTable, Manifest, block_path, digest
+from shoal.data.cache import digest
+from shoal.data.dataset import FORMAT, MANIFEST, Block, Column, LevelTable, Manifest, block_path
 from shoal.data.parquet_reader import row_groups
 from shoal.data_pipeline import Source, file_format
 from shoal.kernels.csv_kernel import Kind

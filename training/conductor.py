@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from shoal.coordinator import ParameterServer, Progress, silent
-from shoal.data.dataset import Dataset, digest
+from shoal.data.cache import digest
+from shoal.data.dataset import Dataset
 from shoal.errors import ResourceError, StateError
 from shoal.metrics import Event
 from shoal.models import Array

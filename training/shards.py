@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.coordinator import Coordinator
-from shoal.data.dataset import MANIFEST, Dataset, digest
+from shoal.data.cache import digest
+from shoal.data.dataset import MANIFEST, Dataset
 from shoal.data.encoding import Encoding, Split
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.models import Array

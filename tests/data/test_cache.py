@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from shoal.coordinator import Coordinator
-from shoal.data.dataset import MANIFEST, UNFINISHED, Cache, Dataset
+from shoal.data.cache import UNFINISHED, Cache
+from shoal.data.dataset import MANIFEST, Dataset
 from shoal.engines.inline import InlineEngine
 from shoal.settings.config import config_from
 from support.tables import column, opened, shoal, table, written
@@ -227,7 +228,7 @@ def test_workshop_that_a_sweep_removed_before_it_was_locked_is_made_again(
             shutil.rmtree(Path(file.name).parent)
         real(file, operation)
 
-    monkeypatch.setattr("shoal.data.dataset.fcntl.flock", flock)
+    monkeypatch.setattr("shoal.data.cache.fcntl.flock", flock)
     with cache.workshop() as directory:
         assert directory.exists()
         (directory / "block").write_bytes(b"")
@@ -244,7 +245,7 @@ def test_a_late_block_of_an_abandoned_worker_does_not_stay(home: Path, monkeypat
             Path(path).mkdir()
             (Path(path) / "block-000001.bin").write_bytes(b"late")
 
-    monkeypatch.setattr("shoal.data.dataset.shutil.rmtree", rmtree)
+    monkeypatch.setattr("shoal.data.cache.shutil.rmtree", rmtree)
     with Cache(home).workshop():
         pass
     assert sets(home) == []

@@ -20,7 +20,8 @@ import pytest
 
 from shoal import data_pipeline
 from shoal.coordinator import Coordinator, silent
-from shoal.data.dataset import UNFINISHED, Dataset
+from shoal.data.cache import UNFINISHED
+from shoal.data.dataset import Dataset
 from shoal.data_pipeline import inspect_text
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
