@@ -45,8 +45,9 @@ from shoal.settings.config import RunConfig
 from shoal.solve.least_squares import Standardisation, stack
 from shoal.solve.moments import Merger, Moments, merge_all
 from shoal.steps.compression import Compression, make_compression
+from shoal.steps.failure import FailurePolicy, Loss
 from shoal.steps.optimizers import StepRule, clipped, stale_rate, unbounded
-from shoal.steps.policy import Barrier, FailurePolicy, Loss, Member, Policy, Task
+from shoal.steps.policy import Barrier, Member, Policy, Task
 from shoal.utils import disk_errors
 from shoal.worker import Worker
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from shoal.coordinator import ParameterServer
 from shoal.errors import TrainingError
 from shoal.settings.config import COMPRESSIONS
-from shoal.steps.policy import Stale
+from shoal.steps.stale import Stale
 from shoal.training.objective import Objective
 
 

@@ -24,8 +24,9 @@ from shoal.plugins import STEP_RULES as STEP_RULE_PLUGINS
 from shoal.plugins import find_class
 from shoal.settings.config import RunConfig
 from shoal.steps.optimizers import STEP_RULES, Accelerated, StepRule, schedule, unbounded
-from shoal.steps.policy import Barrier, Plan, Policy, Stale
+from shoal.steps.policy import Barrier, Plan, Policy
 from shoal.steps.scaling import Scaler
+from shoal.steps.stale import Stale
 from shoal.storage.base import Storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot

@@ -25,8 +25,8 @@ from shoal.passes.blocks import Sums
 from shoal.passes.gradient_loop import GradientLoop
 from shoal.passes.shards import ShardGradient, Shards, gradient_of
 from shoal.settings.config import RunConfig
+from shoal.steps.failure import FailurePolicy
 from shoal.steps.optimizers import SGD, batch_curvature
-from shoal.steps.policy import FailurePolicy
 from shoal.storage.base import TIMEOUT
 from shoal.training.checkpoints import Snapshot
 from shoal.training.conductor import Conductor, Resolved, Session, header_of, step_rule

@@ -17,8 +17,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from shoal.steps.failure import Decision, FailurePolicy, Loss
 from shoal.steps.hash_ring import Ring
-from shoal.steps.policy import FIRST_LEASE, Barrier, Decision, FailurePolicy, Loss, Plan, Policy, Stale, Task
+from shoal.steps.policy import FIRST_LEASE, Barrier, Plan, Policy, Task
+from shoal.steps.stale import Stale
 
 Make = Callable[[Any], Policy]
 BOUNDS = (0, 1, 3, math.inf)
