@@ -1,0 +1,153 @@
+"""How a file is read: options, types, rows that cannot be read, and files that are no tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from shoal.dashboard.data import columns as column_table
+from shoal.dashboard.tables import sources
+from shoal.runs.launch import jobs_directory
+from support.data_page import NASTY, columns_of, view
+from support.pages import checked, said, settle, widget
+from support.tables import shared
+
+
+def test_reading_options_read_the_file_again_and_only_they_are_in_the_address() -> None:
+    page = view("a;b\n1;2\n3;4\n5;6\n")
+    assert list(columns_of(page)["Column"]) == ["a", "b"]
+    assert "read" not in page.query_params
+    page = settle(checked(widget(page, "selectbox", "First row").set_value("is data").run()))
+    assert list(columns_of(page)["Column"]) == ["0", "1"]
+    assert read_of(page) == {"header": False}
+    page = settle(checked(widget(page, "selectbox", "First row").set_value("found out").run()))
+    assert "read" not in page.query_params
+    page = settle(checked(widget(page, "selectbox", "First row").set_value("is data").run()))
+    page = settle(checked(widget(page, "text_input", "Texts that mean missing").set_value("1, 2").run()))
+    assert list(columns_of(page)["Missing"]) == [1, 1]
+    page = settle(checked(widget(page, "number_input", "Lines above the table").set_value(2).run()))
+    assert "2 rows" in said(page)
+    page = settle(checked(page.button(key="as-found").click().run()))
+    assert "read" not in page.query_params
+    assert list(columns_of(page)["Column"]) == ["a", "b"]
+    assert widget(page, "selectbox", "First row").value == "found out"  # the page follows the address
+
+
+def read_of(page: AppTest) -> dict[str, Any]:
+    found = page.query_params["read"]
+    return dict(json.loads(found if isinstance(found, str) else found[0]))
+
+
+def test_types_of_the_address_are_in_the_table() -> None:
+    """Choosing them in the table needs a browser: see test_browser_data."""
+    text = "zip,n,y\n01,1,2\n02,2,3\n03,3,5\n"
+    assert list(columns_of(view(text))["Type"]) == ["number"] * 3
+    table = columns_of(view(text, read='{"categorical":["zip"]}'))
+    assert list(table["Type"]) == ["names", "number", "number"]
+    assert list(table["Read as"]) == ["names", "as found", "as found"]
+    assert table["Values"][0] == "01 (1), 02 (1), 03 (1)"
+
+
+def test_what_a_model_leaves_out_is_no_other_reading() -> None:
+    text = "n,y\n1,2\n2,3\n3,5\n"
+    view(text)
+    looks = list((jobs_directory() / "inspect").iterdir())
+    page = view(text, read='{"exclude":["n"]}')
+    assert list((jobs_directory() / "inspect").iterdir()) == looks
+    assert list(columns_of(page)["Read as"]) == ["leave out", "as found"]
+
+
+def test_a_choice_replaces_an_earlier_one() -> None:
+    read = column_table.changed({"numeric": ["a", "b"], "decimal": ","}, "a", "leave out")
+    assert sources.tidy(read) == {"numeric": ["b"], "decimal": ",", "exclude": ["a"]}
+    assert sources.tidy(column_table.changed(read, "b", column_table.AS_FOUND)) == {"decimal": ",", "exclude": ["a"]}
+
+
+def test_a_row_that_cannot_be_read_is_located() -> None:
+    rows = "".join(f"{i},{i}\n" for i in range(200))
+    page = view(f"a,y\n{rows}3\n4,5,6\n7,8\n")
+    assert "2 rows could not be read" in said(page)
+    assert "line 202: expected 2 fields, got 1; line 203: expected 2 fields, got 3" in said(page)
+
+
+def test_many_rows_that_cannot_be_read_are_listed_with_their_lines() -> None:
+    page = view("a,y\n" + "1,2\n" * 60 + "3\n" * 10)
+    assert "and 7 more" in said(page)
+    lines = next(t.value for t in page.dataframe if "Line" in t.value.columns)
+    assert list(lines["Line"]) == list(range(62, 72))
+
+
+def test_a_column_that_gives_the_target_away_is_flagged() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 50)).round(3)
+    text = "x,leak,y\n" + "".join(f"{a},{2 * b + 1},{b}\n" for a, b in zip(x, y, strict=True))
+    page = settle(view(text, target="y"))  # once the file is read, it is looked at for leaks
+    remarks = columns_of(page).set_index("Column")["Worth knowing"]
+    assert "gives the target away" in remarks["leak"]
+    assert "gives the target away" not in remarks["x"]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "PK\x03\x04 not a table"])
+def test_a_file_that_is_no_table_gets_a_plain_sentence(text: str) -> None:
+    page = view(text)
+    assert "This file could not be read" in said(page)
+    assert "Traceback" not in said(page)
+    assert not page.data_editor
+    page = checked(page.button(key="new").click().run())
+    assert page.query_params == {}
+
+
+def test_choices_that_do_not_fit_the_file_can_be_forgotten() -> None:
+    page = view("a,b\n1,2\n3,4\n", read='{"numeric":["gone"]}')
+    assert "This file could not be read" in said(page)
+    page = settle(checked(page.button(key="forget").click().run()))
+    assert list(columns_of(page)["Column"]) == ["a", "b"]
+    assert "read" not in page.query_params
+
+
+def test_a_file_without_numbers_says_so_and_opens_the_options() -> None:
+    page = view("a,b\nx,y\nz,w\nx,w\n")
+    assert "no column of numbers" in said(page)
+    assert next(e for e in page.expander if e.label == "Reading options").proto.expanded
+    assert not [button for button in page.button if button.key == "train"]
+
+
+def test_a_header_without_rows_says_so() -> None:
+    page = view("a,b\n")
+    assert "no rows below the header" in said(page)
+    assert not [button for button in page.button if button.key == "train"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("csvspectrum__newlines", "3 rows · 3 columns"),
+        ("csvspectrum__json", "1 row · 2 columns"),
+        ("frictionless__without-rows", "no rows below the header"),
+        ("frictionless__structure-errors", "could not be read"),
+    ],
+)
+def test_a_file_of_the_collection_of_nasty_ones_has_its_state(name: str, wanted: str) -> None:
+    assert wanted in said(view(shared("csv_nasty", "files", f"{name}.csv").read_bytes()))
+
+
+def test_a_wide_table_has_a_search() -> None:
+    names = [f"c{i}" for i in range(600)]
+    page = view(",".join(names) + "\n" + "\n".join(",".join(str(i * j % 7) for j in range(600)) for i in range(1, 9)))
+    assert len(columns_of(page)) == 600
+    page = checked(page.text_input(key="column-search").set_value("C59").run())
+    assert list(columns_of(page)["Column"]) == ["c59", *(f"c59{i}" for i in range(10))]
+    page = checked(page.text_input(key="column-search").set_value("nothing").run())
+    assert not page.data_editor
+
+
+def test_text_from_a_file_is_shown_as_it_is() -> None:
+    page = view(f'"{NASTY}",y\n"<b>x</b>",1\n"<i>",2\n', target="y")
+    assert list(columns_of(page)["Column"]) == [NASTY, "y"]
+    assert page.dataframe[-1].value.iloc[0, 0] == "<b>x</b>"
+    drawn = " ".join(m.value for m in [*page.markdown, *page.caption])
+    assert "img" not in drawn + said(page)

@@ -1,0 +1,116 @@
+"""Every knob on the form: its words, when it is asked for, and what speaks against a start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shoal.dashboard.forms.knob_widgets import default_values, is_asked
+from shoal.dashboard.forms.problems import problems_of
+from shoal.dashboard.parts import wording
+from shoal.settings.config import RANGES, config_from
+from support.pages import open_page, settle
+from support.train_page import KNOBS, apply, labels
+
+# ------------------------------------------------------------------ every knob
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_every_knob_has_a_group_and_words_for_the_page(name: str) -> None:
+    metadata = KNOBS[name].metadata
+    assert metadata["group"] in wording.GROUPS
+    assert metadata["help"]
+    if metadata["group"] == "place":
+        return
+    assert wording.LABELS[name]
+    assert wording.label_for(name).startswith(wording.LABELS[name])
+    assert wording.help_for(name).endswith(".")
+    assert "--" not in wording.help_for(name)
+    for choice in metadata.get("choices", ()):
+        word = wording.choice_for(name, choice)
+        assert word in (wording.CHOICES_OF.get(name) or wording.CHOICES).values(), f"{name}: {choice} has no words"
+    if str(KNOBS[name].type).removesuffix(" | None") in ("int", "float"):
+        assert name in RANGES or name in ("test_every", "seed")
+
+
+def test_every_knob_of_the_form_is_drawn_somewhere() -> None:
+    """With every choice that a knob depends on made in turn."""
+    page = settle(open_page("train", data="penguins"))
+    drawn = labels(page)
+    for text in (
+        "model: elasticnet\ntest_fraction: 0.2\nimpute: constant\n",
+        "test_every: 5\nsolver: gradient\nmode: ssp\nschedule: step\ncompression: topk\nstep_rule: adam\n",
+        "test_fraction: 0.1\nsolver: gradient\nmode: local\npenalty: some_plugin\ncallbacks: [another]\n",
+    ):
+        page = apply(page, text)
+        drawn |= labels(page)
+    asked = [name for name, knob in KNOBS.items() if knob.metadata["group"] not in ("place", "reading")]
+    assert {wording.label_for(name) for name in asked} - drawn == set()
+
+
+SHOWN = [
+    ("alpha", {"model": "linear"}, False),
+    ("alpha", {"model": "ridge"}, True),
+    ("alpha", {"solver": "gradient", "penalty": "mine"}, True),
+    ("l1_ratio", {"model": "lasso"}, False),
+    ("l1_ratio", {"model": "elasticnet"}, True),
+    ("fill", {"impute": "mean"}, False),
+    ("fill", {"impute": "constant"}, True),
+    ("confidence", {}, True),
+    ("confidence", {"model": "ridge"}, False),
+    ("confidence", {"solver": "gradient"}, False),
+    ("seed", {}, False),
+    ("seed", {"test_fraction": 0.2}, True),
+    ("workers", {"engine": "inline"}, False),
+    ("mode", {}, False),
+    ("mode", {"solver": "gradient"}, True),
+    ("decay", {"solver": "gradient", "schedule": "cosine"}, False),
+    ("decay", {"solver": "gradient", "schedule": "step"}, True),
+    ("momentum", {"solver": "gradient", "step_rule": "sgd"}, False),
+    ("momentum", {"solver": "gradient", "step_rule": "adam"}, True),
+    ("momentum", {"solver": "gradient", "step_rule": "adam", "mode": "local"}, False),
+    ("step_rule", {"solver": "gradient", "mode": "local"}, False),
+    ("top_k", {"solver": "gradient", "compression": "half"}, False),
+    ("top_k", {"solver": "gradient", "compression": "topk"}, True),
+    ("staleness", {"solver": "gradient", "mode": "async"}, False),
+    ("staleness", {"solver": "gradient", "mode": "ssp"}, True),
+    ("local_steps", {"solver": "gradient", "mode": "local"}, True),
+    ("patience", {"solver": "gradient"}, False),
+    ("patience", {"solver": "gradient", "test_every": 5}, True),
+    ("finish_passes", {"solver": "gradient", "tolerance": 0.0}, False),
+    ("restarts", {"solver": "gradient", "on_worker_loss": "stop"}, False),
+]
+
+
+@pytest.mark.parametrize(("knob", "values", "shown"), SHOWN, ids=str)
+def test_a_knob_without_meaning_is_not_asked_for(knob: str, values: dict[str, Any], shown: bool) -> None:
+    assert is_asked(knob, {**default_values(), **values}) is shown
+
+
+# ------------------------------------------------------------------ what speaks against a start
+
+
+FOUND = {
+    "rows": 10, "bad_rows": {"count": 0},
+    "columns": [{"name": n, "type": t, "missing": 0, "distinct": 3}
+                for n, t in (("y", "numeric"), ("a", "numeric"), ("t", "categorical"))],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "said_"),
+    [
+        ({}, "Choose the column to predict first"),
+        ({"target": "t"}, "Expected a column of numbers to predict, got 't'"),
+        ({"target": "y", "features": ["z"]}, "no column 'z'"),
+        ({"target": "y", "exclude": ["a", "t"]}, "No column is left"),
+        ({"target": "y", "solver": "gradient", "penalty": "p", "model": "ridge"}, "takes the place"),
+    ],
+)
+def test_what_would_fail_is_said_before(values: dict[str, Any], said_: str) -> None:
+    assert said_ in " ".join(problems_of(config_from({"file": "t.csv", **values}), FOUND))
+
+
+def test_a_good_config_has_no_problems() -> None:
+    assert problems_of(config_from({"file": "t.csv", "target": "y"}), FOUND) == []

@@ -1,0 +1,34 @@
+"""Downloads: what is given out, and how."""
+
+from __future__ import annotations
+
+from support.browser import Server
+from support.http_client import ask
+
+
+def test_plotly_is_sent_small_and_kept_by_browsers(unlocked: Server) -> None:
+    from shoal.dashboard.parts.places import PLOTLY_ADDRESS
+
+    found = ask(unlocked, "/" + PLOTLY_ADDRESS, Accept_Encoding="gzip")
+    assert found.status == 200
+    assert found.headers["content-encoding"] == "gzip"
+    assert "immutable" in found.headers["cache-control"]
+    assert len(found.body) < 2_000_000
+    assert ask(unlocked, "/" + PLOTLY_ADDRESS, If_None_Match=found.headers["etag"]).status == 304
+    plain = ask(unlocked, "/api/plotly.js")
+    assert plain.headers["cache-control"] == "no-cache"
+    assert b"plotly.js v" in plain.body[:200]
+
+
+def test_predictions_are_an_attachment_and_nothing_else_is_given_out(unlocked: Server) -> None:
+    job = "0123456789abcdef01234567"
+    folder = unlocked.home / "jobs" / "predict" / job
+    folder.mkdir(parents=True)
+    (folder / "predictions.csv").write_text("prediction\n1\n")
+    (folder / "config.json").write_text("{}")
+    found = ask(unlocked, f"/api/predictions/{job}")
+    assert found.body == b"prediction\n1\n"
+    assert found.headers["content-disposition"] == 'attachment; filename="predictions.csv"'
+    assert found.headers["content-type"].startswith("text/csv")
+    for wrong in ("f" * 24, job.upper(), f"..%2fpredict%2f{job}", f"{job}%2fconfig.json", "%2e%2e", f"{job}%0a"):
+        assert ask(unlocked, f"/api/predictions/{wrong}").status in (400, 404), wrong

@@ -1,0 +1,129 @@
+"""Predictions on the page of a model: one row in a form, and a table."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shoal.dashboard.models import (
+    predict as predict_view,
+)
+from shoal.dashboard.parts import results, wording
+from shoal.dashboard.parts.literal import harmless
+from shoal.dashboard.tables import uploads
+from shoal.dashboard.tables.samples import SAMPLES
+from shoal.fitting.model_file import load_model
+from shoal.library.saved_models import Version
+from shoal.runs.launch import launch_job
+from shoal.settings.config import config_from
+from shoal.solve.conformal import NO_TEST_ROWS
+from shoal.tasks.explain_row import explain, typical_row
+from support.models_page import NAME, open_model
+from support.pages import checked, said, settle, widget
+
+HOSTILE = "=cmd|' /C calc'!A0"
+
+
+# ------------------------------------------------------------------ predict
+
+
+def test_the_form_answers_at_once_and_says_why() -> None:
+    page = open_model("Predict")
+    model = load_model(Version(NAME, 1).model_path)
+    usual = typical_row(model.encoding)
+    answer = next(m for m in page.metric if m.label == "Predicted body_mass_g")
+    assert answer.value == wording.number(explain(model, usual).prediction, 6)
+    page.number_input(key=f"row:{NAME}:1:bill_length_mm").set_value(50.0)
+    page.number_input(key=f"row:{NAME}:1:year").set_value(None)
+    page.selectbox(key=f"row:{NAME}:1:species").set_value(1)
+    page = checked(page.run())
+    row = {**usual, "bill_length_mm": 50.0, "year": None, "species": "Chinstrap"}
+    found = explain(model, row)
+    answer = next(m for m in page.metric if m.label == "Predicted body_mass_g")
+    assert answer.value == wording.number(found.prediction, 6)
+    adds = page.dataframe[0].value.set_index("Column")["Adds"]
+    assert adds.sum() == pytest.approx(found.prediction)
+    assert "year: no value" in said(page)
+    page.selectbox(key=f"row:{NAME}:1:species").set_value(4)
+    assert "not trained with this name" in said(checked(page.run()))
+
+
+def test_a_table_is_predicted_and_shown_beside_its_columns(tmp_path: Path) -> None:
+    page = open_model("Predict", rows="penguins")
+    page = checked(widget(page, "button_group", "Predict").set_value("A file").run())
+    page = settle(page)
+    assert "344 predictions of body_mass_g" in said(page)
+    assert "44.9 stands in" in said(page)
+    table = page.dataframe[0].value
+    model = load_model(Version(NAME, 1).model_path)
+    lines = SAMPLES["penguins"].ensure().read_text().splitlines()
+    records = list(csv.DictReader(lines))[: len(table)]
+    expected = [
+        explain(model, {n: _typed(r[n], n in model.numbers) for n in [*model.numbers, *model.texts]}).prediction
+        for r in records
+    ]
+    np.testing.assert_allclose(table["Prediction"], expected, rtol=1e-12)
+    assert list(table["species"]) == [r["species"] for r in records]
+    assert [b.proto.label for b in page.get("download_button")] == ["Predictions as CSV"]
+
+
+def test_predictions_come_with_intervals_from_the_test_rows() -> None:
+    model = load_model(Version(NAME, 1).model_path)
+    interval = model.contents["prediction_interval"]
+    width, usual = interval["half_widths"]["0.9"], explain(model, typical_row(model.encoding)).prediction
+    page = open_model("Predict", rows="penguins")
+    low, high = (wording.number(usual + end * width, 6) for end in (-1, 1))
+    words = f"{interval['rows']} test rows lie within {wording.number(width)} of their prediction: here from {low} to {high}."
+    page = checked(widget(page, "button_group", "Predict").set_value("One row").run())
+    assert words in said(page)
+    page = checked(widget(page, "button_group", "Predict").set_value("A file").run())
+    page = settle(checked(widget(page, "toggle", "With the ends of 90 % intervals").set_value(True).run()))
+    assert "344 predictions of body_mass_g" in said(page)
+    version, file = Version(NAME, 1), str(SAMPLES["penguins"].ensure())
+    run = launch_job("predict", config_from({"file": file}), {"model": str(version.model_path), "interval": 0.9})
+    head, first = (run.directory / "predictions.csv").read_text().splitlines()[:2]
+    assert head == "row,prediction,lower,upper"
+    _, prediction, lower, upper = map(float, first.split(","))
+    assert (upper - prediction, prediction - lower) == pytest.approx((width, width))
+    assert page.dataframe[0].value["Prediction"][0] == prediction
+
+
+def test_without_test_rows_the_page_says_what_to_do() -> None:
+    said_by_file = {"prediction_interval": {"half_widths": {"0.9": None}, "note": NO_TEST_ROWS, "rows": 0}}
+    words = predict_view.interval_words(1.0, said_by_file)
+    assert "Train it again with some rows kept for testing." in words
+    assert "--" not in words
+    assert "before there were prediction intervals" in predict_view.interval_words(1.0, {})
+
+
+def _typed(text: str, number: bool) -> float | str | None:
+    return None if text in ("", "NA") else float(text) if number else text
+
+
+def test_missing_columns_get_a_plain_sentence(tmp_path: Path) -> None:
+    table = tmp_path / "few.csv"
+    table.write_text("species,<b>island</b>\nAdelie,Dream\n")
+    with table.open("rb") as file:
+        key = uploads.key_of(uploads.keep(file, "few.csv"))
+    page = open_model("Predict", rows=str(key))
+    page = settle(checked(widget(page, "button_group", "Predict").set_value("A file").run()))
+    assert "The model needs columns that the file does not have" in said(page)
+    assert "&lt;b&gt;island" in said(page)
+
+
+# ------------------------------------------------------------------ text from files
+
+
+@pytest.mark.parametrize("cell", [HOSTILE, "+1", "-1", "@x", "\tx"])
+def test_no_cell_of_a_download_is_a_formula(cell: str) -> None:
+    result = {
+        "coefficients": {cell: 1.0},
+        "coefficients_standardized": {cell: 2.0},
+        "intercept": -1.0,
+        "inference": None,
+    }
+    assert harmless(cell) == f"'{cell}"
+    assert f"'{cell}" in results.as_csv(results.coefficient_table(result))

@@ -1,0 +1,35 @@
+"""Numbers, sizes and times for the eye."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.dashboard.parts import wording
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (48_219, "48 kB"), (9_960_000, "10 MB"), (999_600, "1.0 MB"),
+     (64e9, "64 GB"), (2.5e12, "2.5 TB")],
+)  # fmt: skip
+def test_sizes_for_the_eye(count: float, text: str) -> None:
+    assert wording.file_size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "just now"), (59, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (86_400, "1 day ago")],
+)
+def test_times_for_the_eye(seconds: float, text: str) -> None:
+    assert wording.ago(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "–"), (0.88531, "0.8853"), (12345.6, "12,346"), (3e15, "3.000e+15"), (-0.5, "-0.5")]
+)
+def test_numbers_for_the_eye(value: float | None, text: str) -> None:
+    assert wording.number(value) == text
+
+
+def test_small_numbers_are_written_as_people_do() -> None:
+    assert wording.power_of_ten(3.4e-17).replace("\N{NO-BREAK SPACE}", " ") == "3 × 10⁻¹⁷"

@@ -1,0 +1,111 @@
+"""The list of runs: in plain words, with search, filters, pages and orders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from shoal.dashboard.runs import (
+    listing as run_list,
+)
+from shoal.library import notes as run_notes
+from shoal.library.accounts import Summary
+from shoal.runs.folder import Run, runs_directory
+from shoal.settings.config import config_from
+from support.pages import checked, open_page, said, widget
+from support.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
+
+
+def test_first_visit_says_what_this_page_is_for() -> None:
+    page = open_page("runs")
+    assert "No runs yet" in [found.value for found in page.subheader]
+    assert not page.dataframe
+    assert not awake(page)
+
+
+def test_a_run_is_told_in_plain_words(three: list[Run]) -> None:
+    run_notes.write(Run(runs_directory() / SECOND), ["baseline"], "checked")
+    page = open_page("runs")
+    assert rows(page) == [EXACT, SECOND, FIRST]
+    row: dict[str, Any] = page.dataframe[0].value.iloc[1].to_dict()
+    result = Run(runs_directory() / SECOND).result
+    assert result is not None
+    assert (list(row["State"]), row["Model"], row["Predicts"], row["File"]) == (["Finished"], "Ridge", "y", "table.csv")
+    assert (row["R² test"], row["R² training"]) == (result["test"]["r2"], result["train"]["r2"])
+    assert (row["RMSE test"], row["RMSE training"]) == (result["test"]["rmse"], result["train"]["rmse"])
+    assert (row["Solver"], row["Penalty"], row["Note"]) == ("Gradient, at any time", "alpha 20", "checked")
+    assert (list(row["Tags"]), row["Started"].endswith("ago") or row["Started"] == "just now") == (["baseline"], True)
+    exact = page.dataframe[0].value.iloc[0]
+    assert (exact["Solver"], exact["Epochs"], exact["Distance"]) == ("Exact", "", "")
+
+
+def test_search_looks_at_names_files_targets_tags_and_notes(three: list[Run]) -> None:
+    run_notes.write(Run(runs_directory() / FIRST), ["baseline"], "checked with Anna")
+    for text, found in {
+        "baseline": [FIRST], "ANNA checked": [FIRST], SECOND[:8]: [SECOND], "table.csv": [EXACT, SECOND, FIRST], "y": [EXACT, SECOND, FIRST],
+        "baseline nothing": [],
+    }.items():  # fmt: skip
+        page = checked(widget(open_page("runs"), "text_input", "Search").set_value(text).run())
+        assert rows(page) == found, text
+        assert asked(page, "q") == text
+        assert rows(open_page("runs", q=text)) == found  # the link shows the same
+    assert "No run matches" in [heading.value for heading in page.subheader]
+    assert rows(press(page, "Show all runs")) == [EXACT, SECOND, FIRST]
+    assert "q" not in page.query_params
+
+
+def test_filters_are_in_the_address(three: list[Run]) -> None:
+    assert rows(open_page("runs", state="finished")) == [EXACT, SECOND, FIRST]
+    assert rows(open_page("runs", state="failed,stopped")) == []
+    assert rows(open_page("runs", model="ridge")) == [SECOND]
+    assert rows(open_page("runs", solver="exact")) == [EXACT]
+    page = checked(widget(open_page("runs"), "selectbox", "Solver").set_value("gradient").run())
+    assert rows(page) == [SECOND, FIRST]
+    assert asked(page, "solver") == "gradient"
+    nonsense = open_page(
+        "runs", state="odd", model="odd", solver="odd", sort="odd", page="-7", size="9", archived="odd"
+    )
+    assert rows(nonsense) == [EXACT, SECOND, FIRST]
+
+
+def test_pages_and_orders_are_in_the_address() -> None:
+    many(60)
+    page = open_page("runs", page="2", sort="oldest")
+    assert rows(page) == [f"20260101-000000-{i:07d}" for i in range(25, 50)]
+    assert "26 to 50 of 60 runs" in said(page)
+    assert rows(open_page("runs", page="3"))[-1] == "20260101-000000-0000000"
+    assert len(rows(open_page("runs", size="100"))) == 60
+    assert rows(open_page("runs", page="99", sort="oldest"))[-1] == "20260101-000000-0000059"
+    assert rows(open_page("runs", sort="score"))[0] == "20260101-000000-0000059"
+    page = checked(widget(page, "selectbox", "Runs on a page").set_value(50).run())
+    assert (asked(page, "size"), asked(page, "page"), len(rows(page))) == ("50", "", 50)
+    page = checked(widget(page, "selectbox", "Order").set_value("longest").run())
+    assert (rows(page)[0], asked(page, "size")) == ("20260101-000000-0000059", "50")
+
+
+def test_orders_put_what_is_not_known_last() -> None:
+    runs = [
+        Summary("1", "failed"),
+        Summary("2", "finished", test_r2=0.3, distance=0.1),
+        Summary("3", "running", train_r2=0.9, distance=1e-9),
+    ]
+    order = {sort: [run.id for run in run_list.ordered(runs, sort)] for sort in run_list.SORTS}
+    assert order["newest"] == ["3", "2", "1"]
+    assert order["oldest"] == ["1", "2", "3"]
+    assert order["score"] == order["distance"] == ["3", "2", "1"]
+    assert order["state"] == ["3", "2", "1"]
+
+
+def test_text_from_files_stays_text(home: Path) -> None:
+    evil = '=1+1 <img src=x onerror="alert(1)"> **bold** :red[x]'
+    folder = runs_directory() / FIRST
+    folder.mkdir(parents=True)
+    config = config_from({"file": f"/data/{evil}.csv", "target": evil})
+    (folder / "config.json").write_text(json.dumps(config.as_dict()))
+    (folder / "error.json").write_text(json.dumps({"message": evil}))
+    page = open_page("runs")
+    assert page.dataframe[0].value["Predicts"][0] == evil
+    page = press(choose(page, FIRST), "Delete")
+    assert "<img" not in said(page)
+    assert "&lt;img" in said(page)

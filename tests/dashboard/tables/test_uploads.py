@@ -1,0 +1,77 @@
+"""Files that came in, and tables that were used before."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from shoal.dashboard.tables import recent, uploads
+from support.data_page import upload
+from support.pages import checked, open_page, said, settle
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("a b.csv", "a_b.csv"),
+        ("Verkäufe Köln é.csv", "Verkaufe_Koln_e.csv"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\temp\\x.csv.gz", "x.csv.gz"),
+        (".hidden", "hidden"),
+        ("…", "_"),
+        ("", "table.csv"),
+        ("x" * 300 + ".csv", "x" * 60 + ".csv"),
+        ("-rf.csv", "rf.csv"),
+    ],
+)
+def test_names_of_uploads_are_harmless(given: str, kept: str) -> None:
+    assert uploads.safe_name(given) == kept
+    path = uploads.keep(io.BytesIO(b"a,b\n1,2\n"), given)
+    key = uploads.key_of(path)
+    assert key is not None
+    assert uploads.find(key) == path
+
+
+def test_the_same_upload_is_kept_once_and_not_touched() -> None:
+    first = uploads.keep(io.BytesIO(b"a\n1\n"), "t.csv")
+    when = first.stat().st_mtime_ns
+    assert uploads.keep(io.BytesIO(b"a\n1\n"), "t.csv") == first
+    assert first.stat().st_mtime_ns == when
+    assert [path.name for path in uploads.uploads_directory().iterdir()] == [first.parent.name]
+
+
+def test_tables_that_were_used_are_found_again_the_latest_first() -> None:
+    old, new = upload("a,y\n1,2\n", "old.csv"), upload("a,y\n3,4\n5,6\n", "new.csv")
+    os.utime(uploads.uploads_directory() / new, (1, 1))
+    settle(open_page(data=new))
+    page = open_page()
+    assert [b.key for b in page.button if b.key and b.key.startswith("recent:")] == [f"recent:{new}", f"recent:{old}"]
+    assert "2 rows × 2 columns · 12 B · just now" in said(page)
+    (uploads.uploads_directory() / new).unlink()
+    page = open_page()
+    assert [b.key for b in page.button if b.key and b.key.startswith("recent:")] == [f"recent:{old}"]
+    page = settle(checked(page.button(key=f"recent:{old}").click().run()))
+    assert page.query_params == {"data": old}
+
+
+def test_a_table_that_is_looked_at_again_was_used_just_now(home: Path) -> None:
+    recent.remember("x", 1, 2)
+    at = recent.recent()[0].at
+    recent.remember("x", 1, 2)
+    assert recent.recent()[0].at == at  # a page is drawn many times
+    (home / "recent.json").write_text(json.dumps([{"key": "x", "at": at - 3600, "rows": 1, "columns": 2}]))
+    recent.remember("x", 1, 2)
+    assert recent.recent()[0].at >= at
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]", '[{"key": 1}]'])
+def test_a_damaged_list_of_recent_tables_is_passed_over(home: Path, damage: str) -> None:
+    home.mkdir()
+    (home / "recent.json").write_text(damage)
+    assert recent.recent() == []
+    recent.remember("x", 1, 2)
+    assert [seen.key for seen in recent.recent()] == ["x"]

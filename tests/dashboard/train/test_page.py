@@ -1,0 +1,148 @@
+"""The Train page with real runs behind it, and its states without one."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.util import calc_hash
+
+from shoal.dashboard.tables import uploads
+from shoal.runs import slots as run_queue
+from support.pages import checked, open_page, said, settle, widget
+from support.train_page import address, example, labels, start
+
+# ------------------------------------------------------------------ real runs
+
+
+def test_a_sample_is_fitted_and_found_again_by_its_address() -> None:
+    page = settle(open_page("train", data="penguins"))
+    assert widget(page, "selectbox", "Column to predict").value == "body_mass_g"
+    run = start(page)
+    assert run.state == "finished"
+    assert run.config["test_every"] == 5  # enough rows to keep some for testing
+    assert run.result is not None
+    assert run.result["target"] == "body_mass_g"
+    assert address(open_page("train", run=run.id), "run") == run.id
+
+
+def test_an_upload_is_fitted_as_numpy_fits_it() -> None:
+    key, X, y = example()
+    page = settle(open_page("train", data=key))
+    assert page.button(key="start").disabled  # nothing to predict yet
+    assert "Choose the column to predict first." in said(page)
+    assert widget(page, "button_group", "Rows kept for testing").value == "None"  # too few rows to give any away
+    page = checked(widget(page, "selectbox", "Column to predict").set_value("y").run())
+    assert address(page, "target") == "y"  # a reload keeps it
+    result = start(page).result
+    assert result is not None
+    best = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
+    found = [result["intercept"], result["coefficients"]["a"], result["coefficients"]["b"]]
+    np.testing.assert_allclose(found, best, rtol=1e-9)
+
+
+def test_alpha_is_asked_for_only_where_it_means_something_and_kept_for_the_next_fit() -> None:
+    page = settle(open_page("train", data="penguins"))
+    assert not any("alpha" in label for label in labels(page))
+    page = checked(widget(page, "button_group", "Model").set_value("elasticnet").run())
+    checked(widget(page, "number_input", "Penalty strength (alpha)").set_value(7.5).run())
+    assert widget(page, "number_input", "Share of lasso (l1_ratio)").value == 0.5
+    run = start(page)
+    assert run.config["alpha"] == 7.5
+    page = settle(open_page("train", data="penguins", like=run.id))
+    assert widget(page, "button_group", "Model").value == "elasticnet"
+    assert widget(page, "number_input", "Penalty strength (alpha)").value == 7.5
+
+
+def test_a_gradient_run_started_from_the_form_comes_near_the_exact_optimum() -> None:
+    key, X, y = example(rows=400)
+    page = settle(open_page("train", data=key, target="y"))
+    assert "When a gradient is applied" not in labels(page)
+    page = checked(widget(page, "radio", "How to solve it").set_value("gradient").run())
+    assert "Most updates behind" not in labels(page)
+    page = checked(widget(page, "button_group", "When a gradient is applied").set_value("ssp").run())
+    checked(widget(page, "number_input", "Most updates behind").set_value(2).run())
+    checked(widget(page, "number_input", "Worker processes").set_value(2).run())
+    page = checked(widget(page, "button_group", "Rows kept for testing").set_value("None").run())
+    assert widget(page, "button", "Start training").key == "start"
+    run = start(page)
+    assert (run.state, run.config["mode"], run.config["staleness"], run.config["workers"]) == ("finished", "ssp", 2, 2)
+    assert run.result is not None
+    best = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
+    found = [run.result["intercept"], run.result["coefficients"]["a"], run.result["coefficients"]["b"]]
+    np.testing.assert_allclose(found, best, rtol=1e-3)
+    again = settle(open_page("train", data=key, like=run.id))  # gradient knobs too, and the column to predict
+    assert widget(again, "number_input", "Most updates behind").value == 2
+    assert widget(again, "selectbox", "Column to predict").value == "y"
+
+
+# ------------------------------------------------------------------ states of the page
+
+
+def test_without_a_table_the_page_leads_to_one() -> None:
+    page = open_page("train")
+    assert "No table yet" in [header.value for header in page.subheader]
+    key, _, _ = example()
+    page = open_page("train")
+    assert "table.csv" in said(page)
+    assert not page.get("button")
+    assert key  # it is offered by name
+
+
+def test_an_address_of_a_table_that_is_gone_says_so() -> None:
+    assert open_page("train", data="0" * 24 + "/gone.csv").title[0].value == "Nothing here"
+
+
+def test_a_file_that_is_no_table_gets_a_plain_sentence_and_the_way_to_mend_it() -> None:
+    path = uploads.keep(io.BytesIO(b"\n\n"), "empty.csv")
+    page = settle(open_page("train", data=uploads.key_of(path) or ""))
+    assert "This file could not be read" in said(page)
+    assert not page.get("radio")
+
+
+def test_what_was_filled_in_stays_when_one_looks_at_the_data_and_comes_back() -> None:
+    page = settle(open_page("train", data="penguins"))
+    checked(widget(page, "button_group", "Model").set_value("ridge").run())
+    checked(widget(page, "number_input", "Penalty strength (alpha)").set_value(3.25).run())
+    checked(widget(page, "multiselect", "Columns to use").set_value(["bill_length_mm", "year"]).run())
+    for name in ("data", "train"):  # by the navigation, which leaves the address behind
+        page._page_hash = calc_hash(name)
+        page.query_params.clear()
+        checked(page.run())
+    page = settle(page)
+    assert widget(page, "number_input", "Penalty strength (alpha)").value == 3.25
+    assert widget(page, "multiselect", "Columns to use").value == ["bill_length_mm", "year"]
+    assert address(page, "data") == "penguins"
+
+
+def test_another_target_is_taken_out_of_the_columns_to_use() -> None:
+    page = settle(open_page("train", data="penguins"))
+    checked(widget(page, "multiselect", "Columns to use").set_value(["bill_length_mm", "year"]).run())
+    page = checked(widget(page, "selectbox", "Column to predict").set_value("year").run())
+    assert widget(page, "multiselect", "Columns to use").value == ["bill_length_mm"]
+    assert not page.button(key="start").disabled
+
+
+@pytest.fixture
+def taken_slots(home: Path) -> Iterator[None]:
+    folder = home / "queue"
+    folder.mkdir(parents=True)
+    files = [(folder / f"slot-{number}").open("a") for number in range(run_queue.slots())]
+    for file in files:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+    for file in files:
+        file.close()
+
+
+@pytest.mark.usefixtures("taken_slots")
+def test_a_run_that_will_have_to_wait_is_announced_as_such() -> None:
+    page = settle(open_page("train", data="penguins"))
+    assert "queue" not in said(page)  # an exact fit does not
+    page = checked(widget(page, "radio", "How to solve it").set_value("gradient").run())
+    assert "It will wait in the queue" in said(page)
+    assert not page.button(key="start").disabled
