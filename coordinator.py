@@ -25,7 +25,7 @@ from shoal.data.parquet_reader import inspect_parquet
 from shoal.data_pipeline import Identity, Source, file_format, inspect_text, reader_question, spool
 from shoal.engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
 from shoal.errors import BadRowsError, DataError, EngineError, SourceChanged, WorkerFailed
-from shoal.models import Array
+from shoal.models import Array, LinearModel, Penalty
 from shoal.passes.blocks import (
     CountKeys,
     Factor,
@@ -40,7 +40,6 @@ from shoal.passes.blocks import (
 from shoal.passes.gradient_loop import COPIES, Assignment, Board, Part, Update
 from shoal.passes.ingest import Ingest, ragged_message
 from shoal.passes.shards import Shards
-from shoal.plugins import Penalty
 from shoal.settings.config import RunConfig
 from shoal.solve.least_squares import Standardisation, stack
 from shoal.solve.moments import Merger, Moments, merge_all
@@ -334,9 +333,10 @@ class ParameterServer:
     START = 20.0  # seconds that a hired worker may take to join
 
     def __init__(
-        self, engine: Engine, shards: Shards, penalty: Penalty, steering: Steering, failure: FailurePolicy, w: Array
-    ) -> None:
-        self.shards, self.penalty, self.steering, self.failure, self.w = shards, penalty, steering, failure, w
+        self, engine: Engine, shards: Shards, model: LinearModel[Penalty], steering: Steering, failure: FailurePolicy,
+        w: Array,
+    ) -> None:  # fmt: skip
+        self.shards, self.model, self.steering, self.failure, self.w = shards, model, steering, failure, w
         self.observer: Observer
         self.policy: Policy
         self.rule: StepRule
@@ -521,7 +521,7 @@ class ParameterServer:
         else:
             self.gradient = total / max(rows, 1)
             rate = self.rate * self._share_of_a_step(rows)
-            self.w = self.rule.step(self.w, clipped(self.gradient, self.steering.clip), rate, self.penalty.prox)
+            self.w = self.rule.step(self.w, clipped(self.gradient, self.steering.clip), rate, self.model.penalty.prox)
         self.version += 1
 
     def _share_of_a_step(self, rows: int) -> float:
@@ -572,7 +572,7 @@ class ParameterServer:
         local = self.kind == "local"
         return Assignment(
             tuple(map(tuple, member.tasks)), sides, self.kind, knobs.seed, knobs.batch_size, knobs.local_steps,
-            knobs.rate_at(self.policy.progress) if local else 0.0, self.penalty if local else None,
+            knobs.rate_at(self.policy.progress) if local else 0.0, self.model if local else None,
             knobs.compression, knobs.share,
             knobs.prefetch, knobs.tight, knobs.slow.get(member.rank, 1.0),
         )  # fmt: skip

@@ -1,15 +1,16 @@
-"""Squared loss, the penalties and the named models; no data, no solver, no step rule lives here.
+"""The models: squared loss with its gradient, penalties, the step that joins the two, and how good an answer is.
 
     F(w) = 1/(2n) ||y - X w - b||^2  +  l1 ||w||_1  +  l2/2 ||w||^2          b is never penalised
 
-`gradient` is everywhere that of the loss alone, in the mean convention: -X'r / n with r = y - X w - b.
+No data, no exact solver and no rule of how long a step is belongs here.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,12 @@ from numpy.typing import NDArray
 from shoal.errors import ConfigError
 
 Array = NDArray[np.floating[Any]]
+Values = NDArray[Any]  # rows in float32 or float64
+Prox = Callable[[Array, float | Array], Array]  # (w (p,), step: a number or (p,)) -> (p,)
 RestsOn = Literal["moments", "data"]
 
-MODELS = ("linear", "ridge", "lasso", "elasticnet")
 TINY = float(np.finfo(np.float64).tiny)
+CHUNK_BYTES = 1 << 20  # rows of X that are multiplied twice while they are in the cache; less was slower
 
 
 def squared_loss(residual_ss: float, n: float) -> float:
@@ -28,8 +31,27 @@ def squared_loss(residual_ss: float, n: float) -> float:
     return residual_ss / (2 * n)
 
 
+# ------------------------------------------------------------------ penalties
+
+
+class Penalty(Protocol):
+    """A penalty of w (p,) beside the loss 1/(2n) ||y - Xw||^2; columns are standardised."""
+
+    def value(self, w: Array, /) -> float:
+        """The penalty itself; infinite where w is not allowed."""
+        ...
+
+    def prox(self, w: Array, step: float | Array, /) -> Array:
+        """argmin_v ||v - w||^2 / 2 + step * penalty(v), a new array; `step` may be one number or one a coordinate."""
+        ...
+
+    def optimality_gap(self, w: Array, gradient: Array, /) -> float:
+        """The largest distance of -gradient_j to the subdifferential of the penalty at w_j; 0 is optimal."""
+        ...
+
+
 @dataclass(frozen=True)
-class Penalty:
+class L1L2:
     """l1 ||w||_1 + l2/2 ||w||^2 over w (p,)."""
 
     l1: float = 0.0
@@ -39,37 +61,135 @@ class Penalty:
         return float(self.l1 * np.abs(w).sum() + self.l2 / 2 * (w @ w))
 
     def prox(self, w: Array, step: float | Array) -> Array:
-        """argmin_v  ||v - w||^2 / 2 + step * penalty(v): soft-threshold, then shrink; a step per coordinate will do."""
+        """Soft-threshold, then shrink."""
         kept = np.maximum(np.abs(w) - step * self.l1, 0)
         shrunk: Array = np.sign(w) * kept / (1 + step * self.l2)
         return shrunk
 
     def optimality_gap(self, w: Array, gradient: Array) -> float:
-        """The largest distance of -gradient_j to the subdifferential of the penalty at w_j; 0 is optimal."""
         smooth = gradient + self.l2 * w
         at_zero = np.maximum(np.abs(smooth) - self.l1, 0)
         distance = np.where(w == 0, at_zero, np.abs(smooth + self.l1 * np.sign(w)))
         return float(distance.max(initial=0.0))
 
 
-def penalty_for(model: str, alpha: float, l1_ratio: float, n: float) -> Penalty:
-    """The penalty of a named model, with `alpha` and `l1_ratio` as scikit-learn means them for n rows.
+# ------------------------------------------------------------------ models
 
-    scikit-learn's ridge adds alpha ||w||^2 to a *sum* of squares, its lasso and elastic net to a mean.
+
+P = TypeVar("P", bound=Penalty, covariant=True)
+
+
+@dataclass(frozen=True)
+class LinearModel(Generic[P]):
+    """Squared loss and a penalty: what is minimised, its gradient, and the step that a gradient leads to."""
+
+    penalty: P
+
+    def objective(self, w: Array, residual_ss: float, n: float) -> float:
+        """F(w) from ||y - Xw||^2 over n rows."""
+        return squared_loss(residual_ss, n) + self.penalty.value(w)
+
+    @staticmethod
+    def gradient(X: Values, y: Values, w: Array) -> tuple[Array, float]:
+        """X'(Xw - y) (p,) and ||Xw - y||^2 of a batch, summed over its rows; the penalty has no part in it.
+
+        In X's precision within a chunk, in float64 over chunks. Chunks are counted from the first row of X, so the
+        answer depends on these rows and on nothing else.
+        """
+        rows, width = X.shape
+        w = w.astype(X.dtype)
+        step = chunk_rows(X)
+        residuals = np.empty(min(step, rows), X.dtype)
+        # Squares of small or large units would leave the range of float32.
+        exact = residuals if X.dtype == np.float64 else np.empty(len(residuals))
+        part, gradient, squares = np.empty(width, X.dtype), np.zeros(width), 0.0
+        for start in range(0, rows, step):
+            chunk, target = X[start : start + step], y[start : start + step]
+            residual, wide = residuals[: len(chunk)], exact[: len(chunk)]
+            np.dot(chunk, w, out=residual)
+            residual -= target
+            np.dot(residual, chunk, out=part)
+            gradient += part
+            if exact is not residuals:
+                wide[:] = residual
+            squares += float(np.dot(wide, wide))
+        return gradient, squares
+
+    def update(self, w: Array, direction: Array, step: float | Array, shrink: float | Array | None = None) -> Array:
+        """The weights after one step along a direction, as `proximal_step` has it."""
+        return proximal_step(w, direction, step, self.penalty.prox, shrink)
+
+
+def proximal_step(
+    w: Array, direction: Array, step: float | Array, prox: Prox, shrink: float | Array | None = None
+) -> Array:
+    """w+ = prox(w - step d, step): down the loss, then the penalty by its own operator, so that zeros are exact.
+
+    `step` is one number or one a coordinate, and the same in both places, unless d is a sum over rows and `step` was
+    divided by their number: `shrink` is then the step of the penalty.
     """
+    return prox(w - step * direction, step if shrink is None else shrink)
+
+
+class OrdinaryLeastSquares(LinearModel[L1L2]):
+    """Without a penalty."""
+
+    def __init__(self, alpha: float = 0.0, l1_ratio: float = 0.0, n: float = 0.0) -> None:
+        super().__init__(L1L2())
+
+
+class RidgeRegression(LinearModel[L1L2]):
+    """alpha ||w||^2 beside a *sum* of squares, as scikit-learn has it for ridge alone; hence n, the number of rows."""
+
+    def __init__(self, alpha: float, l1_ratio: float, n: float) -> None:
+        super().__init__(L1L2(l2=alpha / n))
+
+
+class LassoRegression(LinearModel[L1L2]):
+    """alpha ||w||_1 beside half a mean of squares."""
+
+    def __init__(self, alpha: float, l1_ratio: float, n: float) -> None:
+        super().__init__(L1L2(l1=alpha))
+
+
+class ElasticNetRegression(LinearModel[L1L2]):
+    """alpha (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||^2) beside half a mean of squares."""
+
+    def __init__(self, alpha: float, l1_ratio: float, n: float) -> None:
+        super().__init__(L1L2(l1=alpha * l1_ratio, l2=alpha * (1 - l1_ratio)))
+
+
+MODELS: dict[str, Callable[[float, float, float], LinearModel[L1L2]]] = {
+    "linear": OrdinaryLeastSquares,
+    "ridge": RidgeRegression,
+    "lasso": LassoRegression,
+    "elasticnet": ElasticNetRegression,
+}
+
+
+def model_for(model: str, alpha: float, l1_ratio: float, n: float) -> LinearModel[L1L2]:
+    """The model of that name, with `alpha` and `l1_ratio` as scikit-learn means them for n rows."""
     if model not in MODELS:
         raise ConfigError(f"Expected a model out of {', '.join(MODELS)}, got {model!r}. Choose one of these.")
     if not (math.isfinite(alpha) and alpha >= 0):
         raise ConfigError(f"Expected alpha to be 0 or more, got {alpha!r}. Give a finite number such as 0.1.")
     if not 0 <= l1_ratio <= 1:
         raise ConfigError(f"Expected l1_ratio from 0 (ridge) to 1 (lasso), got {l1_ratio!r}. Give a share such as 0.5.")
-    if model == "linear":
-        return Penalty()
-    if model == "ridge":
-        return Penalty(l2=alpha / n)
-    if model == "lasso":
-        return Penalty(l1=alpha)
-    return Penalty(l1=alpha * l1_ratio, l2=alpha * (1 - l1_ratio))
+    return MODELS[model](alpha, l1_ratio, n)
+
+
+def penalty_for(model: str, alpha: float, l1_ratio: float, n: float) -> L1L2:
+    """Its penalty alone, which is all that exact solvers want to know of it."""
+    return model_for(model, alpha, l1_ratio, n).penalty
+
+
+def chunk_rows(X: Values) -> int:
+    """Rows that are multiplied at a time."""
+    width: int = X.shape[1]
+    return max(16, CHUNK_BYTES // (X.itemsize * max(1, width)))
+
+
+# ------------------------------------------------------------------ how good an answer is
 
 
 @dataclass(frozen=True)
@@ -87,7 +207,7 @@ class Certificate:
 
 
 def certify(
-    penalty: Penalty,
+    penalty: L1L2,
     w: Array,
     gradient: Array,
     rss: float,
@@ -108,7 +228,7 @@ def certify(
     return Certificate("duality_gap", value, _ratio(value, squared_loss(y_scatter, n)), rests_on)
 
 
-def _duality_gap(penalty: Penalty, w: Array, gradient: Array, rss: float, n: float) -> float:
+def _duality_gap(penalty: L1L2, w: Array, gradient: Array, rss: float, n: float) -> float:
     """The gap at the dual point s * r, with s the largest factor up to 1 that makes it feasible.
 
     The elastic net is the lasso on [X; sqrt(n l2) I], [y; 0]. Because r'y = rss + w'X'r, primal minus dual is

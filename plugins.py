@@ -10,7 +10,7 @@ A distribution names its plug-ins in its pyproject.toml, and installing it is al
 What a plug-in must be, by group:
 
     shoal.penalties    a factory (alpha: float, l1_ratio: float, n: float) -> Penalty: a class or a function; n is the
-                       number of training rows, and what comes back meets the protocol `Penalty` below
+                       number of training rows, and what comes back meets the protocol `models.Penalty`
     shoal.step_rules   a subclass of optimizers.StepRule whose constructor takes (width: int, momentum: float)
     shoal.callbacks    a subclass of callbacks.Callback whose constructor takes nothing
     shoal.readers      an object (no class) that meets the protocol `Reader` below
@@ -32,29 +32,10 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from shoal.models import Penalty
 
 PENALTIES, STEP_RULES, CALLBACKS, READERS = "shoal.penalties", "shoal.step_rules", "shoal.callbacks", "shoal.readers"
 WORDS = {PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader"}
-
-
-class Penalty(Protocol):
-    """A penalty of w (p,) beside the loss 1/(2n) ||y - Xw||^2; columns are standardised."""
-
-    def value(self, w: NDArray[np.floating[Any]], /) -> float:
-        """The penalty itself; infinite where w is not allowed."""
-        ...
-
-    def prox(
-        self, w: NDArray[np.floating[Any]], step: float | NDArray[np.floating[Any]], /
-    ) -> NDArray[np.floating[Any]]:
-        """argmin_v ||v - w||^2 / 2 + step * penalty(v), a new array; `step` may be one number or one a coordinate."""
-        ...
-
-    def optimality_gap(self, w: NDArray[np.floating[Any]], gradient: NDArray[np.floating[Any]], /) -> float:
-        """The largest distance of -gradient_j to the subdifferential of the penalty at w_j; 0 is optimal."""
-        ...
 
 
 class Reader(Protocol):

@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from shoal.engines.base import Engine
 from shoal.fitting.exact import GOOD_ENOUGH, SMALL
-from shoal.models import Penalty, penalty_for
+from shoal.models import L1L2, penalty_for
 from shoal.passes.arrays import (
     RangeCells,
     RangeMoments,
@@ -151,7 +151,7 @@ class Plan:
     intercept: bool
     standardize: bool
 
-    def penalty(self, n: float) -> Penalty:
+    def penalty(self, n: float) -> L1L2:
         return penalty_for(self.model, self.alpha, self.l1_ratio, n)
 
 
@@ -160,12 +160,12 @@ def solve_all(rows: Rows, plan: Plan, X: npt.NDArray[Any], Y: Floats) -> list[So
     penalty = plan.penalty(len(X))
     problems = _problems(rows, plan, penalty, X.shape[1], Y.shape[1])
     solutions = [solve(problem, penalty) for problem in problems]
-    if penalty == Penalty() and len(rows.ranges) == 1 and X.size * Y.shape[1] <= POLISHED:
+    if penalty == L1L2() and len(rows.ranges) == 1 and X.size * Y.shape[1] <= POLISHED:
         solutions = [polish(X, y, one, found) for y, one, found in zip(Y.T, problems, solutions, strict=True)]
     return _checked_on_rows(rows, problems, penalty, solutions)
 
 
-def _problems(rows: Rows, plan: Plan, penalty: Penalty, p: int, q: int) -> list[LeastSquares]:
+def _problems(rows: Rows, plan: Plan, penalty: L1L2, p: int, q: int) -> list[LeastSquares]:
     """The least-squares problem of each target, from moments where these are fine enough, else from the rows."""
     moments = rows.moments()
     check_squares(moments)
@@ -197,7 +197,7 @@ def _triangle_of(T: Floats, q: int, k: int) -> Floats:
 
 
 def _checked_on_rows(
-    rows: Rows, problems: Sequence[LeastSquares], penalty: Penalty, solutions: Sequence[Solution]
+    rows: Rows, problems: Sequence[LeastSquares], penalty: L1L2, solutions: Sequence[Solution]
 ) -> list[Solution]:
     """With a certificate from the rows; refined by their gradient while that helps."""
     best = _certified(rows, problems, penalty, solutions)
@@ -220,7 +220,7 @@ def _is_settled(solution: Solution) -> bool:
 
 
 def _certified(
-    rows: Rows, problems: Sequence[LeastSquares], penalty: Penalty, solutions: Sequence[Solution]
+    rows: Rows, problems: Sequence[LeastSquares], penalty: L1L2, solutions: Sequence[Solution]
 ) -> list[tuple[Solution, Floats]]:
     """Each solution with its certificate from one pass over the rows, and the gradient Xs'r that it rests on."""
     coef = np.column_stack([one.coef for one in solutions]).astype(np.float64, copy=False)

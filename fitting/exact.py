@@ -26,7 +26,7 @@ from shoal.data.encoding import (
 )
 from shoal.errors import BadRowsError, DataError
 from shoal.fitting.inspection import leak_columns
-from shoal.models import Array, Penalty, penalty_for
+from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
 from shoal.settings.config import RunConfig
 from shoal.solve.inference import Inference, inference
@@ -193,10 +193,10 @@ def design_for(
     return encoding, notes
 
 
-def _polished(prepared: Reduced, penalty: Penalty, solution: Solution) -> tuple[Solution, bool]:
+def _polished(prepared: Reduced, penalty: L1L2, solution: Solution) -> tuple[Solution, bool]:
     """Nearly all digits, where the model is linear and all rows are at hand; whether that was so."""
     blocks = prepared.dataset.blocks
-    if penalty != Penalty() or len(blocks) != 1 or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS:
+    if penalty != L1L2() or len(blocks) != 1 or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS:
         return solution, False
     X, y = [], []
     for chunk in prepared.encoding.chunks(prepared.dataset, blocks[0]):
@@ -207,7 +207,7 @@ def _polished(prepared: Reduced, penalty: Penalty, solution: Solution) -> tuple[
 
 
 def _checked_on_data(
-    coordinator: Coordinator, prepared: Reduced, penalty: Penalty, solution: Solution, refining: bool
+    coordinator: Coordinator, prepared: Reduced, penalty: L1L2, solution: Solution, refining: bool
 ) -> tuple[Solution, Sums]:
     """Scores and a certificate from the rows; the weights are refined by their gradient while that helps."""
     problem = prepared.problem
@@ -226,7 +226,7 @@ def _checked_on_data(
         solution = refine(problem, penalty, solution, sums.gradient)
 
 
-def precision_notes(problem: LeastSquares, penalty: Penalty, solution: Solution) -> list[str]:
+def precision_notes(problem: LeastSquares, penalty: L1L2, solution: Solution) -> list[str]:
     condition = problem.condition(penalty.l2)
     if not solution.unique or condition < NEARLY_DEPENDENT:
         return []

@@ -14,10 +14,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from shoal.models import Array
-from shoal.models import Penalty as NoPenalty
-from shoal.passes.shards import Rows, Shards, Values, gradient_of
-from shoal.plugins import Penalty
+from shoal.models import Array, LinearModel, OrdinaryLeastSquares, Penalty, Values
+from shoal.passes.shards import Rows, Shards
 from shoal.steps.compression import Compression, encode_with_feedback, make_compression
 from shoal.steps.optimizers import unbounded
 from shoal.steps.policy import Task
@@ -54,7 +52,7 @@ class Assignment:
     batch_size: int
     local_steps: int
     rate: float  # of local steps
-    penalty: Penalty | None  # of local steps
+    model: LinearModel[Penalty] | None  # of local steps
     compression: str
     share: float
     prefetch: int  # batches to read ahead
@@ -134,7 +132,7 @@ class _Trainee:
             update, rows, squares = self._local(work, task, w)
         else:
             X, y = self._batch(work, task, task.step)
-            update, squares = gradient_of(X, y, w)
+            update, squares = LinearModel.gradient(X, y, w)
             rows = len(y)
         compression = self._compression(work)
         old, new = self.residuals[side, task.shard], self.residuals[1 - side, task.shard]
@@ -146,15 +144,15 @@ class _Trainee:
     def _local(self, work: Assignment, task: Task, w: Array) -> tuple[Array, int, float]:
         """Some steps of the shard's own; the update is how far they went."""
         own, total, squares = w, 0, 0.0
-        prox = (work.penalty or NoPenalty()).prox
+        model: LinearModel[Penalty] = work.model or OrdinaryLeastSquares()
         full = min(work.batch_size, self.shards.rows[task.shard])
         for step in range(task.step * work.local_steps, (task.step + 1) * work.local_steps):
             X, y = self._batch(work, task, step)
             if not len(y):
                 break
-            gradient, loss = gradient_of(X, y, own)
+            gradient, loss = model.gradient(X, y, own)
             # A short last batch makes a short step: each row counts as much as any other.
-            own = prox(own - work.rate / full * gradient, work.rate * len(y) / full)
+            own = model.update(own, gradient, work.rate / full, shrink=work.rate * len(y) / full)
             total, squares = total + len(y), squares + loss
         return own - w, total, squares
 

@@ -17,15 +17,13 @@ import numpy.typing as npt
 
 from shoal.data.encoding import Chunk
 from shoal.errors import StateError
-from shoal.models import Array
+from shoal.models import Array, LinearModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest
 from shoal.solve.least_squares import CONSTANT, Standardisation
 from shoal.utils import disk_errors, read_at, write_at
 from shoal.worker import Worker
 
 Rows = slice  # a method of that name hides the type
-Values = npt.NDArray[Any]  # float32 or float64, as the shards have it
-CHUNK_BYTES = 1 << 20  # rows of X that are multiplied twice while they are in the cache; less was slower
 PIECE_BYTES = 1 << 20  # rows that are gathered and written at a time
 MAPPED = 256  # shards that a process keeps mapped: each holds a descriptor
 ORDERS = 2048  # permutations of slices that a process remembers
@@ -126,45 +124,15 @@ def _order(seed: int, epoch: int, shard: int, count: int) -> npt.NDArray[np.uint
 # ------------------------------------------------------------------ the kernels of training
 
 
-def gradient_of(X: Values, y: Values, w: Array) -> tuple[Array, float]:
-    """X'(Xw - y) (p,) and ||Xw - y||^2, summed over rows: in X's precision within a chunk, in float64 over chunks.
-
-    Chunks are counted from the first row of X, so the answer depends on these rows and on nothing else.
-    """
-    rows, width = X.shape
-    w = w.astype(X.dtype)
-    step = _chunk_rows(X)
-    residuals = np.empty(min(step, rows), X.dtype)
-    # Squares of small or large units would leave the range of float32.
-    exact = residuals if X.dtype == np.float64 else np.empty(len(residuals))
-    part, gradient, squares = np.empty(width, X.dtype), np.zeros(width), 0.0
-    for start in range(0, rows, step):
-        chunk, target = X[start : start + step], y[start : start + step]
-        residual, wide = residuals[: len(chunk)], exact[: len(chunk)]
-        np.dot(chunk, w, out=residual)
-        residual -= target
-        np.dot(residual, chunk, out=part)
-        gradient += part
-        if exact is not residuals:
-            wide[:] = residual
-        squares += float(np.dot(wide, wide))
-    return gradient, squares
-
-
 def product_of(X: Values, V: Array) -> Array:
-    """X'XV (p, k) for a few vectors V (p, k); rounded as `gradient_of` is."""
+    """X'XV (p, k) for a few vectors V (p, k); rounded as `LinearModel.gradient` is."""
     V = np.ascontiguousarray(V, X.dtype)
-    step = _chunk_rows(X)
+    step = chunk_rows(X)
     product = np.zeros(V.shape)
     for start in range(0, len(X), step):
         chunk = X[start : start + step]
         product += chunk.T @ (chunk @ V)
     return product
-
-
-def _chunk_rows(X: Values) -> int:
-    width: int = X.shape[1]
-    return max(16, CHUNK_BYTES // (X.itemsize * max(1, width)))
 
 
 @dataclass(frozen=True)
@@ -188,7 +156,7 @@ class ShardGradient:
     w: Array
 
     def answer(self, worker: Worker) -> Array:
-        return gradient_of(*self.shards.open(self.shard), self.w)[0]
+        return LinearModel.gradient(*self.shards.open(self.shard), self.w)[0]
 
 
 # ------------------------------------------------------------------ making shards

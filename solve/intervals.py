@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import Array, Penalty, penalty_for
+from shoal.models import L1L2, Array, penalty_for
 from shoal.solve.inference import inference
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.paths import solve
@@ -121,14 +121,14 @@ def intervals_for(
 ) -> list[Intervals]:
     """All that formulas have to say about the coefficients of a model; the first are those of the model itself."""
     penalty = penalty_for(model, alpha, l1_ratio, problem.n)
-    if penalty == Penalty():
+    if penalty == L1L2():
         return [linear_intervals(problem, confidence)]
     found = [debiased_intervals(problem, confidence)]
     return found if penalty.l1 else [ridge_intervals(problem, penalty.l2, confidence), *found]
 
 
 def linear_intervals(problem: LeastSquares, confidence: float = 0.95, kind: str = "linear") -> Intervals:
-    found = inference(problem, solve(problem, Penalty()), confidence)
+    found = inference(problem, solve(problem, L1L2()), confidence)
     coef, at = found.coef, found.intercept
     intercept = (
         None if at is None else (float(at.value[0]), float(at.std_error[0]), float(at.low[0]), float(at.high[0]))
@@ -151,9 +151,9 @@ def ridge_intervals(problem: LeastSquares, l2: float, confidence: float = 0.95) 
     _, d, Vt = np.linalg.svd(problem.R)
     shrunk = d**2 / (d**2 + problem.n * l2)
     spread = Vt.T * (d / (d**2 + problem.n * l2))  # S = spread spread'
-    w = solve(problem, Penalty(l2=l2)).w
+    w = solve(problem, L1L2(l2=l2)).w
     df = problem.n - problem.rank - problem.intercept
-    squares = problem.rss(solve(problem, Penalty()).w)
+    squares = problem.rss(solve(problem, L1L2()).w)
     if df < FEW_LEFT:
         df = problem.n - problem.intercept - float((2 * shrunk - shrunk**2).sum())
         squares = problem.rss(w)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import DataError
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import TINY, Array, Certificate, Penalty, RestsOn, certify, penalty_for
+from shoal.models import L1L2, TINY, Array, Certificate, RestsOn, certify, penalty_for
 from shoal.solve.least_squares import CONSTANT, ENOUGH_DIGITS, LeastSquares, solve_lower, solve_upper
 from shoal.solve.smooth import smallest_norm, solve_smooth, solve_transposed, triangular
 from shoal.solve.sparse import correlations, solve_sparse
@@ -31,7 +31,7 @@ class Solution:
     notes: tuple[str, ...] = ()
 
 
-def solve(problem: LeastSquares, penalty: Penalty, start: Array | None = None) -> Solution:
+def solve(problem: LeastSquares, penalty: L1L2, start: Array | None = None) -> Solution:
     """The minimum of F to machine precision; `start` (p,) is a guess of w that can only save time."""
     if penalty.l1 == 0:
         w, unique, notes = solve_smooth(problem, penalty.l2)
@@ -44,18 +44,18 @@ def solve(problem: LeastSquares, penalty: Penalty, start: Array | None = None) -
     return _solution(problem, penalty, w, unique, notes)
 
 
-def _solution(problem: LeastSquares, penalty: Penalty, w: Array, unique: bool, notes: tuple[str, ...]) -> Solution:
+def _solution(problem: LeastSquares, penalty: L1L2, w: Array, unique: bool, notes: tuple[str, ...]) -> Solution:
     coef, intercept = problem.raw(w)
     return Solution(w, coef, intercept, problem.rank, certificate_of(problem, penalty, w), unique, notes)
 
 
-def certificate_of(problem: LeastSquares, penalty: Penalty, w: Array) -> Certificate:
+def certificate_of(problem: LeastSquares, penalty: L1L2, w: Array) -> Certificate:
     """How far w can be from the optimum, by what the problem itself rests on."""
     return _certify(problem, penalty, w, problem.gradient(w), problem.rss(w), problem.rests_on)
 
 
 def _certify(
-    problem: LeastSquares, penalty: Penalty, w: Array, gradient: Array, rss: float, rests_on: RestsOn
+    problem: LeastSquares, penalty: L1L2, w: Array, gradient: Array, rss: float, rests_on: RestsOn
 ) -> Certificate:
     scales = {"y_scatter": problem.y_scatter, "zero_gradient": problem.zero_gradient}
     return certify(penalty, w, gradient, rss, problem.n, rests_on=rests_on, **scales)
@@ -103,7 +103,7 @@ def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: fl
     if smooth.any():
         W[smooth] = _ridge_weights(problem, l2[smooth])
     if not (sparse | smooth).all():
-        W[~(sparse | smooth)] = solve(problem, Penalty()).w
+        W[~(sparse | smooth)] = solve(problem, L1L2()).w
     return W
 
 
@@ -122,7 +122,7 @@ def _sparse_weights(problem: LeastSquares, l1: Array, l2: Array) -> Array:
     coarse = _squares_too_coarse(problem, l2)
     for i in range(len(W)):
         if i >= settled or coarse[i]:
-            W[i] = solve(problem, Penalty(l1[i], l2[i]), W[i if i < settled else max(i - 1, 0)]).w
+            W[i] = solve(problem, L1L2(l1[i], l2[i]), W[i if i < settled else max(i - 1, 0)]).w
     return W
 
 
@@ -205,7 +205,7 @@ def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: 
 # ---- better than the moments: corrections from the rows themselves
 
 
-def refine(problem: LeastSquares, penalty: Penalty, solution: Solution, gradient: Array) -> Solution:
+def refine(problem: LeastSquares, penalty: L1L2, solution: Solution, gradient: Array) -> Solution:
     """One correction of solution.w from gradient = Xs'r (p,), summed over the rows themselves at solution.w.
 
     A Newton step with R'R for Xs'Xs (the corrected semi-normal equations), on the support where l1 > 0. The
@@ -225,7 +225,7 @@ def refine(problem: LeastSquares, penalty: Penalty, solution: Solution, gradient
     return _solution(problem, penalty, w, solution.unique, solution.notes)
 
 
-def _holds(problem: LeastSquares, penalty: Penalty, w: Array, step: Array, gradient: Array) -> bool:
+def _holds(problem: LeastSquares, penalty: L1L2, w: Array, step: Array, gradient: Array) -> bool:
     """Whether w + step keeps every sign and no other column reaches its bound."""
     after = (gradient - problem.gram @ step) / problem.n
     _, rounding = correlations(problem, penalty, w)
@@ -233,9 +233,7 @@ def _holds(problem: LeastSquares, penalty: Penalty, w: Array, step: Array, gradi
     return bool((np.sign(w + step) == np.sign(w)).all() and inside.all())
 
 
-def with_certificate(
-    problem: LeastSquares, penalty: Penalty, solution: Solution, gradient: Array, rss: float
-) -> Solution:
+def with_certificate(problem: LeastSquares, penalty: L1L2, solution: Solution, gradient: Array, rss: float) -> Solution:
     """The same answer with a certificate from the rows: gradient = Xs'r (p,) and rss = r'r at solution.w."""
     certificate = _certify(problem, penalty, solution.w, -gradient / problem.n, rss, "data")
     return replace(solution, certificate=certificate)
@@ -277,4 +275,4 @@ def _polished(problem: LeastSquares, solution: Solution, Z: Any, w: Any, r: Any,
     coef = full / problem.scale
     offset = problem.y_mean + w[0] - problem.centre @ coef if lead else 0.0
     better = replace(solution, w=full.astype(np.float64), coef=coef.astype(np.float64), intercept=float(offset))
-    return with_certificate(problem, Penalty(), better, gradient.astype(np.float64), float(r @ r))
+    return with_certificate(problem, L1L2(), better, gradient.astype(np.float64), float(r @ r))

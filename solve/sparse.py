@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models import Array, Penalty
+from shoal.models import L1L2, Array
 from shoal.solve.least_squares import EPS, LeastSquares, solve_lower, solve_upper, triangle
 from shoal.solve.smooth import safe_inverse, triangular
 
@@ -15,7 +15,7 @@ REFRESH = 64  # support changes after which the bordered inverse is computed ane
 SWEEPS = 2000  # of coordinate descent, the last resort
 
 
-def solve_sparse(problem: LeastSquares, penalty: Penalty, start: Array | None) -> tuple[Array, bool, tuple[str, ...]]:
+def solve_sparse(problem: LeastSquares, penalty: L1L2, start: Array | None) -> tuple[Array, bool, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     w = _settle(problem, penalty, np.zeros_like(problem.z) if start is None else np.sign(start))
     for jitter in (0.0, 1e-7):  # ties, if they ever trap the walk, are broken by slightly unequal weights
@@ -33,14 +33,14 @@ def solve_sparse(problem: LeastSquares, penalty: Penalty, start: Array | None) -
     return w, unique, notes
 
 
-def correlations(problem: LeastSquares, penalty: Penalty, w: Array) -> tuple[Array, Array]:
+def correlations(problem: LeastSquares, penalty: L1L2, w: Array) -> tuple[Array, Array]:
     """Xs'r/n - l2 w, at most l1 in size at the optimum; and how far rounding may move each of them."""
     reach = float(np.linalg.norm(problem.z) + problem.norms @ np.abs(w)) / problem.n
     rounding = 1e-13 * penalty.l1 + 16 * EPS * reach * problem.norms
     return -(problem.gradient(w) + penalty.l2 * w), rounding
 
 
-def _at_bound(problem: LeastSquares, penalty: Penalty, w: Array) -> NDArray[np.bool_]:
+def _at_bound(problem: LeastSquares, penalty: L1L2, w: Array) -> NDArray[np.bool_]:
     correlation, rounding = correlations(problem, penalty, w)
     bound: NDArray[np.bool_] = (w != 0) | (np.abs(correlation) >= penalty.l1 * (1 - 1e-9) - rounding)
     return bound
@@ -51,7 +51,7 @@ def _independent(problem: LeastSquares, columns: NDArray[np.bool_]) -> bool:
     return safe_inverse(unit, problem.floor) is not None
 
 
-def _settle(problem: LeastSquares, penalty: Penalty, signs: Array | None) -> Array | None:
+def _settle(problem: LeastSquares, penalty: L1L2, signs: Array | None) -> Array | None:
     """Solve on the support given by `signs` (p,) in -1, 0, 1; amend it where the optimality conditions are
     broken; repeat. None when the support holds dependent columns or does not come to rest."""
     for _ in range(GUESSES):
@@ -67,7 +67,7 @@ def _settle(problem: LeastSquares, penalty: Penalty, signs: Array | None) -> Arr
     return None
 
 
-def _solve_support(problem: LeastSquares, penalty: Penalty, signs: Array) -> Array | None:
+def _solve_support(problem: LeastSquares, penalty: L1L2, signs: Array) -> Array | None:
     """The w with (R'R + n l2) w = R'z - n l1 signs on the support and 0 off it."""
     support = signs != 0
     T, z = triangular(problem, penalty.l2, support)
@@ -135,7 +135,7 @@ class _Support:
             self._inverse[: self.k, : self.k] = np.linalg.inv(self.H[np.ix_(self.columns, self.columns)])
 
 
-def _walk(problem: LeastSquares, penalty: Penalty, jitter: float) -> Array | None:
+def _walk(problem: LeastSquares, penalty: L1L2, jitter: float) -> Array | None:
     """The signs at l1 by homotopy: follow the minimum from w = 0 at the largest l1 down (LARS with drops).
 
     On a piece of the path w = a - t b on the support and the correlations off it are u + t v, both recomputed
@@ -186,7 +186,7 @@ def _entering(u: Array, v: Array, weight: Array, shut: NDArray[np.bool_], t: flo
     return np.maximum(upper, lower), np.where(upper >= lower, 1.0, -1.0)
 
 
-def _descend(problem: LeastSquares, penalty: Penalty) -> Array:
+def _descend(problem: LeastSquares, penalty: L1L2) -> Array:
     """Cyclic coordinate descent on the Gram matrix; slow and approximate, but it never fails."""
     H = problem.gram / problem.n + penalty.l2 * np.eye(len(problem.z))
     w, left = np.zeros_like(problem.z), problem.R.T @ problem.z / problem.n

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ConfigError, StateError
-from shoal.models import Array
+from shoal.models import Array, Prox, proximal_step
 
-Prox = Callable[[Array, float | Array], Array]  # (w (p,), step: a number or (p,)) -> (p,)
 Memory = dict[str, NDArray[Any]]
 
 SCHEDULES = ("constant", "step", "exponential", "cosine", "inverse")
@@ -95,7 +94,7 @@ class SGD(StepRule):
 
     @unbounded
     def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
-        return prox(w - rate * gradient, rate)
+        return proximal_step(w, gradient, rate, prox)
 
     def safe_rate(self, curvature: float, scale: float) -> float:
         """1 / L: the mean squared distance e = w - w* to the minimum shrinks for every rate under 2 / L, most at 1 / L.
@@ -143,7 +142,7 @@ class AdaGrad(StepRule):
     def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
         self.memory["root"] = np.hypot(self.memory["root"], gradient)
         steps = _steps(rate, self.memory["root"])
-        return prox(w - steps * gradient, steps)
+        return proximal_step(w, gradient, steps, prox)
 
     def safe_rate(self, curvature: float, scale: float) -> float:
         """scale / L: the first step is the rate in every coordinate, whatever the gradient. Where columns are alike
@@ -171,7 +170,7 @@ class Adam(StepRule):
         memory["mean"] = beta * memory["mean"] + (1 - beta) * gradient
         memory["root"] = np.hypot(math.sqrt(FORGETTING) * memory["root"], math.sqrt(1 - FORGETTING) * gradient)
         steps = _steps(rate * math.sqrt(1 - FORGETTING**t), memory["root"])
-        return prox(w - steps * (memory["mean"] / (1 - beta**t)), steps)
+        return proximal_step(w, memory["mean"] / (1 - beta**t), steps, prox)
 
     def safe_rate(self, curvature: float, scale: float) -> float:
         """(1 - beta) scale / L: AdaGrad's first step, by as much smaller as one gradient has a longer effect."""
@@ -198,7 +197,7 @@ class Accelerated(StepRule):
     @unbounded
     def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
         at = self.query(w)
-        new = prox(at - rate * gradient, rate)
+        new = proximal_step(at, gradient, rate, prox)
         moved, t = new - w, float(self.memory["t"][0])
         if float(((at - new) * moved).sum()) > 0:
             self.reset()

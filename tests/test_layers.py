@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, str] = {
     "settings": "",
     "models": "",
     "metrics": "models",
-    "plugins": "",
+    "plugins": "models",
     "worker": "",
     "kernels": "models",
     "steps": "models",

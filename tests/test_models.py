@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from shoal.errors import ConfigError
-from shoal.models import MODELS, Penalty, certify, penalty_for, squared_loss
+from shoal.models import L1L2, MODELS, certify, penalty_for, squared_loss
 
-PENALTIES = [Penalty(), Penalty(l2=0.7), Penalty(l1=0.4), Penalty(l1=0.4, l2=0.7)]
+PENALTIES = [L1L2(), L1L2(l2=0.7), L1L2(l1=0.4), L1L2(l1=0.4, l2=0.7)]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_prox_is_where_the_proximal_objective_is_stationary(penalty: Penalty) -> None:
+def test_prox_is_where_the_proximal_objective_is_stationary(penalty: L1L2) -> None:
     v, step = np.array([-3.0, -0.1, 0.0, 0.05, 2.0]), 0.5
     w = penalty.prox(v, step)
     assert penalty.optimality_gap(w, (w - v) / step) == pytest.approx(0, abs=1e-14)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_prox_beats_every_neighbour(penalty: Penalty) -> None:
+def test_prox_beats_every_neighbour(penalty: L1L2) -> None:
     rng = np.random.default_rng(0)
     v, step = rng.standard_normal(4), 0.3
 
@@ -33,7 +33,7 @@ def test_prox_beats_every_neighbour(penalty: Penalty) -> None:
 
 
 def test_optimality_gap_is_a_distance_to_the_subdifferential() -> None:
-    penalty = Penalty(l1=1.0, l2=2.0)
+    penalty = L1L2(l1=1.0, l2=2.0)
     assert penalty.optimality_gap(np.array([0.0]), np.array([0.9])) == 0
     assert penalty.optimality_gap(np.array([0.0]), np.array([-1.5])) == 0.5
     assert penalty.optimality_gap(np.array([3.0]), np.array([-7.0])) == 0
@@ -42,10 +42,10 @@ def test_optimality_gap_is_a_distance_to_the_subdifferential() -> None:
 
 
 def test_alpha_means_what_scikit_learn_means() -> None:
-    assert penalty_for("linear", 5.0, 0.5, 10) == Penalty()
-    assert penalty_for("ridge", 5.0, 0.5, 10) == Penalty(l2=0.5)
-    assert penalty_for("lasso", 5.0, 0.5, 10) == Penalty(l1=5.0)
-    assert penalty_for("elasticnet", 5.0, 0.2, 10) == Penalty(l1=1.0, l2=4.0)
+    assert penalty_for("linear", 5.0, 0.5, 10) == L1L2()
+    assert penalty_for("ridge", 5.0, 0.5, 10) == L1L2(l2=0.5)
+    assert penalty_for("lasso", 5.0, 0.5, 10) == L1L2(l1=5.0)
+    assert penalty_for("elasticnet", 5.0, 0.2, 10) == L1L2(l1=1.0, l2=4.0)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_wrong_knob_is_named_with_what_to_do(model: str, alpha: float, l1_rati
 def test_duality_gap_equals_primal_minus_dual_computed_from_rows(l2: float) -> None:
     rng = np.random.default_rng(1)
     X, y, w = rng.standard_normal((30, 4)), rng.standard_normal(30), np.array([0.3, 0.0, -0.1, 0.0])
-    penalty, n, r = Penalty(l1=0.05, l2=l2), 30, y - X @ w
+    penalty, n, r = L1L2(l1=0.05, l2=l2), 30, y - X @ w
     got = certify(penalty, w, -X.T @ r / n, r @ r, n, y_scatter=y @ y, zero_gradient=1.0, rests_on="data")
     A, b = np.vstack((X, np.sqrt(n * l2) * np.eye(4))), np.append(y, np.zeros(4))
     residual = b - A @ w
@@ -82,7 +82,7 @@ def test_duality_gap_equals_primal_minus_dual_computed_from_rows(l2: float) -> N
 
 def test_without_an_l1_term_the_certificate_is_the_kkt_residual() -> None:
     got = certify(
-        Penalty(l2=2.0),
+        L1L2(l2=2.0),
         np.array([1.0, -1.0]),
         np.array([-2.0, 2.5]),
         1.0,

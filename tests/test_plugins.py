@@ -430,7 +430,7 @@ SIGN = """
     import numpy as np
     from shoal import plugins
     from shoal.steps.optimizers import STEP_RULES, StepRule
-    from shoal.models import Penalty
+    from shoal.models import L1L2
     kind = plugins.find_class(plugins.STEP_RULES, "sign", StepRule, STEP_RULES)
     free = lambda w, step: w
     rule = kind(3, 0.5)
@@ -445,7 +445,7 @@ SIGN = """
     rule.reset()
     fresh = rule.step(np.zeros(3), -g, 0.1, free)
     X, y = problem()
-    lasso, w, rule = Penalty(l1=0.2), np.zeros(6), kind(6, 0.0)
+    lasso, w, rule = L1L2(l1=0.2), np.zeros(6), kind(6, 0.0)
     for i in range(4000):
         gradient = X.T @ (X @ w - y) / len(y)
         w = rule.step(w, gradient, 0.5 / (1 + i / 4), lasso.prox)

@@ -91,7 +91,7 @@ class Commands:
         run = self._run
         if run.objective.config.model == "linear" and not run.objective.config.penalty:
             raise Refused("The model linear has no penalty that alpha would be the strength of.")
-        run.server.penalty = run.objective.set_alpha(_number("alpha", value, least=0))
+        run.server.model = run.objective.set_alpha(_number("alpha", value, least=0))
         run.server.rule.reset()  # what it remembers is of another objective
 
     def _set_staleness(self, value: Any) -> None:

@@ -114,7 +114,7 @@ class Conductor:
             self.steps_done, self._steps_ledger = meta["steps_done"], meta["steps_ledger"]
             self.server.steering.tamed = meta["tamed"]
             self.server.steering.compression = meta["compression"]
-            self.server.penalty = self.objective.set_alpha(meta["alpha"])
+            self.server.model = self.objective.set_alpha(meta["alpha"])
             self.good = np.array(state.arrays["good"])
             if "best" in state.arrays:
                 self.best = meta["best"], np.array(state.arrays["best"])

@@ -29,10 +29,9 @@ from shoal.fitting.exact import (
     prepare,
     rows_dropped,
 )
-from shoal.models import TINY, Array, Certificate, Penalty, certify, penalty_for, squared_loss
+from shoal.models import L1L2, TINY, Array, Certificate, LinearModel, Penalty, certify, model_for, squared_loss
 from shoal.passes.blocks import Sums
 from shoal.passes.shards import Shards
-from shoal.plugins import Penalty as AnyPenalty
 from shoal.plugins import make_penalty
 from shoal.settings.config import MODELS, RunConfig
 from shoal.solve.least_squares import Standardisation
@@ -117,21 +116,22 @@ class Objective:
     def width(self) -> int:
         return len(self.prepared.encoding.terms)
 
-    def set_alpha(self, alpha: float) -> AnyPenalty:
+    def set_alpha(self, alpha: float) -> LinearModel[Penalty]:
         """Another strength of the penalty: another optimum."""
         self.alpha = alpha
-        self.penalty = _penalty(self.config, alpha, self.n)
+        self.model = _model(self.config, alpha, self.n)
+        self.penalty = self.model.penalty
         self.best: Solution | None = None
-        if self.problem is not None and isinstance(self.penalty, Penalty):
+        if self.problem is not None and isinstance(self.penalty, L1L2):
             self.best = solve(self.problem, self.penalty)
         self.least = self.loss(self.best.w) if self.best else None
-        return self.penalty
+        return self.model
 
     def loss(self, w: Array, squares: float | None = None) -> float:
         """F(w); `squares` = ||y - Xs w||^2 is asked for where the moments are not known."""
         if squares is None:
             squares = self.problem.rss(w) if self.problem else math.nan
-        return squared_loss(squares, self.n) + self.penalty.value(w)
+        return self.model.objective(w, squares, self.n)
 
     def away(self, w: Array) -> Away:
         """From the moments, if they are known."""
@@ -159,7 +159,7 @@ class Objective:
 
     def _gap(self, w: Array, gradient: Array, squares: float) -> float | None:
         """An upper bound of F(w) - F*: the duality gap, or from the slope where the penalty is strongly convex."""
-        if not isinstance(self.penalty, Penalty):
+        if not isinstance(self.penalty, L1L2):
             return None
         if self.penalty.l1:
             return self._certificate(w, gradient, squares).value
@@ -167,7 +167,7 @@ class Objective:
         return float(slope @ slope) / (2 * self.penalty.l2) if self.penalty.l2 else None
 
     def _certificate(self, w: Array, gradient: Array, squares: float) -> Certificate:
-        if not isinstance(self.penalty, Penalty):
+        if not isinstance(self.penalty, L1L2):
             gap = self.penalty.optimality_gap(w, gradient)
             return Certificate("kkt", gap, gap / max(self.scale, TINY), "data")
         return certify(
@@ -188,7 +188,7 @@ class Objective:
         certificate = self._certificate(w, -sums.gradient / self.n, sums.train.squares)
         unique, rank = (self.best.unique, self.best.rank) if self.best else (True, self.width)
         solution = Solution(w, coef, intercept, rank, certificate, unique)
-        l2 = self.penalty.l2 if isinstance(self.penalty, Penalty) else 0.0
+        l2 = self.penalty.l2 if isinstance(self.penalty, L1L2) else 0.0
         condition = self.problem.condition(l2) if self.problem else math.nan
         dataset = self.prepared.dataset
         dropped = rows_dropped(dataset, self.config, sums)
@@ -196,10 +196,10 @@ class Objective:
         return Fit(config, self.prepared, solution, sums, None, dropped, self.prepared.notes, condition)
 
 
-def _penalty(config: RunConfig, alpha: float, n: float) -> AnyPenalty:
+def _model(config: RunConfig, alpha: float, n: float) -> LinearModel[Penalty]:
     if config.penalty:
-        return make_penalty(config.penalty, alpha, config.l1_ratio, n, MODELS)
-    return penalty_for(config.model, alpha, config.l1_ratio, n)
+        return LinearModel(make_penalty(config.penalty, alpha, config.l1_ratio, n, MODELS))
+    return model_for(config.model, alpha, config.l1_ratio, n)
 
 
 def prepare_objective(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Objective:

@@ -20,10 +20,10 @@ from shoal.fitting.exact import Timings
 from shoal.fitting.model_file import contents_of
 from shoal.fitting.reports import finite, report
 from shoal.metrics import Event
-from shoal.models import Array
+from shoal.models import Array, LinearModel
 from shoal.passes.blocks import Sums
 from shoal.passes.gradient_loop import GradientLoop
-from shoal.passes.shards import ShardGradient, Shards, gradient_of
+from shoal.passes.shards import ShardGradient, Shards
 from shoal.settings.config import RunConfig
 from shoal.steps.failure import FailurePolicy
 from shoal.steps.optimizers import SGD, batch_curvature
@@ -184,7 +184,7 @@ class _Training:
             tamed=config.learning_rate == 0 and config.mode in ("ssp", "async"), prefetch=resolved.prefetch,
         )  # fmt: skip
         failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
-        server = ParameterServer(engine, shards, objective.penalty, steering, failure, np.zeros(shards.width))
+        server = ParameterServer(engine, shards, objective.model, steering, failure, np.zeros(shards.width))
         recorder = Recorder(session.storage, objective, self.clock, lambda text: session.log("warning", text))
         conductor = Conductor(
             config, resolved, objective, server, session, recorder, self.clock, self.coordinator.progress
@@ -318,7 +318,7 @@ def _seconds_of_a_row(shards: Shards) -> float:
     w, best = np.zeros(shards.width), 1.0
     for _ in range(3):
         started = time.perf_counter()
-        gradient_of(X, y, w)
+        LinearModel.gradient(X, y, w)
         best = min(best, (time.perf_counter() - started) / max(1, len(y)))
     return best
 

@@ -18,7 +18,7 @@ import numpy as np
 from shoal.data.encoding import Encoding, mapped
 from shoal.errors import ConfigError
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import MODELS, Array, Certificate, Penalty, penalty_for
+from shoal.models import L1L2, MODELS, Array, Certificate, penalty_for
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments
 from shoal.solve.paths import Path, alpha_grid, certificate_of, follow, solve, weights_along
@@ -303,7 +303,7 @@ class WhatIf:
         errors = setting.errors(lambda fold: _weights(fold, penalty_for(model, alpha, l1_ratio, fold.n), w)[None])
         return _point(setting, alpha, penalty, w, CrossValidation(np.array([alpha]), errors))
 
-    def _nearest(self, question: Question, penalty: Penalty) -> Array | None:
+    def _nearest(self, question: Question, penalty: L1L2) -> Array | None:
         """Weights to start from: of a course of the same columns, where the L1 penalty is most alike."""
         with self._lock:
             known = {key: course for key, course in self._courses.found.items() if key.setting == question.setting}
@@ -420,7 +420,7 @@ def _sparse(problem: LeastSquares, l1: Array, l2: Array, start: Array | None) ->
     return sparse_path(problem.gram / problem.n, problem.R.T @ problem.z / problem.n, l1, l2, start)
 
 
-def _weights(problem: LeastSquares, penalty: Penalty, start: Array | None) -> Array:
+def _weights(problem: LeastSquares, penalty: L1L2, start: Array | None) -> Array:
     """At one penalty; the quick way where that settles."""
     if penalty.l1 == 0 or start is None or len(start) != len(problem.z):  # a level may be missing in a fold
         return solve(problem, penalty).w
@@ -428,7 +428,7 @@ def _weights(problem: LeastSquares, penalty: Penalty, start: Array | None) -> Ar
     return W[0] if settled else solve(problem, penalty, W[0]).w
 
 
-def _point(setting: Setting, alpha: float, penalty: Penalty, w: Array, cv: CrossValidation) -> Point:
+def _point(setting: Setting, alpha: float, penalty: L1L2, w: Array, cv: CrossValidation) -> Point:
     problem = setting.problem
     coef, intercepts = problem.raw_along(w[None])
     mean = float(cv.mean[0])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shoal.data.encoding import matrix_between
 from shoal.errors import ConfigError, StateError
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import Array, Penalty, penalty_for
+from shoal.models import L1L2, Array, penalty_for
 from shoal.solve.inference import inference
 from shoal.solve.intervals import Desparsified, desparsified, meaning
 from shoal.solve.least_squares import LeastSquares
@@ -275,21 +275,21 @@ class _Refits:
         self.wide = problem.n - problem.rank - problem.intercept < 1  # then least squares determines nothing
         self.usual = problem.norms**2 / problem.n * problem.scale**2  # mean squares in the units of the file
 
-    def kind(self, penalty: Penalty) -> str:
+    def kind(self, penalty: L1L2) -> str:
         if penalty.l1 == 0 and penalty.l2 > 0:
             return "ridge"
         if self.wide:
             return "desparsified"
         return "debiased" if penalty.l1 > 0 else "linear"
 
-    def estimate(self, penalty: Penalty) -> Array:
+    def estimate(self, penalty: L1L2) -> Array:
         """What the refits are refits of, from all rows."""
         kind, problem = self.kind(penalty), self.problem
         if kind == "desparsified":
             return np.where(problem.norms > 0, self.one_step.b / problem.scale, np.nan)
         if kind == "ridge":
             return solve(problem, penalty).coef
-        return np.where(self.determined, solve(problem, Penalty()).coef, np.nan)
+        return np.where(self.determined, solve(problem, L1L2()).coef, np.nan)
 
     def of(self, batch: Batch, model: str, alpha: float, l1_ratio: float) -> tuple[Array, Array, Array]:
         """Coefficients (r, p) and intercepts (r,) of the kind, and weights (r, p) of the model if it has an L1 term."""
@@ -308,7 +308,7 @@ class _Refits:
     @cached_property
     def determined(self) -> Bools:
         """Columns whose least-squares coefficient is determined by all rows together."""
-        return np.isfinite(inference(self.problem, solve(self.problem, Penalty())).coef.std_error)
+        return np.isfinite(inference(self.problem, solve(self.problem, L1L2())).coef.std_error)
 
     @cached_property
     def basis(self) -> NDArray[np.intp]:
@@ -341,7 +341,7 @@ class _Refits:
         for i in range(len(l1)):
             H, c = found.model_problem(i)
             path, settled = sparse_path(H, c, l1[i : i + 1], l2[i : i + 1], start, ~found.there[i])
-            W[i] = path[0] if settled else solve(found.least_squares(i), Penalty(float(l1[i]), float(l2[i]))).w
+            W[i] = path[0] if settled else solve(found.least_squares(i), L1L2(float(l1[i]), float(l2[i]))).w
             if i == 0:
                 start = W[0]  # one start for all others: what comes out does not depend on the order
         return W

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import Array, Penalty, penalty_for
+from shoal.models import L1L2, Array, penalty_for
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.paths import solve
 from shoal.solve.smooth import safe_inverse, triangular, unit_columns
@@ -43,7 +43,7 @@ def _fold(cells: CellMoments, fold: int, columns: list[str], model: str, alpha: 
 class _WithoutSome:
     """Fits without some of the design columns, all from one Gram matrix."""
 
-    def __init__(self, problem: LeastSquares, penalty: Penalty) -> None:
+    def __init__(self, problem: LeastSquares, penalty: L1L2) -> None:
         self.problem, self.penalty = problem, penalty
         self.H, self.c = problem.gram / problem.n, problem.R.T @ problem.z / problem.n
         self.full = solve(problem, penalty).w

@@ -14,8 +14,8 @@ import numpy as np
 
 from shoal.errors import DataError
 from shoal.metrics import Round
-from shoal.models import Array
-from shoal.steps.optimizers import Memory, Prox, StepRule
+from shoal.models import Array, Prox
+from shoal.steps.optimizers import Memory, StepRule
 from shoal.training.callbacks import Callback, RunView
 
 

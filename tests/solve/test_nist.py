@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shoal.models import Penalty
+from shoal.models import L1L2
 from shoal.solve.inference import inference
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, stack, triangle
 from shoal.solve.moments import Moments
@@ -50,7 +50,7 @@ def test_certified_values(name: str, standardize: bool) -> None:
     estimate = np.array([row["estimate"] for row in facts["certified"]])
     std_error = np.array([row["std_error"] for row in facts["certified"]])
     problem = from_rows(X, y, standardize=standardize)
-    solution = solve(problem, Penalty())
+    solution = solve(problem, L1L2())
     assert worst_digits(numbers(solution), estimate) >= 8.5  # Wampler1 by QR: 8.7 to 9.5, as rows are cut
     polished = polish(X, y, problem, solution)
     assert worst_digits(numbers(polished), estimate) >= 12.5
@@ -69,14 +69,14 @@ def test_wampler_needs_the_data_and_gradients_from_the_data_repair_the_moments()
     estimate = np.array([row["estimate"] for row in facts["certified"]])
     problem = LeastSquares.from_moments(Moments.of(np.column_stack((X, y))), True, True)
     assert needs_data(problem)
-    solution = solve(problem, Penalty())
+    solution = solve(problem, L1L2())
     before = worst_digits(numbers(solution), estimate)
     Z = (X - problem.centre) / problem.scale
     for _ in range(2):
         residual = y - problem.y_mean - Z @ solution.w
-        solution = refine(problem, Penalty(), solution, Z.T @ residual)
+        solution = refine(problem, L1L2(), solution, Z.T @ residual)
     residual = y - problem.y_mean - Z @ solution.w
-    solution = with_certificate(problem, Penalty(), solution, Z.T @ residual, residual @ residual)
+    solution = with_certificate(problem, L1L2(), solution, Z.T @ residual, residual @ residual)
     assert worst_digits(numbers(solution), estimate) >= max(9, before + 2)
     assert solution.certificate.rests_on == "data"
     assert solution.certificate.relative < 1e-14
@@ -126,7 +126,7 @@ def test_problems_like_nists(name: str, standardize: bool) -> None:
     X, y, intercept, plain, extended = LIKE_NIST[name]
     truth = exact(X, y, intercept)
     problem = from_rows(X, y, intercept, standardize)
-    solution = solve(problem, Penalty())
+    solution = solve(problem, L1L2())
     assert solution.unique
     assert worst_digits(numbers(solution, intercept), truth) >= plain
     polished = polish(X, y, problem, solution)

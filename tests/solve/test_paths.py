@@ -11,7 +11,7 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 
 from shoal.errors import DataError
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import Penalty, penalty_for
+from shoal.models import L1L2, penalty_for
 from shoal.solve import sparse
 from shoal.solve.inference import inference
 from shoal.solve.least_squares import LeastSquares, Standardisation, triangle
@@ -82,7 +82,7 @@ def _units(X: np.ndarray, intercept: bool, standardize: bool) -> np.ndarray:
     return (X - X.mean(axis=0) * intercept) / scale
 
 
-def _stationarity(X: np.ndarray, y: np.ndarray, penalty: Penalty, solution: Solution, Z: np.ndarray) -> float:
+def _stationarity(X: np.ndarray, y: np.ndarray, penalty: L1L2, solution: Solution, Z: np.ndarray) -> float:
     """The distance to optimality, from the rows and the answer in the file's units; no code of ours in it."""
     residual = y - solution.intercept - X @ solution.coef
     pull = Z.T @ residual / len(y) - penalty.l2 * solution.w
@@ -110,7 +110,7 @@ def test_every_answer_is_optimal_on_the_rows(design: str, intercept: bool, stand
             (0.01, 0.1),
             (1e-3, 1e-6),
         ]:
-            penalty = Penalty(l1 * largest, l2)
+            penalty = L1L2(l1 * largest, l2)
             solution = solve(problem, penalty)
             assert _stationarity(X, y, penalty, solution, Z) < loose, penalty
             assert solution.certificate.relative < 1e-10
@@ -145,7 +145,7 @@ def test_the_smallest_norm_is_given_where_many_answers_fit(design: str) -> None:
     y = _target(X)
     truth = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=1e-10)[0]
     for problem in _problems(X, y, standardize=False):
-        solution = solve(problem, Penalty())
+        solution = solve(problem, L1L2())
         np.testing.assert_allclose(solution.coef, truth, rtol=0, atol=1e-7 * np.abs(truth).max())
         assert solution.unique == (design in ("dense", "constant"))
         assert any("not unique" in note for note in solution.notes) != solution.unique
@@ -157,7 +157,7 @@ def test_linear_equals_scikit_learn_and_a_constant_column_gets_no_weight() -> No
     y = _target(X)
     truth = LinearRegression().fit(X[:, :-1], y)
     for problem in _problems(X, y):
-        solution = solve(problem, Penalty())
+        solution = solve(problem, L1L2())
         np.testing.assert_allclose(solution.coef[:-1], truth.coef_, rtol=1e-10)
         assert solution.coef[-1] == 0
         assert solution.notes == ("1 column does not vary; its weight is 0.",)
@@ -167,7 +167,7 @@ def test_without_intercept_a_constant_column_is_a_column() -> None:
     X = np.column_stack((_design("dense"), np.full(120, 2.0)))
     y = _target(X)
     for problem in _problems(X, y, intercept=False):
-        solution = solve(problem, Penalty())
+        solution = solve(problem, L1L2())
         np.testing.assert_allclose(solution.coef, np.linalg.lstsq(X, y)[0], rtol=1e-9)
         assert solution.unique
 
@@ -178,7 +178,7 @@ def test_a_start_changes_the_time_only(design: str) -> None:
     problem = _problems(X, _target(X))[1]
     start = None
     for share in np.geomspace(1, 1e-4, 15):
-        penalty = Penalty(l1=share * problem.zero_gradient)
+        penalty = L1L2(l1=share * problem.zero_gradient)
         warm, cold = solve(problem, penalty, start), solve(problem, penalty)
         start = warm.w
         fit = np.linalg.norm(problem.R @ (warm.w - cold.w))
@@ -191,8 +191,8 @@ def test_a_start_changes_the_time_only(design: str) -> None:
 def test_the_largest_useful_l1_gives_no_weights_and_a_little_less_gives_one() -> None:
     X = _design("correlated")
     problem = _problems(X, _target(X))[0]
-    assert not solve(problem, Penalty(l1=problem.zero_gradient)).w.any()
-    assert (solve(problem, Penalty(l1=0.9999 * problem.zero_gradient)).w != 0).sum() == 1
+    assert not solve(problem, L1L2(l1=problem.zero_gradient)).w.any()
+    assert (solve(problem, L1L2(l1=0.9999 * problem.zero_gradient)).w != 0).sum() == 1
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -201,7 +201,7 @@ def test_the_walk_alone_finds_the_support(design: str, monkeypatch: pytest.Monke
     problem = _problems(X, _target(X))[1]
     monkeypatch.setattr(sparse, "GUESSES", 3)
     for share in (0.5, 0.05, 1e-3):
-        penalty = Penalty(l1=share * problem.zero_gradient)
+        penalty = L1L2(l1=share * problem.zero_gradient)
         signs = sparse._walk(problem, penalty, 0.0)
         w = sparse._settle(problem, penalty, signs)
         assert w is not None
@@ -212,7 +212,7 @@ def test_the_walk_alone_finds_the_support(design: str, monkeypatch: pytest.Monke
 def test_coordinate_descent_is_there_when_all_else_fails(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = _design(design)
     problem = _problems(X, _target(X))[1]
-    penalty = Penalty(l1=0.05 * problem.zero_gradient)
+    penalty = L1L2(l1=0.05 * problem.zero_gradient)
     good = solve(problem, penalty)
     monkeypatch.setattr(sparse, "_settle", lambda *_: None)
     monkeypatch.setattr(sparse, "_walk", lambda *_: None)
@@ -225,10 +225,10 @@ def test_coordinate_descent_is_there_when_all_else_fails(design: str, monkeypatc
 def test_shared_weight_is_said_to_be_shared() -> None:
     X = _design("duplicates")
     problem = _problems(X, _target(X))[1]
-    lasso = solve(problem, Penalty(l1=0.01 * problem.zero_gradient))
+    lasso = solve(problem, L1L2(l1=0.01 * problem.zero_gradient))
     assert not lasso.unique
     assert "other splits" in lasso.notes[-1]
-    assert solve(problem, Penalty(l1=0.01, l2=0.01)).unique
+    assert solve(problem, L1L2(l1=0.01, l2=0.01)).unique
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.01, 0.2])
@@ -238,7 +238,7 @@ def test_gradients_from_the_data_repair_a_coarse_problem(l1: float, l2: float) -
     X = _design("correlated")
     y = _target(X)
     coarse, problem = _problems(X, y)
-    penalty = Penalty(l1 * problem.zero_gradient, l2)
+    penalty = L1L2(l1 * problem.zero_gradient, l2)
     truth = solve(problem, penalty)
     rng = np.random.default_rng(0)
     coarse = replace(coarse, R=coarse.R * (1 + 1e-6 * rng.standard_normal(coarse.R.shape)), z=coarse.z * (1 + 1e-4))
@@ -258,7 +258,7 @@ def test_refining_a_rank_deficient_answer_keeps_it_optimal() -> None:
     X = _design("one-hot and numbers")
     y, Z = _target(X), _units(X, True, True)
     problem = _problems(X, y)[0]
-    for penalty in (Penalty(), Penalty(l1=0.01)):
+    for penalty in (L1L2(), L1L2(l1=0.01)):
         solution = solve(problem, penalty)
         solution = refine(problem, penalty, solution, Z.T @ (y - y.mean() - Z @ solution.w))
         assert _stationarity(X, y, penalty, solution, Z) < 1e-12
@@ -275,7 +275,7 @@ def test_inference_equals_the_textbook(intercept: bool) -> None:
     total = ((y - y.mean() * intercept) ** 2).sum()
     f = (total - rss) / p / (rss / df)
     for problem in _problems(X, y, intercept):
-        got = inference(problem, solve(problem, Penalty()), confidence=0.9)
+        got = inference(problem, solve(problem, L1L2()), confidence=0.9)
         np.testing.assert_allclose(got.coef.std_error, errors[-p:], rtol=1e-9)
         np.testing.assert_allclose(got.coef.t, (theta / errors)[-p:], rtol=1e-8)
         t_test = 2 * scipy.stats.t.sf(np.abs(theta / errors), df)[-p:]
@@ -297,7 +297,7 @@ def test_inference_is_silent_only_about_what_is_not_determined() -> None:
     y = _target(X)
     plain = _problems(X, y)[1]
     doubled = _problems(np.column_stack((X, X[:, 0], np.ones(120))), y)[1]
-    truth, got = inference(plain, solve(plain, Penalty())), inference(doubled, solve(doubled, Penalty()))
+    truth, got = inference(plain, solve(plain, L1L2())), inference(doubled, solve(doubled, L1L2()))
     assert np.isnan(got.coef.std_error[[0, 8, 9]]).all()
     np.testing.assert_allclose(got.coef.std_error[1:8], truth.coef.std_error[1:], rtol=1e-9)
     assert got.intercept is not None
@@ -309,19 +309,19 @@ def test_inference_is_silent_only_about_what_is_not_determined() -> None:
 def test_inference_without_degrees_of_freedom_or_without_residuals() -> None:
     X = _design("wide")
     for problem in _problems(X, _target(X)):
-        got = inference(problem, solve(problem, Penalty()))
+        got = inference(problem, solve(problem, L1L2()))
         assert got.residual_df <= 0
         assert np.isnan(got.coef.std_error).all()
         assert np.isnan([got.f, got.f_p_value, got.adjusted_r2, got.residual_sd]).all()
     x = np.arange(8.0)[:, None]
     for problem in _problems(x, np.zeros(8)):
-        got = inference(problem, solve(problem, Penalty()))
+        got = inference(problem, solve(problem, L1L2()))
         assert got.coef.std_error[0] == 0
         assert np.isnan(got.r2)
 
 
-@pytest.mark.parametrize("penalty", [Penalty(), Penalty(l2=0.1), Penalty(l1=0.1)])
-def test_nothing_to_fit(penalty: Penalty) -> None:
+@pytest.mark.parametrize("penalty", [L1L2(), L1L2(l2=0.1), L1L2(l1=0.1)])
+def test_nothing_to_fit(penalty: L1L2) -> None:
     """Only constant columns, or a single row: the mean of y is the answer."""
     for X, y in [(np.ones((5, 2)), np.arange(5.0)), (np.array([[3.0, 4.0]]), np.array([2.0]))]:
         for problem in _problems(X, y):
@@ -351,7 +351,7 @@ def test_the_quick_path_is_optimal_where_columns_depend_on_one_another(kind: str
         W, settled = sparse_path(H, c, l1, np.zeros(30))
         assert settled == 30
         for w, bound in zip(W, l1, strict=True):
-            assert Penalty(l1=bound).optimality_gap(w, H @ w - c) < 1e-9 * np.abs(c).max()
+            assert L1L2(l1=bound).optimality_gap(w, H @ w - c) < 1e-9 * np.abs(c).max()
 
 
 def test_the_quick_path_of_nothing_and_of_what_is_no_number() -> None:

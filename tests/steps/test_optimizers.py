@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import ElasticNet, Ridge, lars_path_gram
 
 from shoal.errors import ConfigError, StateError
-from shoal.models import Penalty
+from shoal.models import L1L2
 from shoal.steps.optimizers import (
     SCHEDULES,
     SGD,
@@ -32,7 +32,7 @@ from shoal.steps.optimizers import (
 
 RULES = [*STEP_RULES.values(), Accelerated]
 EPS = float(np.finfo(np.float64).eps)
-PENALTIES = [Penalty(), Penalty(l2=0.05), Penalty(l1=0.1), Penalty(l1=0.1, l2=0.05)]
+PENALTIES = [L1L2(), L1L2(l2=0.05), L1L2(l1=0.1), L1L2(l1=0.1, l2=0.05)]
 
 
 def kind_of(value: object) -> str:
@@ -63,7 +63,7 @@ def scale_of(X: np.ndarray, y: np.ndarray) -> float:
     return float(np.abs(X.T @ y).max() / len(y))
 
 
-def loss_of(X: np.ndarray, y: np.ndarray, penalty: Penalty) -> Callable[[np.ndarray], float]:
+def loss_of(X: np.ndarray, y: np.ndarray, penalty: L1L2) -> Callable[[np.ndarray], float]:
     def loss(w: np.ndarray) -> float:
         return float(((y - X @ w) ** 2).mean() / 2 + penalty.l1 * np.abs(w).sum() + penalty.l2 / 2 * (w**2).sum())
 
@@ -71,7 +71,7 @@ def loss_of(X: np.ndarray, y: np.ndarray, penalty: Penalty) -> Callable[[np.ndar
 
 
 def descended(
-    rule: StepRule, X: np.ndarray, y: np.ndarray, penalty: Penalty, steps: int, fading: bool = False
+    rule: StepRule, X: np.ndarray, y: np.ndarray, penalty: L1L2, steps: int, fading: bool = False
 ) -> np.ndarray:
     """Full gradients at the safe rate, as a server would take them."""
     rate, w = rule.safe_rate(top_of(X), scale_of(X, y)), np.zeros(X.shape[1])
@@ -81,7 +81,7 @@ def descended(
     return w
 
 
-def reference(X: np.ndarray, y: np.ndarray, penalty: Penalty) -> np.ndarray:
+def reference(X: np.ndarray, y: np.ndarray, penalty: L1L2) -> np.ndarray:
     """By scikit-learn: Cholesky without an L1 term, coordinate descent with it."""
     n = len(y)
     if penalty.l1 == 0:
@@ -101,7 +101,7 @@ def reference(X: np.ndarray, y: np.ndarray, penalty: Penalty) -> np.ndarray:
     ids=kind_of,
 )  # fmt: skip
 def test_every_rule_rests_at_the_minimum_of_loss_and_penalty(
-    rule: type[StepRule], steps: int, fading: bool, close: float, penalty: Penalty
+    rule: type[StepRule], steps: int, fading: bool, close: float, penalty: L1L2
 ) -> None:
     X, y = table("plain")
     w = descended(rule(20), X, y, penalty, steps, fading)
@@ -110,7 +110,7 @@ def test_every_rule_rests_at_the_minimum_of_loss_and_penalty(
 
 @pytest.mark.parametrize("rule", RULES, ids=kind_of)
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
-def test_a_step_from_the_minimum_leads_nowhere(rule: type[StepRule], penalty: Penalty) -> None:
+def test_a_step_from_the_minimum_leads_nowhere(rule: type[StepRule], penalty: L1L2) -> None:
     """Diagonal Xs: the minimum is soft(c, l1) / (1 + l2), so the gradient there is that minus c."""
     c = np.array([2.0, -0.05, 0.5, -3.0])
     best = np.sign(c) * np.maximum(np.abs(c) - penalty.l1, 0) / (1 + penalty.l2)
@@ -123,7 +123,7 @@ def test_a_step_from_the_minimum_leads_nowhere(rule: type[StepRule], penalty: Pe
 # The finish phase
 
 
-def finished(X: np.ndarray, y: np.ndarray, penalty: Penalty, most: int) -> tuple[np.ndarray, int]:
+def finished(X: np.ndarray, y: np.ndarray, penalty: L1L2, most: int) -> tuple[np.ndarray, int]:
     """Accelerated steps until the optimality conditions hold to rounding, judged here and not by the product."""
     n, top, scale = len(y), top_of(X), scale_of(X, y)
     rule, w = Accelerated(X.shape[1]), np.zeros(X.shape[1])
@@ -148,9 +148,9 @@ def ill_scaled(kind: str) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-@pytest.mark.parametrize("penalty", [Penalty(l1=0.05), Penalty(l1=0.05, l2=0.01), Penalty(l2=0.003)], ids=str)
+@pytest.mark.parametrize("penalty", [L1L2(l1=0.05), L1L2(l1=0.05, l2=0.01), L1L2(l2=0.003)], ids=str)
 @pytest.mark.parametrize("kind", ["scales", "alike", "powers", "wide"])
-def test_accelerated_reaches_the_minimum_to_rounding(kind: str, penalty: Penalty) -> None:
+def test_accelerated_reaches_the_minimum_to_rounding(kind: str, penalty: L1L2) -> None:
     """Against the least squares solution on LARS's support (with signs), solved by LAPACK."""
     X, y = ill_scaled(kind)
     n, p = X.shape
@@ -175,7 +175,7 @@ def test_acceleration_and_restart_take_far_fewer_steps() -> None:
     """Condition 10^4 in closed form: plain steps shrink the slowest error by 1 - 10^-4 each, 3 * 10^5 of them to rounding."""
     D = np.sqrt(np.array([1e-4, 1e-3, 0.02, 0.3, 1.0]) * 5)
     X, y = np.diag(D), np.array([1.0, -2.0, 3.0, 1.5, -1.0])
-    w, steps = finished(X, y, Penalty(), 20_000)
+    w, steps = finished(X, y, L1L2(), 20_000)
     assert w == pytest.approx(y / D, rel=4e4 * EPS)
     assert steps < 6000
 
@@ -184,7 +184,7 @@ def test_restart_after_an_overshoot() -> None:
     """On one coordinate the lead must bring w past the minimum; from there t begins again at 1."""
     rule, w, times = Accelerated(1), np.array([1.0]), []
     for _ in range(60):
-        w = rule.step(w, 0.05 * rule.query(w), 1.0, Penalty().prox)
+        w = rule.step(w, 0.05 * rule.query(w), 1.0, L1L2().prox)
         times.append(float(rule.state()["t"][0]))
     assert 1.0 in times
     assert max(times) > 5
@@ -192,7 +192,7 @@ def test_restart_after_an_overshoot() -> None:
 
 
 def test_query_is_the_extrapolated_point() -> None:
-    rule, w, free = Accelerated(2), np.array([4.0, -2.0]), Penalty().prox
+    rule, w, free = Accelerated(2), np.array([4.0, -2.0]), L1L2().prox
     assert np.array_equal(rule.query(w), w)
     one = rule.step(w, w, 0.1, free)  # t: 1 -> 1.618, lead 0
     assert np.array_equal(rule.query(one), one)
@@ -206,7 +206,7 @@ def test_query_is_the_extrapolated_point() -> None:
 def test_the_other_rules_want_the_gradient_at_the_weights(rule: type[StepRule]) -> None:
     w = np.array([1.0, 2.0])
     stepper = rule(2)
-    assert stepper.query(stepper.step(w, w, 0.1, Penalty().prox)).shape == (2,)
+    assert stepper.query(stepper.step(w, w, 0.1, L1L2().prox)).shape == (2,)
     assert stepper.query(w) is w
 
 
@@ -236,7 +236,7 @@ def test_formulas(rule: type[StepRule], beta: float) -> None:
     gradients = np.random.default_rng(1).standard_normal((30, 6))
     stepper, w = rule(6, beta), np.linspace(-1, 1, 6)
     for gradient in gradients:
-        w = stepper.step(w, gradient, 0.03, Penalty().prox)
+        w = stepper.step(w, gradient, 0.03, L1L2().prox)
     expected = [
         textbook(rule.name, start, gradients[:, j].tolist(), 0.03, beta)
         for j, start in enumerate(np.linspace(-1, 1, 6))
@@ -247,7 +247,7 @@ def test_formulas(rule: type[StepRule], beta: float) -> None:
 @pytest.mark.parametrize("rule", [AdaGrad, Adam], ids=kind_of)
 def test_adaptive_rules_give_the_penalty_a_step_per_coordinate(rule: type[StepRule]) -> None:
     """First step: s = rate / |g|, direction g; so soft(w - rate sign(g), rate l1 / |g|) / (1 + rate l2 / |g|)."""
-    w, g, penalty, rate = np.array([1.0, -1.0, 0.2]), np.array([0.5, -8.0, 100.0]), Penalty(0.3, 0.7), 0.25
+    w, g, penalty, rate = np.array([1.0, -1.0, 0.2]), np.array([0.5, -8.0, 100.0]), L1L2(0.3, 0.7), 0.25
     moved, steps = w - rate * np.sign(g), rate / np.abs(g)
     expected = np.sign(moved) * np.maximum(np.abs(moved) - steps * 0.3, 0) / (1 + steps * 0.7)
     assert rule(3).step(w, g, rate, penalty.prox) == pytest.approx(expected, rel=1e-5)
@@ -257,8 +257,8 @@ def test_adaptive_rules_give_the_penalty_a_step_per_coordinate(rule: type[StepRu
 @pytest.mark.parametrize("unit", [2.0**-400, 2.0**-60, 2.0**60, 2.0**400])
 def test_the_unit_of_the_target_does_not_matter(rule: type[StepRule], unit: float) -> None:
     X, y = table("plain")
-    near = descended(rule(20), X, y, Penalty(l1=0.1, l2=0.05), 40)
-    far = descended(rule(20), X, unit * y, Penalty(l1=0.1 * unit, l2=0.05), 40)
+    near = descended(rule(20), X, y, L1L2(l1=0.1, l2=0.05), 40)
+    far = descended(rule(20), X, unit * y, L1L2(l1=0.1 * unit, l2=0.05), 40)
     assert far / unit == pytest.approx(near, rel=1e-9, abs=1e-12)
 
 
@@ -266,10 +266,10 @@ def test_the_unit_of_the_target_does_not_matter(rule: type[StepRule], unit: floa
 def test_columns_without_gradient_do_no_harm(rule: type[StepRule]) -> None:
     stepper, w = rule(3), np.array([0.0, 1.0, -1.0])
     for _ in range(30):
-        w = stepper.step(w, stepper.query(w) * [0.0, 1.0, 1.0], 0.1, Penalty(l1=0.1, l2=0.1).prox)
+        w = stepper.step(w, stepper.query(w) * [0.0, 1.0, 1.0], 0.1, L1L2(l1=0.1, l2=0.1).prox)
     assert w[0] == 0
     assert np.isfinite(w).all()
-    still = rule(2).step(np.array([1.0, 2.0]), np.zeros(2), 0.1, Penalty().prox)
+    still = rule(2).step(np.array([1.0, 2.0]), np.zeros(2), 0.1, L1L2().prox)
     assert still.tolist() == [1.0, 2.0]
 
 
@@ -277,7 +277,7 @@ def test_columns_without_gradient_do_no_harm(rule: type[StepRule]) -> None:
 
 
 def stepped(
-    rule: StepRule, X: np.ndarray, y: np.ndarray, batch: int, penalty: Penalty, faster: float = 1.0
+    rule: StepRule, X: np.ndarray, y: np.ndarray, batch: int, penalty: L1L2, faster: float = 1.0
 ) -> list[float]:
     """Losses of all rows after every step: batches are slices of shuffled rows, in a new order every epoch."""
     n, p = X.shape
@@ -300,7 +300,7 @@ def stepped(
 @pytest.mark.parametrize("batch", [1, 8, 0], ids=["1", "8", "all"])
 @pytest.mark.parametrize("rule", STEP_RULES.values(), ids=kind_of)
 def test_the_safe_rate_does_not_diverge(rule: type[StepRule], batch: int, kind: str) -> None:
-    for seed, penalty in enumerate((Penalty(), Penalty(l1=0.05, l2=0.01))):
+    for seed, penalty in enumerate((L1L2(), L1L2(l1=0.05, l2=0.01))):
         X, y = table(kind, seed)
         losses = stepped(rule(X.shape[1]), X, y, batch or len(y), penalty)
         best = float(((y - X @ np.linalg.lstsq(X, y)[0]) ** 2).mean() / 2)
@@ -315,7 +315,7 @@ def test_the_safe_rate_does_not_diverge(rule: type[StepRule], batch: int, kind: 
 def test_rates_that_are_much_higher_do(rule: type[StepRule], faster: float) -> None:
     """Or the test above could not fail."""
     X, y = table("alike")
-    losses = stepped(rule(20), X, y, len(y), Penalty(), faster)
+    losses = stepped(rule(20), X, y, len(y), L1L2(), faster)
     assert max(losses) > 3 * losses[0]
 
 
@@ -325,7 +325,7 @@ def test_the_batch_has_a_part_in_the_curvature(rule: type[StepRule], kind: str) 
     """With the rate of a full batch, one row of large leverage breaks a run of single rows."""
     X, y = table(kind)
     too_fast = float((X**2).sum(axis=1).max()) / top_of(X)
-    assert max(stepped(rule(20), X, y, 1, Penalty(), too_fast)) > 1e6 * float((y**2).mean() / 2)
+    assert max(stepped(rule(20), X, y, 1, L1L2(), too_fast)) > 1e6 * float((y**2).mean() / 2)
 
 
 def test_safe_rates() -> None:
@@ -400,7 +400,7 @@ def noisy(rule: StepRule, w: np.ndarray, first: int, last: int) -> np.ndarray:
     for i in range(first, last):
         taken = np.random.default_rng(i).choice(160, 8, replace=False)
         gradient = X[taken].T @ (X[taken] @ rule.query(w) - y[taken]) / 8
-        w = rule.step(w, gradient, 0.01, Penalty(l1=0.02, l2=0.01).prox)
+        w = rule.step(w, gradient, 0.01, L1L2(l1=0.02, l2=0.01).prox)
     return w
 
 
@@ -434,7 +434,7 @@ def test_inputs_are_left_alone(rule: type[StepRule]) -> None:
     stepper = rule(3)
     w, g = np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.1, -0.2])
     w.flags.writeable = g.flags.writeable = False
-    new = stepper.step(w, g, 0.1, Penalty(l1=0.1).prox)
+    new = stepper.step(w, g, 0.1, L1L2(l1=0.1).prox)
     before = stepper.query(new).copy()
     new_again = new + 0
     new[:] = 7.0  # a caller may reuse its arrays
@@ -453,7 +453,7 @@ def test_states_of_another_rule_or_width_are_refused() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=kind_of)
 def test_a_gradient_that_is_not_finite_shows_in_the_weights(rule: type[StepRule]) -> None:
     for bad in (math.nan, math.inf):
-        new = rule(3).step(np.ones(3), np.array([1.0, bad, 1.0]), 0.1, Penalty(l1=0.1, l2=0.1).prox)
+        new = rule(3).step(np.ones(3), np.array([1.0, bad, 1.0]), 0.1, L1L2(l1=0.1, l2=0.1).prox)
         assert not math.isfinite(new[1])
 
 
@@ -462,7 +462,7 @@ def test_gradients_of_any_size_pass(rule: type[StepRule]) -> None:
     for size in (1e-320, 1e-160, 1e160, 1e305):
         stepper, w = rule(3), np.ones(3)
         for _ in range(5):
-            w = stepper.step(w, np.array([size, -size, size / 3]), 1e-3, Penalty().prox)
+            w = stepper.step(w, np.array([size, -size, size / 3]), 1e-3, L1L2().prox)
         assert np.isfinite(w).all()
 
 
@@ -574,6 +574,6 @@ def test_the_same_inputs_give_the_same_bits(rule: type[StepRule], seed: int) -> 
         for gradient in gradients:
             moved = np.zeros(35)[shift : shift + 33]
             moved[:] = gradient
-            w = stepper.step(w, moved, 0.1, Penalty(l1=0.01, l2=0.01).prox)
+            w = stepper.step(w, moved, 0.1, L1L2(l1=0.01, l2=0.01).prox)
         found.append(w.tobytes())
     assert found[0] == found[1]

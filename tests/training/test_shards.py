@@ -24,8 +24,9 @@ from shoal.engines.base import Engine, WorkerEvent
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, DataError, ResourceError, StateError
+from shoal.models import LinearModel
 from shoal.passes import shards as shard_requests
-from shoal.passes.shards import gradient_of, product_of, shard_of
+from shoal.passes.shards import product_of, shard_of
 from shoal.solve.least_squares import Standardisation
 from shoal.training.shards import Shards, derive, shard_count, spreads, top_eigenvalue
 from support.engine_requests import Cut
@@ -483,7 +484,7 @@ def test_gradient(rows: int, width: int, dtype: type[np.float32 | np.float64]) -
     X: npt.NDArray[Any] = rng.normal(size=(rows, width)).astype(dtype)
     y: npt.NDArray[Any] = rng.normal(size=rows).astype(dtype)
     w = rng.normal(size=width)
-    gradient, squares = gradient_of(X, y, w)
+    gradient, squares = LinearModel.gradient(X, y, w)
     exact = X.astype(float)
     residual = exact @ w - y
     size = np.abs(exact).T @ (np.abs(exact) @ np.abs(w) + np.abs(y))
@@ -499,20 +500,20 @@ def test_gradient(rows: int, width: int, dtype: type[np.float32 | np.float64]) -
 @pytest.mark.parametrize("unit", [1e-25, 1e25])
 def test_squares_of_small_and_large_units_are_kept_in_single_precision(unit: float) -> None:
     y = (unit * np.random.default_rng(0).normal(size=1000)).astype(np.float32)
-    _, squares = gradient_of(np.ones((1000, 2), np.float32), y, np.zeros(2))
+    _, squares = LinearModel.gradient(np.ones((1000, 2), np.float32), y, np.zeros(2))
     assert squares == pytest.approx((y.astype(float) ** 2).sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("width", [1, 8, 50, 333])
 def test_gradient_of_a_slice_depends_on_its_rows_only(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever they lie: at any place in the shard and at any address."""
-    monkeypatch.setattr("shoal.passes.shards.CHUNK_BYTES", 32 * 1024)
+    monkeypatch.setattr("shoal.models.CHUNK_BYTES", 32 * 1024)
     rng = np.random.default_rng(width)
     X, y = rng.normal(size=(3001, width)).astype(np.float32), rng.normal(size=3001).astype(np.float32)
     w = rng.normal(size=width)
-    expected = gradient_of(X[700:2101].copy(), y[700:2101].copy(), w)
+    expected = LinearModel.gradient(X[700:2101].copy(), y[700:2101].copy(), w)
     for offset in (0, 1, 2, 3, 5):
         room = np.empty(X.size + 16, np.float32)[offset : offset + X.size].reshape(X.shape)
         room[...] = X
-        gradient, squares = gradient_of(room[700:2101], y[700:2101], w)
+        gradient, squares = LinearModel.gradient(room[700:2101], y[700:2101], w)
         assert (gradient.tobytes(), squares) == (expected[0].tobytes(), expected[1])
