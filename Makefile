@@ -8,18 +8,18 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 COMPILER := $(or $(shell command -v cc),$(shell command -v gcc),$(shell command -v clang))
 EXTRAS := export$(if $(COMPILER),,$(comma)compiler)
-WITH_SUPPORT := PYTHONPATH=$(CURDIR)/tests # what tests and tools share is tests/support
+WITH_SUPPORT := PYTHONPATH='$(CURDIR)/tests' # what tests and tools share is tests/support
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench soak shots clean
+.PHONY: help run test lint bench soak shots build clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
 
 run: .venv/.kernel ## start the dashboard on http://localhost:5000
-	@$(BIN)/streamlit run main.py $(ARGS)
+	@$(BIN)/shoal dashboard $(ARGS)
 
 test: .venv/.dev .venv/.kernel ## run the whole test suite
 	@failed=0; \
@@ -42,8 +42,11 @@ soak: .venv/.dev .venv/.kernel ## kill 200 workers and 50 runs, and compare the 
 shots: .venv/.dev .venv/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
 	@$(WITH_SUPPORT) $(BIN)/python -m tools.shots $(ARGS)
 
+build: .venv/.dev ## make the source archive and the wheel in dist/
+	@$(BIN)/python -m build --no-isolation $(ARGS)
+
 clean: ## remove .venv and everything else that was built
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.python:

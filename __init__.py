@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from shoal.errors import TrainingError
     from shoal.tasks.workers import close_pools
 
+__version__ = "0.1.0"
+
 __all__ = [
     "ElasticNet",
     "ElasticNetCV",

@@ -1,4 +1,6 @@
-"""The dashboard's server: `streamlit run main.py`. The pages, our own routes beside them, and who may come in.
+"""The dashboard's server: the pages, our own routes beside them, and who may come in.
+
+`shoal dashboard` starts it by `streamlit run main.py`, with the settings in `.streamlit/config.toml` beside it.
 
 What a page shows is in `dashboard/`; `dashboard/app.py` is the script that draws it.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +23,9 @@ import streamlit as st
 from shoal.dashboard import server
 from shoal.runs.slots import revive
 
+HERE = Path(__file__).parent
+sys.path[:] = [entry for entry in sys.path if entry != str(HERE)]  # from Streamlit; there, `import utils` means ours
+
 
 @asynccontextmanager
 async def lifespan(app: st.App) -> AsyncIterator[None]:
@@ -31,7 +37,7 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
 
 
 app = st.App(
-    Path(__file__).parent / "dashboard" / "app.py",
+    HERE / "dashboard" / "app.py",
     routes=server.routes(),
     middleware=server.middleware(),
     lifespan=lifespan,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from shoal.cli import dashboard as cli_dashboard
 from shoal.cli import disk as cli_disk
 from shoal.cli import explain as cli_explain
 from shoal.cli import export as cli_export
@@ -138,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_models.add_commands(commands)
     cli_search.add_commands(commands, _add_knobs)
     cli_disk.add_commands(commands)
+    cli_dashboard.add_commands(commands)
     cli_password.add_commands(commands)
     return parser
 

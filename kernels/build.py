@@ -9,10 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from shoal.errors import ResourceError
+from shoal.utils import home
 
 HERE = Path(__file__).parent
 FLAGS = ["-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden"]
@@ -26,10 +26,14 @@ EXTRA_FLAGS: dict[str, list[str]] = {
 
 def build(name: str) -> Path:
     """The compiled library, made now if it is not there; safe when several processes do it at once."""
-    path, source = library_path(name), _source(name)
-    if path.exists():
-        return path
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = library_path(name)
+    return path if path.exists() else build_into(path.parent, name)
+
+
+def build_into(folder: Path, name: str) -> Path:
+    """The library, compiled into a folder; one that is there already is replaced."""
+    path, source = folder / _file_name(name), _source(name)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}.tmp")
     command = [*_compiler(), *FLAGS, *EXTRA_FLAGS[name], str(source), "-o", str(unfinished), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -52,13 +56,25 @@ def built_with(name: str) -> str:
 
 
 def library_path(name: str) -> Path:
+    """Where the library is or will be: beside its source if it came with the wheel or this is a checkout.
+
+    Elsewhere it is made in SHOAL_HOME, since what is in a folder of installed packages is their installer's.
+    """
+    beside = HERE / "build" / _file_name(name)
+    if beside.exists() or (_is_checkout() and os.access(HERE, os.W_OK)):
+        return beside
+    return home() / "kernels" / beside.name
+
+
+def _is_checkout() -> bool:
+    return (HERE.parent / "pyproject.toml").exists()
+
+
+def _file_name(name: str) -> str:
+    """Says what it was made from and for, so that one of another source or machine is never loaded."""
     flags = " ".join((*FLAGS, *EXTRA_FLAGS[name]))
     mark = hashlib.blake2b(_source(name).read_bytes() + flags.encode(), digest_size=6).hexdigest()
-    file = f"{name}-{platform.system()}-{platform.machine()}-{mark}.so".lower()
-    beside = HERE / "build"
-    if os.access(beside if beside.exists() else HERE, os.W_OK):
-        return beside / file
-    return Path(tempfile.gettempdir()) / f"shoal-{os.getuid()}" / file
+    return f"{name}-{platform.system()}-{platform.machine()}-{mark}.so".lower()
 
 
 def _source(name: str) -> Path:
