@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from shoal.data.block_reader import BlockReport
 from shoal.data.cache import Cache
 from shoal.data.dataset import FORMAT, Dataset
-from shoal.data.encoding import Encoding, Split
+from shoal.data.encoding import Encoding
 from shoal.data.parquet_reader import inspect_parquet
+from shoal.data.splits import Split
 from shoal.data_pipeline import Identity, Source, file_format, inspect_text, reader_question, spool
 from shoal.engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
 from shoal.errors import BadRowsError, DataError, EngineError, SourceChanged, WorkerFailed

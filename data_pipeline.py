@@ -26,16 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import plugins
-from shoal.data.dialects import (
-    Dialect,
-    as_kernel_bytes,
-    body,
-    column_names,
-    detect,
-    offset_of_line,
-    split,
-    usual_width,
-)
+from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split
+from shoal.data.sniffing import detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, DateOrder, Kind, Parser, library
 from shoal.models import Array

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dialects import DEFAULT_MISSING
-from shoal.data.encoding import MISSING_LEVEL, Encoding, Factor, Indicator, Level, Product
+from shoal.data.encoding import Encoding
+from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Product
 from shoal.errors import DataError
 from shoal.utils import listed
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from shoal.data.encoding import Indicator, Level, Number, Product
+from shoal.data.terms import Indicator, Level, Number, Product
 from shoal.errors import ConfigError, ResourceError
 from shoal.exports.names import FORMATS
 from shoal.fitting.model_file import SavedModel

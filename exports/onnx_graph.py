@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.data.encoding import MISSING_LEVEL
+from shoal.data.terms import MISSING_LEVEL
 from shoal.exports.base import LinearForm, NumberColumn, Rows, Side, TextColumn, linear_form
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array

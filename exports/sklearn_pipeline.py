@@ -9,7 +9,7 @@ from zipfile import ZIP_DEFLATED
 
 import numpy as np
 
-from shoal.data.encoding import MISSING_LEVEL
+from shoal.data.terms import MISSING_LEVEL
 from shoal.exports.base import LinearForm, ProductPart, Rows, Side, TextColumn, linear_form
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.encoding import MISSING_LEVEL, Level, Number, Product
+from shoal.data.terms import MISSING_LEVEL, Level, Number, Product
 from shoal.exports.base import Rows
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array

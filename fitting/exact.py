@@ -10,20 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.coordinator import Coordinator
+from shoal.data.columns import Choice, base_encoding, choose_columns, design_encoding, fills_for, small_medians
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import (
-    Choice,
-    Encoding,
-    Indicator,
-    Number,
-    Split,
-    base_encoding,
-    choose_columns,
-    design_encoding,
-    fills_for,
-    mapped,
-    small_medians,
-)
+from shoal.data.encoding import Encoding, mapped
+from shoal.data.splits import Split
+from shoal.data.terms import Indicator, Number
 from shoal.errors import BadRowsError, DataError
 from shoal.fitting.inspection import leak_columns
 from shoal.models import L1L2, Array, penalty_for

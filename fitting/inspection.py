@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.coordinator import Coordinator
+from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Block, Column, Dataset
-from shoal.data.encoding import Encoding, Level, Number, Split, base_encoding, choose_columns
+from shoal.data.encoding import Encoding
+from shoal.data.splits import Split
+from shoal.data.terms import Level, Number
 from shoal.fitting.histograms import Counts, histogram, level_counts, most_frequent
 from shoal.settings.config import RunConfig
 from shoal.solve.moments import Moments

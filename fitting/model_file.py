@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.data.encoding import Encoding, Level, Product, encoding_from
+from shoal.data.encoding import Encoding, encoding_from
+from shoal.data.terms import Level, Product
 from shoal.errors import StateError
 from shoal.models import Array
 from shoal.utils import write_atomically

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.data.encoding import Number
+from shoal.data.terms import Number
 from shoal.fitting.exact import Fit
 from shoal.models import Array
 from shoal.solve.conformal import prediction_interval

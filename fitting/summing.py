@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from shoal.coordinator import Coordinator
+from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import Encoding, Split, base_encoding, choose_columns
+from shoal.data.encoding import Encoding
+from shoal.data.splits import Split
 from shoal.data.terms import Indicator
 from shoal.errors import ConfigError, DataError, ResourceError
 from shoal.fitting.exact import check_bad_rows, check_rows

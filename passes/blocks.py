@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from shoal.data.block_reader import BlockReport, read_range
 from shoal.data.dataset import Block, Dataset
-from shoal.data.encoding import Chunk, Encoding, Split, training_rows
+from shoal.data.encoding import Chunk, Encoding
 from shoal.data.parquet_reader import read_row_group
+from shoal.data.splits import Split, training_rows
 from shoal.data_pipeline import Source
 from shoal.metrics import Residuals
 from shoal.models import Array

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dataset import Block
-from shoal.data.encoding import Split, hashed_index, training_rows
+from shoal.data.splits import Split, hashed_index, training_rows
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest, opened
 from shoal.solve.least_squares import stack

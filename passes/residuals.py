@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.encoding import Split
+from shoal.data.splits import Split
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from shoal.coordinator import Coordinator, Progress, silent
-from shoal.data.encoding import Indicator, Number
+from shoal.data.terms import Indicator, Number
 from shoal.errors import DataError, SourceChanged, TrainingError
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import SavedModel

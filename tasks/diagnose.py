@@ -13,7 +13,8 @@ import numpy as np
 
 from shoal.coordinator import Coordinator, Progress, silent
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import Encoding, Split
+from shoal.data.encoding import Encoding
+from shoal.data.splits import Split
 from shoal.errors import DataError, SourceChanged
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite

@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.coordinator import Coordinator, Progress, silent
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import Split
+from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, ResourceError, StateError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite

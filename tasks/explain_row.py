@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.data.encoding import MISSING_LEVEL, Encoding, Factor, Indicator, Number, Product
-from shoal.data.terms import pair_name
+from shoal.data.encoding import Encoding
+from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Number, Product, pair_name
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.coordinator import Coordinator
+from shoal.data.columns import choose_columns
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import choose_columns
 from shoal.errors import ConfigError
 from shoal.fitting.exact import Timings, bad_row_notes
 from shoal.fitting.summing import sum_cells

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.coordinator import Coordinator
+from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import Split, base_encoding, choose_columns
+from shoal.data.splits import Split
 from shoal.errors import ConfigError
 from shoal.fitting.exact import (
     Fit,

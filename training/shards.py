@@ -20,7 +20,8 @@ import numpy.typing as npt
 from shoal.coordinator import Coordinator
 from shoal.data.cache import digest
 from shoal.data.dataset import MANIFEST, Dataset
-from shoal.data.encoding import Encoding, Split
+from shoal.data.encoding import Encoding
+from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.models import Array
 from shoal.passes.shards import (

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.data.encoding import Encoding, design_encoding, fills_for, mapped, matrix_between
+from shoal.data.columns import design_encoding, fills_for
+from shoal.data.encoding import Encoding, mapped, matrix_between
 from shoal.data.terms import Number
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.models import TINY, Array

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dataset import Block, Dataset
-from shoal.data.encoding import hashed_index
+from shoal.data.splits import hashed_index
 from shoal.errors import ConfigError
 from shoal.models import Array
 

@@ -16,7 +16,7 @@ from shoal.dashboard.tables import uploads
 from shoal.dashboard.tables.known import known_tables
 from shoal.dashboard.tables.sources import Table, find_table
 from shoal.dashboard.tables.upload_box import upload_box
-from shoal.data.encoding import MISSING_LEVEL
+from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import TrainingError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shoal.cli import runs as cli_runs
+from shoal.cli import steer
 from shoal.errors import ConfigError
 from shoal.runs.launch import Run, list_runs, runs_directory
 from shoal.settings.config import RunConfig
@@ -71,7 +71,7 @@ def newest() -> Run:
     ("of_a_plug_in", ["x=y"], {"x": "y"}), ("slow_worker", ["3"], {"rank": 3}),
 ])  # fmt: skip
 def test_arguments_of_commands(name: str, words: list[str], arguments: dict[str, Any]) -> None:
-    assert cli_runs.arguments_of(name, words) == arguments
+    assert steer.arguments_of(name, words) == arguments
 
 
 @pytest.mark.parametrize(("name", "words", "said"), [
@@ -80,7 +80,7 @@ def test_arguments_of_commands(name: str, words: list[str], arguments: dict[str,
 ])  # fmt: skip
 def test_arguments_that_do_not_fit(name: str, words: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
-        cli_runs.arguments_of(name, words)
+        steer.arguments_of(name, words)
 
 
 def test_set_takes_any_knob_of_an_exact_fit_as_well(data: Path) -> None:

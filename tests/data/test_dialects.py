@@ -11,15 +11,8 @@ from typing import Any
 
 import pytest
 
-from shoal.data.dialects import (
-    DEFAULT_MISSING,
-    Dialect,
-    column_names,
-    detect,
-    dialect_from,
-    looks_like_header,
-    split,
-)
+from shoal.data.dialects import DEFAULT_MISSING, Dialect, column_names, dialect_from, split
+from shoal.data.sniffing import detect, looks_like_header
 from shoal.data_pipeline import inspect_text, number_of
 from shoal.errors import ConfigError, DataError
 from support.tables import opened, table, written

@@ -18,7 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from shoal import data_pipeline
 from shoal.coordinator import Coordinator
-from shoal.data.encoding import Split, base_encoding, choose_columns
+from shoal.data.columns import base_encoding, choose_columns
+from shoal.data.splits import Split
 from shoal.data_pipeline import batches, prefetched
 from shoal.engines.inline import InlineEngine
 from shoal.errors import BadRowsError, ConfigError, DataError

@@ -26,16 +26,9 @@ import shoal
 from shoal.coordinator import Coordinator, silent
 from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.tables import uploads
-from shoal.data.encoding import (
-    Encoding,
-    Indicator,
-    Level,
-    Number,
-    Product,
-    base_encoding,
-    choose_columns,
-    mapped,
-)
+from shoal.data.columns import base_encoding, choose_columns
+from shoal.data.encoding import Encoding, mapped
+from shoal.data.terms import Indicator, Level, Number, Product
 from shoal.engines.inline import InlineEngine
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.exports.names import FORMATS

@@ -24,6 +24,7 @@ from shoal.library.notes import read as notes_of
 from shoal.metrics import Round
 from shoal.processes import run as run_process
 from shoal.processes import search as search_process
+from shoal.processes import search_trials
 from shoal.runs.folder import Run, find_run, list_runs, write_state
 from shoal.runs.launch import metrics_of
 from shoal.runs.log import RunLog
@@ -226,13 +227,15 @@ def test_numbers_that_ran_away_have_a_score_and_a_diverged_run_is_no_better_than
 def test_a_trial_above_the_median_at_equal_seconds_is_given_up(tmp_path: Path, home: Path, data: Path) -> None:
     driver = _driver(home, data)
     for distance in (0.1, 0.2, 0.3, 0.4, 0.5):
-        trial = driver.study.ask()
+        trial = driver.trials.study.ask()
         for step in range(1, STEPS + 1):
             trial.report(math.log10(distance), step)
-        driver.study.tell(trial, distance)
+        driver.trials.study.tell(trial, distance)
     verdicts = {}
     for distance in (0.25, 0.35):
-        watched = search_process.Watched(driver.study.ask(), Run(tmp_path), course((0.1, distance), (2.0, distance)))
+        watched = search_trials.Watched(
+            driver.trials.study.ask(), Run(tmp_path), course((0.1, distance), (2.0, distance))
+        )
         verdicts[distance] = driver._without_promise(watched)
     assert verdicts[0.25] == ""
     assert "more than half" in verdicts[0.35]
@@ -240,11 +243,11 @@ def test_a_trial_above_the_median_at_equal_seconds_is_given_up(tmp_path: Path, h
 
 def test_a_trial_that_lost_the_race_is_given_up(tmp_path: Path, home: Path, data: Path) -> None:
     driver = _driver(home, data)
-    trial = driver.study.ask()
+    trial = driver.trials.study.ask()
     trial.set_user_attr("state", "reached")
     trial.set_user_attr("score", 0.8)
-    driver.study.tell(trial, 0.8)
-    slow = search_process.Watched(driver.study.ask(), Run(tmp_path), course((0.1, 0.5), (1.5, 0.01)))
+    driver.trials.study.tell(trial, 0.8)
+    slow = search_trials.Watched(driver.trials.study.ask(), Run(tmp_path), course((0.1, 0.5), (1.5, 0.01)))
     assert driver._without_promise(slow) == ""
     slow.course.take([record(9, 5.0 + 1.7, 0.01)])
     assert "0.001 after 0.8 s" in driver._without_promise(slow)
@@ -271,7 +274,7 @@ def test_importance_finds_the_knob_that_decides() -> None:
             trial.suggest_int("staleness", 1, 9)  # in too few trials to say anything
         trial.set_user_attr("score", abs(decay - 0.5))
         study.tell(trial, 0.0)
-    found = search_process.importance_of(study)
+    found = search_trials.importance_of(study)
     assert set(found) == {"mode", "decay"}
     assert found["decay"] > 0.9
     assert sum(found.values()) == pytest.approx(1.0)
@@ -454,6 +457,6 @@ def test_a_wrong_target_starts_no_trial(tmp_path: Path) -> None:
 def test_the_study_is_in_its_folder_whatever_that_is_called(tmp_path: Path) -> None:
     folder = tmp_path / "50% #1?a=b"
     folder.mkdir()
-    search_process.open_study(folder, 0).ask()
+    search_trials.open_study(folder, 0).ask()
     assert (folder / "study.db").stat().st_size > 0
     assert not (tmp_path / "50% #1").exists()

@@ -13,7 +13,7 @@ import pytest
 
 from shoal.coordinator import silent
 from shoal.dashboard.tables.samples import SAMPLES
-from shoal.data.encoding import MISSING_LEVEL
+from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import DataError, SourceChanged
 from shoal.fitting.model_file import SavedModel, load_model, save_model
 from shoal.library.saved_models import own_data

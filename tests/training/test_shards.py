@@ -19,7 +19,9 @@ import pytest
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import Encoding, Indicator, Level, Number, Split
+from shoal.data.encoding import Encoding
+from shoal.data.splits import Split
+from shoal.data.terms import Indicator, Level, Number
 from shoal.engines.base import Engine, WorkerEvent
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine

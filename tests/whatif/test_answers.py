@@ -17,15 +17,17 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from shoal.data.encoding import Encoding, Number
+from shoal.data.encoding import Encoding
+from shoal.data.terms import Number
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.fitting.summing import sum_cells
 from shoal.settings.config import config_from
 from shoal.solve.moments import Moments
 from shoal.tasks.train import coordinated
 from shoal.whatif import answers as whatif
-from shoal.whatif.answers import RATIOS, Point, Question, WhatIf
+from shoal.whatif.answers import RATIOS, WhatIf
 from shoal.whatif.cells import CellMoments
+from shoal.whatif.courses import Point, Question
 from shoal.whatif.folds import FoldChoice
 
 FOLDS = 5

@@ -14,19 +14,21 @@ import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from shoal.data.encoding import Encoding, Number
+from shoal.data.encoding import Encoding
+from shoal.data.terms import Number
 from shoal.errors import ConfigError, StateError
 from shoal.fitting.summing import make_study
 from shoal.models import Array
 from shoal.passes.folds import bucket_of
 from shoal.settings.config import config_from
-from shoal.solve.intervals import debiased_intervals, linear_intervals
+from shoal.solve.intervals import debiased_intervals, desparsified, linear_intervals
 from shoal.solve.moments import Moments
 from shoal.tasks.train import coordinated
-from shoal.whatif import bootstrap as module
-from shoal.whatif.bootstrap import Resampled, bootstrap, draws, independent
+from shoal.whatif import resampling
+from shoal.whatif.bootstrap import Resampled, bootstrap
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.folds import FoldChoice
+from shoal.whatif.resampling import draws, independent
 from shoal.whatif.study import Buckets, RowSample, Study, open_study, save_study
 
 MODELS = {"linear": 0.0, "ridge": 5.0, "lasso": 0.2, "elasticnet": 0.2}
@@ -220,7 +222,7 @@ def test_fewer_rows_than_columns_sums_the_corrections_anew() -> None:
     found = bootstrap(cells, rows_of(X, y), "lasso", 0.1, resamples=200)
     assert found.kind == "desparsified"
     assert found.intercept is None
-    step = module.desparsified(cells.problem()[1])
+    step = desparsified(cells.problem()[1])
     scale = X.std(axis=0)
     Z, t = (X - X.mean(axis=0)) / scale, y - y.mean()
     rest = t - Z @ step.w
@@ -308,7 +310,7 @@ def test_the_same_bits_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not np.array_equal(one.coef, other.coef)
     more = bootstrap(arrays(X, y), rows_of(X, y), "lasso", 0.1, resamples=80, seed=7)
     np.testing.assert_allclose(more.coef[:50], one.coef, rtol=1e-12)
-    monkeypatch.setattr(module, "BATCH_BYTES", 1)
+    monkeypatch.setattr(resampling, "BATCH_BYTES", 1)
     small = bootstrap(arrays(X, y), rows_of(X, y), "lasso", 0.1, resamples=50, seed=7)
     np.testing.assert_allclose(small.coef, one.coef, rtol=1e-12)
     assert small.selected is not None

@@ -12,7 +12,8 @@ import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from shoal.data.encoding import Encoding, Number
+from shoal.data.encoding import Encoding
+from shoal.data.terms import Number
 from shoal.errors import DataError
 from shoal.fitting.summing import sum_cells
 from shoal.models import Array

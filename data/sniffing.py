@@ -1,0 +1,262 @@
+"""How a text table is written, told from its first bytes; what a dialect is, and reading by one, is in `dialects`."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from shoal.data.dialects import (
+    DEFAULT_MISSING,
+    GROUPED,
+    NUMBER,
+    SAMPLE_ROWS,
+    Dialect,
+    as_kernel_bytes,
+    body,
+    split,
+    split_with_places,
+)
+from shoal.errors import ConfigError, DataError
+
+DELIMITERS = (",", ";", "\t", "|")
+DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
+
+TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
+
+
+def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = None) -> Dialect:
+    """The dialect of a sample (whole lines from the start of the file); given values are taken as they are."""
+    given = _checked(overrides or {})
+    encoding = given.pop("encoding", None) or detect_encoding(sample, at_end)
+    text = as_kernel_bytes(sample, encoding, at_end)
+    if not text.strip():
+        raise DataError("Expected a table, got an empty file. Choose a file with a header line and rows.")
+    dialect = Dialect(encoding=encoding, newline=_newline(text), delimiter=given.get("delimiter", "\x1f"))
+    dialect = replace(dialect, **{k: v for k, v in given.items() if k not in ("skip_lines", "header")})
+    if "comment" not in given:
+        dialect = replace(dialect, comment=_comment(text, dialect))
+    dialect = _with_separators(text, dialect, at_end, given)
+    table = split(text, dialect, at_end)
+    if not table:
+        raise DataError(
+            "Expected a table, got only comments or empty lines. Choose a file with rows."
+            if at_end
+            else "Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends."
+        )
+    dialect = _with_number_marks(table, dialect, given)
+    if "skip_lines" not in given:
+        dialect = replace(dialect, skip_lines=_preamble(text, dialect, at_end))
+    header = given.get("header")
+    if header is None:
+        header = looks_like_header(split(body(text, dialect), dialect, at_end))
+    return replace(dialect, header=header, **{k: v for k, v in given.items() if k == "skip_lines"})
+
+
+def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    known = {f.name for f in fields(Dialect)}
+    for name in overrides:
+        if name not in known:
+            raise ConfigError(f"Expected one of {', '.join(sorted(known))}, got '{name}'. Correct the name.")
+    given = {k: v for k, v in overrides.items() if v is not None}
+    if "missing" in given:
+        given["missing"] = tuple(dict.fromkeys(("", *given["missing"])))
+    if given.get("delimiter") in ("\\t", "tab"):
+        given["delimiter"] = "\t"
+    if "encoding" in given:
+        try:
+            "".encode(given["encoding"])  # base64 and the like are codecs too, but not of text
+            given["encoding"] = codecs.lookup(given["encoding"]).name
+        except LookupError:
+            raise ConfigError(
+                f"Expected the name of an encoding such as utf-8 or latin-1, got '{given['encoding']}'."
+            ) from None
+    return given
+
+
+# ------------------------------------------------------------------ encoding
+
+
+def detect_encoding(sample: bytes, at_end: bool) -> str:
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if sample.startswith(mark):
+            return name
+    even, odd = sample[0:4096:2].count(0), sample[1:4096:2].count(0)
+    half = max(1, len(sample[:4096]) // 2)
+    if max(even, odd) > 0.4 * half and min(even, odd) < 0.1 * half:
+        return "utf-16-be" if even > odd else "utf-16-le"
+    if sample.count(0) > 0.05 * len(sample):
+        raise DataError(
+            "Expected a text table (CSV), got a binary file: many of its bytes are zero. "
+            "Save it as CSV or Parquet and try again."
+        )
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample, final=at_end)
+    except UnicodeDecodeError:
+        return "cp1252" if _fits(sample, "cp1252") and any(0x80 <= b < 0xA0 for b in sample) else "latin-1"
+    return "utf-8"
+
+
+def _fits(sample: bytes, encoding: str) -> bool:
+    try:
+        sample.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------ separators
+
+
+def _newline(text: bytes) -> str:
+    """LF (with or without CR before it), or a lone CR where those are in the majority."""
+    text = re.sub(rb'"[^"]*"', b"", text)  # line ends inside quotes are text
+    lines = text.count(b"\n")
+    return "\r" if text.count(b"\r") - text.count(b"\r\n") > lines else "\n"
+
+
+def _comment(text: bytes, dialect: Dialect) -> str:
+    """'#' if the first lines are comments, and not a header that happens to start with '#'."""
+    lines = [line for line in text.split(dialect.newline.encode()) if line.strip()]
+    marked = [line.startswith(b"#") for line in lines[:SAMPLE_ROWS]]
+    if not marked or not marked[0] or all(marked):
+        return ""
+    if sum(marked) == 1 and any(lines[0].count(d.encode()) == lines[1].count(d.encode()) > 0 for d in DELIMITERS):
+        return ""
+    return "#"
+
+
+def _with_separators(text: bytes, dialect: Dialect, at_end: bool, given: Mapping[str, Any]) -> Dialect:
+    known = (given["delimiter"],) if "delimiter" in given else (*DELIMITERS, " ")
+    delimiters = [d for d in known if d != given.get("decimal")]
+    quotes = [given["quote"]] if "quote" in given else ['"', *("'" if _single_quoted(text) else "")]
+    escapes = (given["escape"],) if "escape" in given else ("", "\\") if b'\\"' in text else ("",)
+    best, best_score = dialect, -1.0
+    for delimiter in delimiters:
+        decimal = given.get("decimal", "," if delimiter == "." else ".")
+        for quote in [*quotes, *([""] if delimiter == "\t" and "quote" not in given else [])]:
+            for escape in escapes:
+                tried = replace(dialect, delimiter=delimiter, quote=quote, escape=escape, decimal=decimal)
+                score = _tidiness(split(text, tried, at_end, 100), delimiter)
+                if score > best_score * (1.0 if quote else 1.02) + 1e-9:  # quotes as letters: only if that tidies up
+                    best, best_score = tried, score
+    return best
+
+
+def _single_quoted(text: bytes) -> bool:
+    if b"'" not in text:
+        return False
+    return re.search(rb"(^|[,;\t|\n\r])'[^'\n]*'([,;\t|\n\r]|$)", text) is not None
+
+
+def _tidiness(table: Sequence[Sequence[str]], delimiter: str) -> float:
+    """How much a table looks like one: rows of one length, cells that are numbers, dates or short plain texts."""
+    if not table:
+        return 0.0
+    width = usual_width(table)
+    if width == 1:
+        return 0.05
+    regular = [row for row in table if len(row) == width]
+    cells = [cell for row in regular for cell in row]
+    typed = sum(_cell_quality(cell) for cell in cells) / len(cells)
+    if delimiter == " " and typed < 0.9:  # prose, unless all lines have the same number of words
+        return 0.06 if width > 2 and len(regular) == len(table) > 4 else 0.0
+    return (len(regular) / len(table)) ** 2 * (0.2 + 0.8 * typed) * (1 - 0.5 / width)
+
+
+def _cell_quality(cell: str) -> float:
+    if cell in DEFAULT_MISSING or NUMBER.fullmatch(cell) or DATE.fullmatch(cell) or GROUPED.fullmatch(cell):
+        return 1.0
+    untidy = any(d in cell for d in DELIMITERS) or '"' in cell
+    return 0.1 if untidy else 0.7
+
+
+def usual_width(table: Sequence[Sequence[str]]) -> int:
+    """The commonest number of cells in a row; the first row's where there is a tie."""
+    counts = Counter(len(row) for row in table)
+    most = max(counts.values())
+    return len(table[0]) if counts[len(table[0])] == most else max(w for w, n in counts.items() if n == most)
+
+
+# ------------------------------------------------------------------ numbers
+
+
+def _with_number_marks(table: Sequence[Sequence[str]], dialect: Dialect, given: Mapping[str, Any]) -> Dialect:
+    cells = [cell for row in table[1:] or table for cell in row]
+    commas = [c for c in cells if re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", c)]
+    points = [c for c in cells if re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", c)]
+    grouped = [c for c in cells if GROUPED.fullmatch(c)]
+    decimal = given.get("decimal")
+    if decimal is None:
+        only_thousands = all(re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", c) for c in commas)
+        both = [c for c in grouped if re.search(r"\..*,\d+$", c)]
+        decimal = "," if both or (len(commas) > len(points) and not only_thousands) else "."
+    if decimal == dialect.delimiter:
+        decimal = "."
+    thousands = given.get("thousands")
+    if thousands is None:
+        found = Counter(m[1] for c in grouped if (m := GROUPED.fullmatch(c)) and m[1] != decimal)
+        found.pop(dialect.delimiter if dialect.delimiter != "," else "", None)
+        thousands = found.most_common(1)[0][0] if found else ""
+    return replace(dialect, decimal=decimal, thousands=thousands)
+
+
+# ------------------------------------------------------------------ first rows
+
+
+def _preamble(text: bytes, dialect: Dialect, at_end: bool) -> int:
+    """How many lines stand above the table: titles and the like, of another width than the rows."""
+    table = split_with_places(text, dialect, at_end, SAMPLE_ROWS)
+    width = usual_width([[t for t, _ in row] for row in table])
+    first = next((i for i, row in enumerate(table) if len(row) == width), 0)
+    if first and abs(len(table[first - 1]) - width) == 1 and len(table[first - 1]) > 1:
+        names = [t for t, _ in table[first - 1]]
+        if all(t and not NUMBER.fullmatch(t) for t in names):
+            first -= 1  # a header with one name fewer or more than the rows have cells
+    title = first
+    while width > 2 and title < len(table) // 2 and not any(t for t, _ in table[title][1:]):
+        title += 1  # a spreadsheet's title: its line has all the delimiters, but one cell only
+    if sum(bool(t) for t, _ in table[title]) > width // 2:
+        first = title
+    if first == 0 or first > len(table) // 2 + 1:
+        return 0
+    return text.count(dialect.newline.encode(), 0, table[first][0][1])
+
+
+def looks_like_header(table: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: texts above numbers, or texts that do not come again."""
+    first, rows = table[0], table[1:]
+    if not rows:
+        return all(cell and not NUMBER.fullmatch(cell) for cell in first)
+    named = numbered = 0
+    for j, name in enumerate(first):
+        cells = [row[j] for row in rows if j < len(row) and row[j] not in DEFAULT_MISSING]
+        if cells and sum(map(_is_value, cells)) > 0.5 * len(cells):
+            named += name not in DEFAULT_MISSING and not _is_value(name)
+            numbered += _is_value(name)
+    if named or numbered:
+        return named >= numbered or _are_years([name for name in first if _is_value(name)])
+    repeated = any(name and name in {row[j] for row in rows if j < len(row)} for j, name in enumerate(first))
+    return not repeated and all(not _is_value(name) for name in first) and len(set(first)) == len(first)
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    """Whether numbers in the first row are years that go up: names of columns, as in country, 2019, 2020."""
+    if len(cells) < 2 or not all(re.fullmatch(r"(1[6-9]|20|21)\d\d", cell) for cell in cells):
+        return False
+    years = [int(cell) for cell in cells]
+    return len({later - earlier for earlier, later in itertools.pairwise(years)}) == 1 and years[0] < years[1]
+
+
+def _is_value(cell: str) -> bool:
+    return any(pattern.fullmatch(cell) for pattern in (NUMBER, DATE, GROUPED, TIME))
