@@ -9,8 +9,8 @@ from shoal.dashboard.tune.studies import OpenStudy
 from shoal.errors import StateError, TrainingError
 from shoal.models import Array
 from shoal.solve.intervals import Intervals, intervals_for
-from shoal.whatif.answers import Question
 from shoal.whatif.bootstrap import Resampled, bootstrap
+from shoal.whatif.courses import Question
 
 RESAMPLES = 500
 

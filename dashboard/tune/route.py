@@ -30,7 +30,8 @@ from shoal.dashboard.tune import studies
 from shoal.dashboard.tune.state import TuneState, checked_alpha, command_lines
 from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.models import Array
-from shoal.whatif.answers import BEST, ONE_SE, Course, Point, Question, Scores, WhatIf
+from shoal.whatif.answers import BEST, ONE_SE, WhatIf
+from shoal.whatif.courses import Course, Point, Question, Scores
 
 log = logging.getLogger("shoal")
 

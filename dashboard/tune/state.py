@@ -15,7 +15,8 @@ from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig, config_from
 from shoal.settings.pairs import split_pair
 from shoal.settings.text import command_line
-from shoal.whatif.answers import BEST, ONE_SE, Question, WhatIf
+from shoal.whatif.answers import BEST, ONE_SE, WhatIf
+from shoal.whatif.courses import Question
 
 PARTS = ("predict", "out", "model", "ratio", "alpha")  # of the address; the page's script changes them by itself
 
