@@ -21,6 +21,7 @@ from shoal.cli import models as cli_models
 from shoal.cli import password as cli_password
 from shoal.cli import runs as cli_runs
 from shoal.cli import search as cli_search
+from shoal.cli import steer
 from shoal.cli import tune as cli_tune
 from shoal.errors import ConfigError, TrainingError
 from shoal.settings.config import DIALECT
@@ -136,6 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_tune.add_command(commands, _add_knobs, _config, _progress)
     cli_explain.add_command(commands, _progress)
     cli_runs.add_commands(commands)
+    steer.add_commands(commands)
     cli_models.add_commands(commands)
     cli_search.add_commands(commands, _add_knobs)
     cli_disk.add_commands(commands)

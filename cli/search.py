@@ -97,7 +97,7 @@ def _check_columns(config: Any) -> None:
     """Before any trial: a wrong name would fail them all. The file has to be read anyway, and is then in the cache."""
     from dataclasses import replace
 
-    from shoal.data.encoding import choose_columns
+    from shoal.data.columns import choose_columns
     from shoal.tasks.train import coordinated
 
     if config.target:
