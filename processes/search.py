@@ -1,5 +1,5 @@
-"""The process of a search, `python -m search_process DIRECTORY`: it asks Optuna for trials, launches them as runs,
-watches their distance to the optimum, gives up those without promise, and tells Optuna what came of each.
+"""The process of a search, `python -m shoal.processes.search DIRECTORY`: it launches trials as runs, watches their
+distance to the optimum and gives up those without promise. Optuna, which chooses them, is behind `search_trials`.
 
 A trial is given up if
 
@@ -8,81 +8,41 @@ A trial is given up if
 
 Whatever ends this process, its trials are found again by the search that is named in their jobs. SIGTERM and SIGINT ask
 for an orderly end: trials that train are stopped and put back, to be tried when the search goes on. One process a
-search, by its lock, so Optuna's heartbeats are not needed. Folders and files are in `search_folder`.
+search, by its lock, so Optuna's heartbeats are not needed. Folders and files are in `search.folder`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import itertools
 import logging
-import math
 import signal
 import sys
 import threading
 import time
 import warnings
-from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
-from urllib.parse import quote
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from shoal.errors import DataError, StateError, TrainingError
 from shoal.library import notes as run_notes
 from shoal.processes.run import plain_message
+from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
 from shoal.runs.folder import Run, find_run, list_runs, own_lock, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
 from shoal.runs.log import RunLog
 from shoal.search import space as search_space
 from shoal.search.course import Course
 from shoal.search.folder import Search, side_by_side, trial_config
-from shoal.search.plan import ENOUGH, TRIES, Account, Trial
-from shoal.search.space import Domain, Range
+from shoal.search.plan import TRIES, Account
 
 LOOK = 0.1  # seconds between two looks at the trials
 SAY = 1.0  # seconds between two accounts of trials that go on
-STARTUP = 5  # trials before any is given up by the median, and before the sampler has an opinion
-WARMUP = 1  # moments that every trial is given
 RACE = 2.0
 SHORTEST = 0.25  # seconds that a race takes at least: shorter ones are decided by chance
-REPEATS = 20  # times that a trial like an earlier one is passed over
 GRACE = 30.0  # seconds for a stopped trial to end
-TOP = 5  # of them count as good, or a tenth
-AGAIN, REPEATED = "again", "repeated"
-
-
-def open_study(directory: Path, seed: int) -> optuna.Study:
-    """The study of a search, made if it is new."""
-    path = quote(str(directory / "study.db"))  # a ? in a folder's name is no question
-    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 20.0}})
-    study = optuna.create_study(storage=storage, study_name="search", direction="minimize", load_if_exists=True)
-    # A continued search must not draw the numbers again with which it began.
-    drawn = len(study.get_trials(deepcopy=False))
-    study.sampler = optuna.samplers.TPESampler(
-        n_startup_trials=STARTUP, multivariate=True, group=True, constant_liar=True, seed=seed + drawn
-    )
-    study.pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP)
-    return study
-
-
-@dataclass
-class Watched:
-    """A trial that goes on: Optuna's side of it, its run, and how far that has come."""
-
-    trial: optuna.Trial
-    run: Run
-    course: Course
-    reported: int = 0
-
-    @property
-    def number(self) -> int:
-        return self.trial.number
 
 
 class Hopeless(TrainingError):
@@ -96,7 +56,7 @@ class Driver:
         self.search, self.log = search, log
         self.plan, self.base = search.plan, search.config
         self.asked = threading.Event()  # for an orderly end
-        self.study = open_study(search.directory, self.plan.seed)
+        self.trials = Trials(open_study(search.directory, self.plan.seed), self.plan, self.base)
         self.running: list[Watched] = []
         self.at_once = side_by_side(self.base, self.plan)
         self.before, self.began = search.account.seconds, time.monotonic()
@@ -112,8 +72,7 @@ class Driver:
     def drive(self) -> tuple[str, str]:
         """The state and the cause of the end."""
         self._take_up()
-        if not self.study.get_trials(deepcopy=False):
-            self._prepare()
+        self.trials.prepare()
         self.account()
         while True:
             if self.asked.is_set():
@@ -125,34 +84,14 @@ class Driver:
                 return "finished", self._conclusion()
             self.asked.wait(LOOK)
 
-    def _prepare(self) -> None:
-        """The person's own settings come first: they are what has to be beaten. A small space is tried in full."""
-        own = search_space.own_choice(self.plan.space, self.base)
-        self.study.enqueue_trial(own, user_attrs={"own": True})
-        found = search_space.combinations(self.plan.space, self.base)
-        if found is not None and len(found) <= self.plan.trials:
-            self.study.set_user_attr("combinations", len(found))
-            for knobs in found:
-                if knobs != own:
-                    self.study.enqueue_trial(knobs)
-
-    def _wanted(self) -> int:
-        return min(self.plan.trials, int(self.study.user_attrs.get("combinations", self.plan.trials)))
-
-    def _counted(self) -> list[FrozenTrial]:
-        """Trials that take part; not those that were stopped with the search, or passed over."""
-        found = self.study.get_trials(deepcopy=False)
-        ours = (t for t in found if t.state != TrialState.WAITING)
-        return [t for t in ours if not {AGAIN, REPEATED} & set(t.user_attrs)]
-
     def _fill(self) -> bool:
         """Begin as many trials as may train side by side; whether any is left to begin."""
-        while (left := len(self._counted()) < self._wanted()) and len(self.running) < self.at_once:
+        while (left := len(self.trials.counted()) < self.trials.wanted) and len(self.running) < self.at_once:
             self._begin()
         return left
 
     def _conclusion(self) -> str:
-        done, wanted = len(self._counted()), self.plan.trials
+        done, wanted = len(self.trials.counted()), self.plan.trials
         if done < wanted:
             return f"All {done} combinations have been tried."
         return f"All {done} trials are done."
@@ -160,9 +99,8 @@ class Driver:
     # ---------------------------------------------------------------- one trial
 
     def _begin(self) -> None:
-        trial, knobs = self._next()
-        place = self._place(trial)
-        trial.set_user_attr("place", place)
+        trial, knobs = self.trials.ask()
+        place = place_of(trial)
         try:
             config = trial_config(self.base, self.plan, knobs)
             run = launch(config, search={"id": self.search.id, "trial": trial.number})
@@ -175,23 +113,6 @@ class Driver:
         self.running.append(Watched(trial, run, Course(self.plan.reach, self.plan.seconds)))
         self.log.info(f"Trial {place} is the run {run.id}: {search_space.in_words(knobs)}.")
         self.account()
-
-    def _place(self, trial: optuna.Trial) -> int:
-        """What people call it: numbers without gaps, whatever was put back or passed over."""
-        taken = {t.user_attrs.get("place") for t in self._counted() if t.number != trial.number}
-        return next(place for place in itertools.count(1) if place not in taken)
-
-    def _next(self) -> tuple[optuna.Trial, dict[str, Any]]:
-        """A trial unlike those before it, if the sampler has one."""
-        for attempt in range(REPEATS):
-            trial = self.study.ask()
-            knobs = search_space.choose(self.plan.space, self.base, functools.partial(_suggested, trial))
-            tried = [t.params for t in self._counted() if t.number != trial.number]
-            if knobs not in tried or attempt == REPEATS - 1:
-                break
-            trial.set_user_attr(REPEATED, True)
-            self.study.tell(trial, state=TrialState.FAIL)
-        return trial, knobs
 
     def _look(self) -> None:
         changed = False
@@ -245,7 +166,7 @@ class Driver:
             self._fail(watched.trial, "Its run has no record of its distance to the optimum.", watched)
             return
         course.conclude()
-        self._report(watched)
+        watched.report()
         words = f"{course.reach:g} reached in {course.seconds:.3g} s"
         if course.reached is None:
             words = f"{course.distance:.2g} after {course.seconds:.3g} s and {course.passes:.3g} passes"
@@ -255,68 +176,36 @@ class Driver:
 
     def _without_promise(self, watched: Watched) -> str:
         """Why a trial is given up; empty while it is not."""
-        course, is_news = watched.course, self._report(watched)
+        course, is_news = watched.course, watched.report()
         if not self.plan.prune or course.distance is None:
             return ""
         stands = f"{course.distance:.2g} after {course.seconds:.3g} s"
-        best = self._best_seconds()
+        best = self.trials.best_seconds
         if best is not None and course.seconds > max(RACE * best, SHORTEST):
             return f"{stands}, where the best had reached {self.plan.reach:g} after {best:.3g} s."
         if is_news and watched.trial.should_prune():
             return f"{stands}, more than half of the trials before it had left."
         return ""
 
-    def _report(self, watched: Watched) -> bool:
-        """Tell Optuna the distances at the moments that have passed; whether there was one."""
-        steps = watched.course.steps
-        new = range(watched.reported + 1, len(steps) + 1)
-        for step in new:
-            watched.trial.report(math.log10(steps[step]), step)
-        watched.reported = max(watched.reported, len(steps))
-        return bool(new)
-
-    def _best_seconds(self) -> float | None:
-        found = [t.user_attrs["score"] for t in self._counted() if t.user_attrs.get("state") == "reached"]
-        return min(found, default=None)
-
     # ---------------------------------------------------------------- what came of a trial
 
     def _tell(self, watched: Watched, state: TrialState, word: str, cause: str) -> None:
-        """In this order: a trial that Optuna knows the end of has all that is said about it."""
-        course, trial = watched.course, watched.trial
-        said = {
-            "state": word, "cause": cause, "score": course.score, "distance": course.distance,
-            "seconds": course.seconds, "passes": course.passes, "points": course.thinned(),
-        }  # fmt: skip
-        for name, value in said.items():
-            trial.set_user_attr(name, value)
-        self.study.tell(trial, course.score if state == TrialState.COMPLETE else None, state=state)
+        self.trials.tell(watched, state, word, cause)
         self._forget(watched)
-        self.log.info(f"Trial {said_place(trial)} {word}: {cause}")
+        self.log.info(f"Trial {place_of(watched.trial)} {word}: {cause}")
 
     def _fail(self, trial: optuna.Trial, cause: str, watched: Watched | None = None) -> None:
         """A failed trial does not end a search, unless nothing but failures came of it."""
-        trial.set_user_attr("state", "failed")
-        trial.set_user_attr("cause", cause)
-        self.study.tell(trial, state=TrialState.FAIL)
+        self.trials.fail(trial, cause)
         if watched is not None:
             self._forget(watched)
-        self.log.warning(f"Trial {said_place(trial)} failed: {cause}")
-        ended = [t for t in self._counted() if t.state.is_finished()]
-        if len(ended) >= TRIES and all(t.state == TrialState.FAIL for t in ended):
-            raise Hopeless(f"The first {len(ended)} trials failed, the last one so: {cause}")
+        self.log.warning(f"Trial {place_of(trial)} failed: {cause}")
+        failed = self.trials.all_failed
+        if failed >= TRIES:
+            raise Hopeless(f"The first {failed} trials failed, the last one so: {cause}")
 
     def _forget(self, watched: Watched) -> None:
         self.running = [other for other in self.running if other is not watched]
-
-    def _put_back(self, trial: optuna.Trial) -> None:
-        """Its time was cut short through no fault of its own: it is tried again when the search goes on."""
-        knobs = dict(trial.params)
-        again = {name: value for name, value in trial.user_attrs.items() if name == "own"}
-        trial.set_user_attr(AGAIN, True)
-        self.study.tell(trial, state=TrialState.FAIL)
-        if knobs:
-            self.study.enqueue_trial(knobs, user_attrs=again)
 
     # ---------------------------------------------------------------- ends
 
@@ -333,7 +222,7 @@ class Driver:
             self._say("stopping", "Its trials are being stopped.")
         _ended_in_time([watched.run for watched in self.running])
         for watched in list(self.running):
-            self._put_back(watched.trial)
+            self.trials.put_back(watched.trial)
             self._forget(watched)
         self.account()
 
@@ -346,17 +235,17 @@ class Driver:
     def _take_up(self) -> None:
         """Find the trials of an earlier life again; what cannot be found is put back."""
         runs = {run.job["search"]["trial"]: run for run in list_runs() if run.search == self.search.id}
-        for frozen in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            trial = optuna.Trial(self.study, frozen._trial_id)
+        for frozen in self.trials.unfinished():
+            trial = self.trials.begun(frozen)
             run = find_run(str(frozen.user_attrs.get("run", ""))) or runs.get(frozen.number)
             if run is None or run.state == "interrupted" or (run.state == "stopped" and "diverged" not in run.cause):
-                self._put_back(trial)
+                self.trials.put_back(trial)
                 continue
             trial.set_user_attr("run", run.id)
             watched = Watched(trial, run, Course(self.plan.reach, self.plan.seconds))
             watched.reported = max(frozen.intermediate_values, default=0)
             self.running.append(watched)
-            self.log.info(f"Trial {said_place(trial)} is found again: the run {run.id} is {run.state}.")
+            self.log.info(f"Trial {place_of(trial)} is found again: the run {run.id} is {run.state}.")
         watched_runs = {watched.run.id for watched in self.running}
         _ended_in_time([run for run in runs.values() if run.is_active and run.id not in watched_runs])
 
@@ -366,32 +255,10 @@ class Driver:
         """What pages and the command line show."""
         self._said = time.monotonic()
         courses = {watched.number: watched.course for watched in self.running}
-        trials = [_told(frozen, courses.get(frozen.number)) for frozen in self._counted()]
-        account = Account(trials, importance_of(self.study), self.seconds)
+        trials = [told(frozen, courses.get(frozen.number)) for frozen in self.trials.counted()]
+        account = Account(trials, importance_of(self.trials.study), self.seconds)
         with contextlib.suppress(OSError):  # a full disk for a moment; the study has it all
             write_json(self.search.directory / "account.json", account.as_dict())
-
-
-def said_place(trial: optuna.Trial | FrozenTrial) -> int:
-    return int(trial.user_attrs.get("place", trial.number + 1))
-
-
-def _suggested(trial: optuna.Trial, knob: str, domain: Domain) -> Any:
-    if not isinstance(domain, Range):
-        return trial.suggest_categorical(knob, domain.values)
-    if domain.whole:
-        return trial.suggest_int(knob, int(domain.low), int(domain.high), log=domain.log)
-    return trial.suggest_float(knob, domain.low, domain.high, log=domain.log)
-
-
-def _told(frozen: FrozenTrial, course: Course | None) -> Trial:
-    said = dict(frozen.user_attrs)
-    if course is not None:
-        said |= {"distance": course.distance, "seconds": course.seconds, "passes": course.passes,
-                 "points": course.thinned(), "state": "running"}  # fmt: skip
-    names = ("run", "score", "distance", "seconds", "passes", "cause", "points", "own")
-    known = {name: said[name] for name in names if name in said}
-    return Trial(said_place(frozen), said.get("state", "running"), dict(frozen.params), **known)
 
 
 def _sentence(cause: str) -> str:
@@ -409,28 +276,6 @@ def _ended_in_time(runs: list[Run]) -> None:
         if time.monotonic() > deadline:
             return
         time.sleep(LOOK)
-
-
-def importance_of(study: optuna.Study) -> dict[str, float]:
-    """How much each knob decides whether a trial is among the best (PED-ANOVA), as shares.
-
-    Pruned trials count by their score at that moment. Knobs that few trials have, since they depend on others, are
-    left out, and all are while there are few trials: chance would decide.
-    """
-    found = [t for t in study.get_trials(deepcopy=False) if t.user_attrs.get("score") is not None]
-    if len(found) < ENOUGH:
-        return {}
-    tried = Counter(knob for t in found for knob in t.params)
-    known = [knob for knob, count in tried.items() if count >= ENOUGH]
-    copy = optuna.create_study(direction="minimize")
-    for t in found:
-        copy.add_trial(optuna.create_trial(params=t.params, distributions=t.distributions, value=t.user_attrs["score"]))
-    top = min(0.5, max(0.1, TOP / len(found)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on regimes with few trials: the page says how many there are
-        evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=top)
-        shares = optuna.importance.get_param_importances(copy, evaluator=evaluator, params=known)
-    return {knob: float(share) for knob, share in shares.items()}
 
 
 def live(search: Search, log: RunLog) -> None:
