@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import signal
 import sys
 import tempfile
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -105,29 +103,6 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:  # it died a moment ago
         os._exit(0)
-
-
-def home() -> Path:
-    """Where data sets and runs are kept: SHOAL_HOME, or .shoal in the user's home folder."""
-    return Path(os.environ.get("SHOAL_HOME") or Path.home() / ".shoal").expanduser().absolute()
-
-
-def hold(path: Path, owner: object) -> bool:
-    """Have a share of the lock on a file for as long as `owner` lives, so that clean-up leaves its folder alone.
-
-    False if the file is gone, perhaps a moment ago. The kernel ends the share with the process, however that ends.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    weakref.finalize(owner, os.close, descriptor)
-    with contextlib.suppress(OSError):  # a disk without locks
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager

@@ -20,8 +20,9 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from shoal.home import own_lock, runs_directory
 from shoal.metrics import HostSample, Round, WorkerSample
-from shoal.runs.folder import Run, new_run_id, own_lock, runs_directory, write_state
+from shoal.runs.folder import Run, new_run_id, write_state
 from shoal.settings.config import RunConfig
 from shoal.storage import Storage, open_storage
 from support.browser import ARGS, CHROMIUM, Server, free_port

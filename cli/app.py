@@ -71,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _unforeseen(error: Exception) -> int:
     import traceback
 
-    from shoal.utils import home
+    from shoal.home import error_log
 
-    log = home() / "error.log"
+    log = error_log()
     details = f"The details are in {log}; please report them."
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

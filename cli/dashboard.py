@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from shoal.utils import home
+from shoal.home import home
 
 MAIN = Path(__file__).parents[1] / "main.py"  # its settings are beside it, in .streamlit/config.toml
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")

@@ -30,9 +30,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _disk(chosen: argparse.Namespace) -> None:
+    from shoal.home import home
     from shoal.library.inventory import survey
     from shoal.library.kinds import size
-    from shoal.utils import home
 
     found = survey()
     total = sum(use.bytes for use in found)

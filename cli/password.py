@@ -22,7 +22,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _password(chosen: argparse.Namespace) -> None:
-    from shoal.dashboard.http.access import password_file, remove_password, set_password
+    from shoal.dashboard.http.access import remove_password, set_password
+    from shoal.home import password_file
 
     if chosen.remove:
         print("The password was removed." if remove_password() else "There was no password.")

@@ -10,7 +10,6 @@ import socket
 import sys
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -26,7 +25,7 @@ from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tune import route as tune_route
 from shoal.errors import ConfigError, TrainingError
-from shoal.utils import home
+from shoal.home import dashboard_log, home
 
 log = logging.getLogger("shoal")
 
@@ -118,16 +117,12 @@ def _for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def log_file() -> Path:
-    return home() / "dashboard.log"
-
-
 def _start_log() -> None:
     """Our own errors to stderr and to a file; those of the web server to the file as well."""
     if log.handlers:
         return  # the module was imported twice
     home().mkdir(parents=True, exist_ok=True)
-    file = _OwnersLog(log_file(), maxBytes=LOG_SIZE, backupCount=LOGS_KEPT)
+    file = _OwnersLog(dashboard_log(), maxBytes=LOG_SIZE, backupCount=LOGS_KEPT)
     for handler in (file, logging.StreamHandler()):
         handler.setFormatter(logging.Formatter(FORMAT))
         log.addHandler(handler)

@@ -20,7 +20,8 @@ from typing import IO, Any
 
 from shoal.data.dataset import MANIFEST, Dataset
 from shoal.errors import ResourceError, StateError
-from shoal.utils import hold, write_atomically
+from shoal.home import alone_with, cache_directory, cache_index, hold
+from shoal.utils import write_atomically
 
 UNFINISHED = "unfinished-"
 
@@ -29,7 +30,7 @@ class Cache:
     """The data sets under one folder, by key; and which key a file had when it was last read."""
 
     def __init__(self, home: Path) -> None:
-        self.directory = home / "cache"
+        self.directory = cache_directory(home)
 
     def find(self, question: Mapping[str, Any], identity: Mapping[str, int]) -> Dataset | None:
         """The data set that answers `question` (path, dialect, types), if the file is still what it was."""
@@ -60,7 +61,7 @@ class Cache:
         write_atomically(self._index(question), json.dumps(entry).encode())
 
     def _index(self, question: Mapping[str, Any]) -> Path:
-        return self.directory / "index" / f"{digest(question)}.json"
+        return cache_index(self.directory) / f"{digest(question)}.json"
 
     @contextmanager
     def workshop(self) -> Iterator[Path]:
@@ -124,14 +125,11 @@ class Cache:
     def sweep(self) -> None:
         """Remove what dead processes left unfinished."""
         for directory in self.directory.glob(f"{UNFINISHED}*"):
-            try:
-                with (directory / "lock").open("r") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(directory, ignore_errors=True)
-            except FileNotFoundError:
+            if not (directory / "lock").exists():
                 _remove_if_old(directory)
-            except OSError:
-                continue
+            with alone_with(directory / "lock") as alone:
+                if alone:
+                    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _remove_for_good(directory: Path) -> None:

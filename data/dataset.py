@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import StateError
+from shoal.home import hold
 from shoal.models import Array
 from shoal.solve.moments import Moments
-from shoal.utils import hold
 
 FORMAT = 1  # of manifests and blocks; another number means another cache key
 MANIFEST = "manifest.json"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, ResourceError
-from shoal.utils import disk_errors, home
+from shoal.home import samples_directory
+from shoal.utils import disk_errors
 
 TARGET = "y"
 INTERCEPT = 10.0
@@ -59,13 +60,13 @@ class Shape:
 
     @property
     def path(self) -> Path:
-        return home() / "samples" / f"generated-{self.rows}x{self.columns}.csv"
+        return samples_directory() / f"generated-{self.rows}x{self.columns}.csv"
 
 
 def shape_at(path: Path) -> Shape | None:
     """The shape of a made-up table, by its place and name."""
     named = NAME.fullmatch(path.name)
-    if named is None or path.parent != home() / "samples":
+    if named is None or path.parent != samples_directory():
         return None
     try:
         return Shape(int(named[1]), int(named[2]))

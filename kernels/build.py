@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from shoal.errors import ResourceError
-from shoal.utils import home
+from shoal.home import kernels_directory
 
 HERE = Path(__file__).parent
 FLAGS = ["-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden"]
@@ -63,7 +63,7 @@ def library_path(name: str) -> Path:
     beside = HERE / "build" / _file_name(name)
     if beside.exists() or (_is_checkout() and os.access(HERE, os.W_OK)):
         return beside
-    return home() / "kernels" / beside.name
+    return kernels_directory() / beside.name
 
 
 def _is_checkout() -> bool:

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import TrainingError
+from shoal.home import archive_directory, runs_directory
 from shoal.library import notes as run_notes
-from shoal.runs.folder import ACTIVE, ENDED, Run, runs_directory, write_json
-from shoal.utils import home
+from shoal.runs.folder import ACTIVE, ENDED, Run, write_json
 
 FILE, VERSION = "summary.json", 1
 MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", run_notes.FILE)
@@ -88,11 +88,6 @@ class Summary:
 
 _FIELDS = {field.name for field in dataclasses.fields(Summary)}
 _known: dict[str, tuple[Key, Summary]] = {}  # by folder or archive: what it was made from, and the account
-
-
-def archive_directory() -> Path:
-    """The archives of runs, ID.tar.xz, each with its account, ID.json."""
-    return home() / "archive"
 
 
 # ------------------------------------------------------------------ lists

@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.home import archive_directory, lock_file, runs_directory, trash_directory
 from shoal.library import accounts as run_index
-from shoal.library.accounts import archive_directory
-from shoal.runs.folder import ENDED, Run, find_run, lock_file, runs_directory
-from shoal.utils import home, sync_folder, write_atomically
+from shoal.runs.folder import ENDED, Run, find_run
+from shoal.utils import sync_folder, write_atomically
 
 # Of a run with 1,500 columns (1.2 MB): gzip -1 0.66 MB in 0.03 s, gzip -6 0.65 MB in 0.09 s, xz -1 0.52 MB in 0.19 s,
 # xz -6 0.50 MB in 0.51 s. It happens once, in a process of its own, for the sake of the disk: so xz, but a quick one.
@@ -261,7 +261,7 @@ def _remove_archive(path: Path) -> None:
 
 def _remove_folder(folder: Path) -> None:
     """It vanishes at once, and with it the run; what it holds goes after that."""
-    trash = home() / "trash"
+    trash = trash_directory()
     trash.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(folder, trash / f"{folder.name}-{os.urandom(4).hex()}")
@@ -274,7 +274,7 @@ def _remove_folder(folder: Path) -> None:
 
 def empty_trash() -> None:
     """Also of those that were killed while they emptied it."""
-    for folder in (home() / "trash").glob("*"):
+    for folder in trash_directory().glob("*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 

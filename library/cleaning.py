@@ -1,6 +1,6 @@
 """How to clean up under SHOAL_HOME while runs are at work; what there is, is in `inventory`. No command line, no pages.
 
-What is in use stays. Readers of a data set or of shards have a share of the lock on its manifest (`utils.hold`), run
+What is in use stays. Readers of a data set or of shards have a share of the lock on its manifest (`home.hold`), run
 processes have the lock of their folder, and the files of runs that wait or work are named in their configs. What goes
 is renamed to SHOAL_HOME/removed-* first, under that lock, and deleted then: whoever comes at the same moment finds a
 whole folder or none. Links are neither followed nor removed, so nothing outside SHOAL_HOME is touched.
@@ -9,11 +9,9 @@ whole folder or none. Links are neither followed nor removed, so nothing outside
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
-import secrets
 import shutil
 import time
 from collections import Counter
@@ -23,12 +21,26 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ResourceError, TrainingError
+from shoal.home import (
+    REMOVED,
+    alone_with,
+    archive_directory,
+    cache_directory,
+    cache_index,
+    home,
+    jobs_directory,
+    lock_file,
+    models_directory,
+    removed_path,
+    runs_directory,
+    searches_directory,
+    trash_directory,
+)
 from shoal.library import archives
-from shoal.library.inventory import REMOVED, Item, entries, items
+from shoal.library.inventory import Item, entries, items
 from shoal.library.kinds import Kind, kind_of
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import PATIENCE, Run, jobs_directory, lock_file, runs_directory, searches_directory
-from shoal.utils import home
+from shoal.runs.folder import PATIENCE, Run
 
 DAY = 86_400.0
 MANIFEST = "manifest.json"
@@ -116,7 +128,7 @@ def _files_of(run: Run) -> Iterator[str]:
 def _uploads_of_models() -> set[str]:
     """The hashes of uploads that saved models and archived runs came from, wherever their files say so."""
     found: set[str] = set()
-    for path in [*(home() / "models").glob("**/*.json"), *(home() / "archive").glob("*.json")]:
+    for path in [*models_directory().glob("**/*.json"), *archive_directory().glob("*.json")]:
         with contextlib.suppress(OSError):
             found.update(UPLOAD.findall(path.read_text("utf-8", "replace")))
     return found
@@ -124,9 +136,9 @@ def _uploads_of_models() -> set[str]:
 
 def _keys_of(files: set[str]) -> set[str]:
     """The data sets that were made from any of these files, however they were read."""
-    cache = home() / "cache"
+    cache = cache_directory()
     keys = set()
-    for entry in entries(cache / "index"):
+    for entry in entries(cache_index(cache)):
         known = _json(Path(entry.path))
         if os.path.realpath(str((known.get("question") or {}).get("path", ""))) in files:
             keys.add(str(known.get("key", "")))
@@ -200,14 +212,11 @@ def _is_read(folder: Path) -> bool:
 
 
 def _is_abandoned(item: Item) -> bool:
-    if item.path.name.startswith(REMOVED) or item.path.parent.name == "trash":
+    if item.path.name.startswith(REMOVED) or item.path.parent == trash_directory():
         return True
     if (item.path / "lock").exists():
-        lock = _locked(item.path / "lock")
-        if lock is None:
-            return False
-        os.close(lock)
-        return True
+        with alone_with(item.path / "lock") as alone:
+            return alone
     return time.time() - item.changed > ABANDONED
 
 
@@ -264,7 +273,7 @@ def clean(name: str, choice: Choice = ALL) -> Cleaned:
     if failed:
         raise ResourceError(
             f"Removed {count} of {count + failed} {wanted.kind.many}; the rest could not be deleted and is in "
-            f"'{home()}/{REMOVED}*'. Check whose files these are, then delete them."
+            f"'{home()}', under names that begin with '{REMOVED}'. Check whose files these are, then delete them."
         )
     return Cleaned(wanted.kind, count, freed, kept)
 
@@ -286,7 +295,7 @@ def _set_aside(item: Item) -> Path | str:
             stack.enter_context(lock)
             if _is_about_to_start(Run(directory)):
                 return AT_WORK
-        aside = home() / f"{REMOVED}{secrets.token_hex(8)}"
+        aside = removed_path()
         item.path.rename(aside)
         if item.kind == "runs" and archives.archive_path(item.path.name).exists():
             _remove_archive(item.path.name)  # one that was not finished: it would take the run's place
@@ -347,26 +356,8 @@ def _alone_with(folder: Path) -> Iterator[bool]:
     if not (folder / MANIFEST).exists():
         yield True  # damaged: readers make it anew
         return
-    lock = _locked(folder / MANIFEST)
-    try:
-        yield lock is not None
-    finally:
-        if lock is not None:
-            os.close(lock)
-
-
-def _locked(path: Path) -> int | None:
-    """A descriptor with the whole lock on a file; None if others have a share, or it is gone."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    with alone_with(folder / MANIFEST) as alone:
+        yield alone
 
 
 def _delete(path: Path) -> None:
@@ -378,8 +369,8 @@ def _delete(path: Path) -> None:
 
 
 def _forget_missing_keys() -> None:
-    cache = home() / "cache"
-    for entry in entries(cache / "index"):
+    cache = cache_directory()
+    for entry in entries(cache_index(cache)):
         key = str(_json(Path(entry.path)).get("key", ""))
         if entry.name.endswith(".json") and not (cache / key / MANIFEST).exists():
             with contextlib.suppress(OSError):

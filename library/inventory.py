@@ -8,11 +8,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from shoal.home import (
+    REMOVED,
+    archive_directory,
+    cache_directory,
+    cache_index,
+    home,
+    jobs_directory,
+    models_directory,
+    runs_directory,
+    samples_directory,
+    searches_directory,
+    trash_directory,
+    uploads_directory,
+)
 from shoal.library import archives
 from shoal.library.kinds import KINDS, Kind
-from shoal.utils import home
 
-REMOVED = "removed-"
 UNFINISHED = "unfinished-"
 
 
@@ -49,34 +61,35 @@ def survey() -> list[Use]:
 
 def items() -> list[Item]:
     """Everything under SHOAL_HOME."""
-    return [item for item in _Inventory(home()).take() if item.changed]
+    return [item for item in _Inventory().take() if item.changed]
 
 
 class _Inventory:
     """One walk through the home. A file with two names is counted where it is met first."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
+        self.folder = home()
         self._seen: set[tuple[int, int]] = set()
-        self._rooms: dict[str, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
-            "cache": self._cached, "uploads": self._uploaded, "samples": self._sampled, "jobs": self._done_job,
-            "runs": self._run, "archive": self._archived, "models": self._modelled, "trash": self._trashed,
-            "searches": self._searched,
+        self._rooms: dict[Path, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
+            cache_directory(): self._cached, uploads_directory(): self._uploaded, samples_directory(): self._sampled,
+            jobs_directory(): self._done_job, runs_directory(): self._run, archive_directory(): self._archived,
+            models_directory(): self._modelled, trash_directory(): self._trashed, searches_directory(): self._searched,
         }  # fmt: skip
 
     def take(self) -> Iterator[Item]:
         yield self._own(self.folder)
         for entry in entries(self.folder):
-            if entry.name in self._rooms and entry.is_dir(follow_symlinks=False):
+            room = self._rooms.get(Path(entry.path))
+            if room and entry.is_dir(follow_symlinks=False):
                 yield self._own(entry)
                 for inner in entries(entry.path):
-                    yield from self._rooms[entry.name](inner)
+                    yield from room(inner)
             else:
                 yield self._whole("leftovers" if entry.name.startswith(REMOVED) else "other", entry)
 
     def _cached(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         kind = "data"
-        if not entry.is_dir(follow_symlinks=False) or entry.name == "index":
+        if not entry.is_dir(follow_symlinks=False) or Path(entry.path) == cache_index(cache_directory()):
             kind = "other"
         elif entry.name.startswith(UNFINISHED):
             kind = "leftovers"

@@ -25,20 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ResourceError, StateError
+from shoal.home import lock_file, models_directory
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
-from shoal.runs.folder import Run, find_run, lock_file, write_json
+from shoal.runs.folder import Run, find_run, write_json
 from shoal.settings.config import RunConfig, config_from
-from shoal.utils import disk_errors, home, listed, write_atomically
+from shoal.utils import disk_errors, listed, write_atomically
 
 VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 UNFINISHED = ".unfinished-"
 ABANDONED = 3600.0  # seconds after which an unfinished version has no writer any more
 PATIENCE = 20.0  # seconds to wait for the lock, which is held for milliseconds
 POINTER = "saved.json"  # in a run's folder: the version that was made from it
-
-
-def models_directory() -> Path:
-    return home() / "models"
 
 
 def usual_name(file: str, target: str) -> str:

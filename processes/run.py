@@ -23,8 +23,9 @@ from types import FrameType
 from typing import Any
 
 from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.home import own_lock, searches_directory
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import Run, own_lock, read_config, searches_directory, write_json, write_state
+from shoal.runs.folder import Run, read_config, write_json, write_state
 from shoal.runs.log import RunLog
 from shoal.settings.config import RunConfig
 

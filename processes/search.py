@@ -27,10 +27,11 @@ import optuna
 from optuna.trial import TrialState
 
 from shoal.errors import DataError, StateError, TrainingError
+from shoal.home import own_lock
 from shoal.library import notes as run_notes
 from shoal.processes.run import plain_message
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
-from shoal.runs.folder import Run, find_run, list_runs, own_lock, write_json, write_state
+from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
 from shoal.runs.log import RunLog
 from shoal.search import space as search_space

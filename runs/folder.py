@@ -17,21 +17,20 @@ Imports are light: the dashboard and a queued run live on this.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from shoal.errors import StateError
+from shoal.home import is_held, runs_directory, waiting_directory
 from shoal.settings.config import RunConfig, config_from
-from shoal.utils import THREAD_LIMITS, home, write_atomically
+from shoal.utils import THREAD_LIMITS, write_atomically
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
@@ -210,20 +209,6 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now // 10**9))}-{now // 100 % 10**7:07d}"
 
 
-def runs_directory() -> Path:
-    return home() / "runs"
-
-
-def jobs_directory() -> Path:
-    """Where `jobs` leave their answers: TASK/FINGERPRINT."""
-    return home() / "jobs"
-
-
-def searches_directory() -> Path:
-    """Where searches are: a folder each, see `search_folder`."""
-    return home() / "searches"
-
-
 def find_run(run_id: str) -> Run | None:
     directory = runs_directory() / Path(run_id).name
     return Run(directory) if (directory / "config.json").exists() else None
@@ -233,11 +218,6 @@ def list_runs() -> list[Run]:
     """All runs, the newest first: their names begin with the time."""
     found = runs_directory().glob("*/config.json")
     return [Run(path.parent) for path in sorted(found, reverse=True)]
-
-
-def waiting_directory() -> Path:
-    """The tickets of runs that wait: NUMBER-RUN, in the order of their numbers."""
-    return home() / "queue" / "waiting"
 
 
 def ticket_of(run_id: str) -> Path | None:
@@ -263,7 +243,7 @@ def read_config(run: Run) -> RunConfig:
     return config_from(values)
 
 
-# ------------------------------------------------------------------ states and locks
+# ------------------------------------------------------------------ states and processes
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
@@ -275,54 +255,6 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 def write_state(directory: Path, state: str, cause: str) -> None:
     write_json(directory / "state.json", {"state": state, "cause": cause, "at": time.time()})
-
-
-def is_held(path: Path) -> bool:
-    """Whether some process holds the lock on this file."""
-    try:
-        with path.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def lock_file(path: Path, wait: float = 0.0) -> IO[str] | None:
-    """The file with its lock, which goes with the process at the latest; None if another one has it.
-
-    Waits for a moment: whoever looks whether the lock is held has a share of it for some microseconds.
-    """
-    lock = path.open("a+")
-    deadline = time.monotonic() + wait
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() < deadline:
-                time.sleep(0.01)
-                continue
-            lock.close()
-            return None
-        except BaseException:
-            lock.close()
-            raise
-        return lock
-
-
-@contextlib.contextmanager
-def own_lock(directory: Path, wait: float = 1.0) -> Iterator[bool]:
-    """The lock of a run, with the number of this process in it; False if another process has it."""
-    lock = lock_file(directory / "lock", wait)
-    if lock is None:
-        yield False
-        return
-    with lock:
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield True
 
 
 def spawn(directory: Path, module: str = "shoal.processes.run") -> None:

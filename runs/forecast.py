@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.home import home
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
 from shoal.settings.pairs import split_pair
-from shoal.utils import available_memory, home
+from shoal.utils import available_memory
 
 MB = 1 << 20
 RUN_BASE, WORKER_BASE = 36 * MB, 22 * MB  # an interpreter with what it imports

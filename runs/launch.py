@@ -19,20 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import ResourceError, StateError
+from shoal.home import jobs_directory, own_lock, runs_directory
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import (
-    Run,
-    find_run,
-    jobs_directory,
-    list_runs,
-    new_run_id,
-    own_lock,
-    read_config,
-    runs_directory,
-    spawn,
-    write_json,
-    write_state,
-)
+from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors, listed
 
@@ -41,9 +30,9 @@ if TYPE_CHECKING:
     from shoal.training.checkpoints import Checkpoints, Snapshot
 
 __all__ = [
-    "Run", "Settled", "find_run", "fork", "jobs_directory", "launch", "launch_inspect",
+    "Run", "Settled", "find_run", "fork", "launch", "launch_inspect",
     "launch_job", "list_runs",
-    "metrics_of", "new_run_id", "post", "resolve", "resume", "runs_directory", "wait_settled",
+    "metrics_of", "new_run_id", "post", "resolve", "resume", "wait_settled",
 ]  # fmt: skip
 
 LATEST = "last"  # the name of the newest run, wherever a run is asked for

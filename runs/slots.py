@@ -12,7 +12,6 @@ Exact fits and inspections do not queue: they take seconds, and a person waits f
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
@@ -21,18 +20,10 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from shoal.errors import ConfigError
-from shoal.runs.folder import (
-    Run,
-    is_held,
-    lock_file,
-    runs_directory,
-    spawn,
-    ticket_of,
-    waiting_directory,
-    write_state,
-)
+from shoal.home import is_held, lock_file, one_at_a_time, queue_directory, runs_directory, slot_file, waiting_directory
+from shoal.runs.folder import Run, spawn, ticket_of, write_state
 from shoal.settings.config import RunConfig
-from shoal.utils import home, write_atomically
+from shoal.utils import write_atomically
 
 LOOK = 0.2  # seconds between two looks of a run that waits
 STARTING = 5.0  # seconds in which a process that was started is expected to hold its run's lock
@@ -60,7 +51,7 @@ def slots_for(config: RunConfig) -> int:
 
 def free_slots() -> int:
     """Slots that nobody holds at this moment."""
-    return sum(not is_held(home() / "queue" / f"slot-{number}") for number in range(slots()))
+    return sum(not is_held(slot_file(number)) for number in range(slots()))
 
 
 # ------------------------------------------------------------------ tickets
@@ -106,20 +97,10 @@ def tickets() -> list[Ticket]:
 
 def enqueue(run: Run) -> None:
     """Give a run a ticket behind all others, whatever the clock says."""
-    with _locked("tickets"):
+    with one_at_a_time(queue_directory() / "tickets"):
         last = max((int(t.path.name.partition("-")[0]) for t in tickets()), default=0)
         number = max(time.time_ns(), last + 1)
         Ticket(waiting_directory() / f"{number:020d}-{run.id}").write(starts=0)
-
-
-@contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
-    """One process at a time."""
-    path = home() / "queue" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 # ------------------------------------------------------------------ waiting for a turn
@@ -146,7 +127,7 @@ def _wait(
     said, first = "", False
     while True:
         ahead = _ahead(run)
-        if not ahead and not first and (lock := lock_file(home() / "queue" / "head")):
+        if not ahead and not first and (lock := lock_file(queue_directory() / "head")):
             first = True
             head.enter_context(lock)
         if first and _take(taken, need, held):
@@ -174,7 +155,7 @@ def _take(taken: dict[int, IO[str]], need: int, held: contextlib.ExitStack) -> b
     for number in range(slots()):
         if len(taken) >= need:
             break
-        if number not in taken and (lock := lock_file(home() / "queue" / f"slot-{number}")):
+        if number not in taken and (lock := lock_file(slot_file(number))):
             taken[number] = held.enter_context(lock)
     return len(taken) >= need
 
@@ -202,7 +183,7 @@ def _look_after(ticket: Ticket, starting: float) -> bool:
     run = ticket.run
     if run.is_alive or ticket.is_fresh(starting):
         return False
-    with _locked("tickets"):
+    with one_at_a_time(queue_directory() / "tickets"):
         if run.is_alive or not ticket.path.exists() or ticket.is_fresh(starting):
             return False  # somebody else was faster
         if run.state != "queued":

@@ -24,20 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, DataError, StateError
+from shoal.home import own_lock, searches_directory
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import (
-    ACTIVE,
-    Run,
-    find_run,
-    own_lock,
-    read_config,
-    searches_directory,
-    spawn,
-    write_json,
-    write_state,
-)
+from shoal.runs.folder import ACTIVE, Run, find_run, read_config, spawn, write_json, write_state
 from shoal.search import space as search_space
 from shoal.search.plan import Account, Plan, account_from, plan_from
 from shoal.settings.config import RunConfig

@@ -23,10 +23,10 @@ from shoal.fitting.exact import Fit, Timings, fit_exact
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import contents_of, save_model
 from shoal.fitting.reports import report
+from shoal.home import home
 from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
-from shoal.utils import home
 
 __all__ = ["cores"]
 

@@ -18,9 +18,9 @@ from shoal.coordinator import Coordinator, Progress, silent
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.home import home
 from shoal.settings.config import RunConfig
 from shoal.tasks.train import workers_for
-from shoal.utils import home
 
 IDLE_SECONDS = 60.0
 

@@ -1,13 +1,14 @@
 """Who may import whom: one line a folder, held by reading the source. `pytest -s tests/test_layers.py` prints the table.
 
-A folder may import what its line names and nothing else of ours; the lines form no cycle. `errors`, `utils` and `words`
-are free to all. `data` includes `data_pipeline.py`, which fronts it. Folders of one page know no other page.
+A folder may import what its line names and nothing else of ours; the lines form no cycle. `errors`, `home`, `utils`
+and `words` are free to all. `data` includes `data_pipeline.py`, which fronts it. Folders of one page know no other page.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 import tomllib
@@ -18,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 OURS = {"tests", "benchmarks", "tools", "examples", "docs", "build"}  # folders that are not part of the package
-FREE = {"errors", "utils", "words"}
+FREE = {"errors", "home", "utils", "words"}
 
 MATHEMATICS = "kernels models solve"
 ROWS = f"{MATHEMATICS} data settings"  # what everything about tables may use
@@ -177,6 +178,14 @@ def test_no_folder_has_the_name_of_another_module() -> None:
     """`streamlit run main.py` puts the root on the import path, where a `queue/` would hide the one of Python."""
     names = {name.split(".")[0] for name in modules()} - {"main", "shoal"}
     assert not names & sys.stdlib_module_names
+
+
+HOME = re.compile(r"""\bhome\(\)\}?( */|\.(?!parents\b|mkdir\b))|environ.get\(.SHOAL_HOME""")  # a path below it is made
+
+
+@pytest.mark.parametrize("name", sorted(set(modules()) - {"home"}))
+def test_only_home_spells_what_is_below_it(name: str) -> None:
+    assert not HOME.findall(modules()[name].read_text("utf-8")), "give that path a name in home.py"
 
 
 # ------------------------------------------------------------------ who knows engines, and what is loaded

@@ -24,7 +24,8 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, TimeoutError, sync_playwright
 
-from shoal.runs.launch import Run, jobs_directory, launch, launch_job, list_runs, metrics_of, post
+from shoal.home import jobs_directory
+from shoal.runs.launch import Run, launch, launch_job, list_runs, metrics_of, post
 from shoal.settings.config import config_from
 from support.browser import ARGS, CHROMIUM, Server, free_port
 

@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ConfigError, ResourceError, StateError
+from shoal.home import alone_with
 from shoal.utils import listed, sync_folder, write_at
 
 MAGIC, VERSION = b"SHOALCK", b"1"
@@ -364,9 +365,9 @@ def _remove_leftovers(folder: Path) -> None:
     """Remove the unfinished files of processes that are gone: the kernel has let go of their locks."""
     with contextlib.suppress(OSError):
         for name in [name for name in os.listdir(folder) if TEMPORARY.fullmatch(name)]:
-            with contextlib.suppress(OSError), (folder / name).open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(folder / name)
+            with contextlib.suppress(OSError), alone_with(folder / name) as alone:
+                if alone:
+                    os.unlink(folder / name)
 
 
 def _no_room(path: Path, error: OSError) -> ResourceError:

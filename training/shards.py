@@ -23,6 +23,7 @@ from shoal.data.dataset import MANIFEST, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, StateError
+from shoal.home import hold
 from shoal.models import Array
 from shoal.passes.shards import (
     Deal,
@@ -38,7 +39,7 @@ from shoal.passes.shards import (
     shard_path,
 )
 from shoal.solve.least_squares import Standardisation
-from shoal.utils import disk_errors, hold
+from shoal.utils import disk_errors
 
 Counts = npt.NDArray[np.int64]
 

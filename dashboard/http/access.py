@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.errors import ConfigError
-from shoal.utils import home, write_atomically
+from shoal.home import ended_sessions_file, password_file, session_key_file
+from shoal.utils import write_atomically
 
 SHORTEST = 8  # characters of a password
 COST, BLOCK, LANES = 1 << 15, 8, 1  # of scrypt: 32 MB and about 0.1 s a try
@@ -72,10 +73,6 @@ def check_wanted(password: str) -> None:
         raise ConfigError(
             f"Expected a password of at least {SHORTEST} characters, got {len(password)}. Choose a longer one."
         )
-
-
-def password_file() -> Path:
-    return home() / "password"
 
 
 def set_password(password: str) -> None:
@@ -141,7 +138,7 @@ def is_locked() -> bool:
 
 def signing_key() -> bytes:
     """The secret behind sessions, made on first use; it stays, so that a restart logs nobody out."""
-    path = home() / "session.key"
+    path = session_key_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -183,20 +180,16 @@ class Sessions:
         if self.is_valid(token, password):
             until, name, _ = token.split(".")
             still = {n: t for n, t in _ended().items() if t > self.clock()}
-            write_atomically(_ended_file(), json.dumps({**still, name: float(until)}).encode())
+            write_atomically(ended_sessions_file(), json.dumps({**still, name: float(until)}).encode())
 
     def _signature(self, claim: str, password: Hashed) -> str:
         return hmac.digest(self.key, f"{claim}|{password.line()}".encode(), "sha256").hex()
 
 
-def _ended_file() -> Path:
-    return home() / "ended_sessions.json"
-
-
 def _ended() -> dict[str, float]:
     """Sessions that people ended before their time; few, since only those who logged in can log out."""
     try:
-        return {str(name): float(until) for name, until in json.loads(_ended_file().read_bytes()).items()}
+        return {str(name): float(until) for name, until in json.loads(ended_sessions_file().read_bytes()).items()}
     except (OSError, ValueError, AttributeError):
         return {}
 

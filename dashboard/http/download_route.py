@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from shoal.exports.names import FORMATS, ending
-from shoal.runs.launch import jobs_directory
+from shoal.home import jobs_directory
 
 FOREVER = "private, max-age=31536000, immutable"
 EXPORTED = {**{f"export{ending(to)}": "export" for to in FORMATS}, "report.html": "report"}  # file: task of the job

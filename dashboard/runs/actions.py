@@ -14,11 +14,12 @@ from shoal.dashboard.parts.literal import entry, line, notice
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.runs.listing import name_of
 from shoal.errors import TrainingError
+from shoal.home import jobs_directory, runs_directory
 from shoal.library import archives
 from shoal.library import notes as run_notes
 from shoal.library.accounts import Summary
 from shoal.runs import launch as run_store
-from shoal.runs.launch import Run, find_run, jobs_directory, launch_job
+from shoal.runs.launch import Run, find_run, launch_job
 from shoal.settings.config import RunConfig
 
 MOST = 6  # runs side by side: more curves than that nobody can tell apart
@@ -106,7 +107,7 @@ def _resume_one(run_id: str) -> None:
 
 def _run(run_id: str) -> Run:
     """Also of a run that is gone by now: whoever acts on it says so."""
-    return find_run(run_id) or Run(run_store.runs_directory() / run_id)
+    return find_run(run_id) or Run(runs_directory() / run_id)
 
 
 def _tried(action: Callable[[], Any]) -> bool:

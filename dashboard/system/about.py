@@ -15,10 +15,10 @@ import streamlit as st
 
 from shoal.dashboard.tables import uploads
 from shoal.errors import TrainingError
+from shoal.home import home
 from shoal.kernels import build as native
 from shoal.library.kinds import size
 from shoal.runs import slots as run_queue
-from shoal.utils import home
 
 LIBRARIES = ("scipy", "pandas", "scikit-learn", "pyarrow", "streamlit", "plotly")
 Facts = list[tuple[str, str]]

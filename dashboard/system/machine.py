@@ -16,11 +16,10 @@ from pathlib import Path
 import psutil
 
 from shoal.errors import StateError, TrainingError
+from shoal.home import home, is_held, jobs_directory, runs_directory, slot_file
 from shoal.metrics import WorkerSample
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import is_held
-from shoal.runs.launch import Run, jobs_directory, metrics_of, runs_directory
-from shoal.utils import home
+from shoal.runs.launch import Run, metrics_of
 
 OFTEN = 1.5  # seconds that a look is good for
 
@@ -160,7 +159,7 @@ def slots() -> Slots | None:
         total = run_queue.slots()
     except TrainingError:
         return None
-    taken = sum(is_held(home() / "queue" / f"slot-{number}") for number in range(total))
+    taken = sum(is_held(slot_file(number)) for number in range(total))
     return Slots(total, taken, len(run_queue.tickets()))
 
 

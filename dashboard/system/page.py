@@ -16,10 +16,10 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.system import about, plugin_check
 from shoal.dashboard.system.machine import Look, Watch, Work
 from shoal.errors import TrainingError
+from shoal.home import dashboard_log, home
 from shoal.library.cleaning import Choice, Cleaned, Plan, clean, plan
 from shoal.library.inventory import Use, survey
 from shoal.library.kinds import Kind, counted, kept_in_words, kind_of, size
-from shoal.utils import home
 
 REFRESH = 2.0  # seconds between two looks at the machine
 SHOWN = 20  # runs and jobs at work; the Runs page has them all
@@ -358,7 +358,7 @@ def _machine_facts() -> about.Facts:
 
 def _log() -> None:
     st.subheader("Log of the dashboard", anchor=False)
-    text = _tail(home() / "dashboard.log")
+    text = _tail(dashboard_log())
     if text is None:
         line("There is no log yet. Each run has a log of its own, on its page.")
         return

@@ -10,7 +10,8 @@ from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables.samples import Sample, generated_sample
 from shoal.data.generated import COLUMNS, INTERCEPT, NOISE, ROWS, Shape, shape_at, shortage
 from shoal.errors import ConfigError, TrainingError
-from shoal.runs.launch import Run, jobs_directory, launch_job
+from shoal.home import jobs_directory
+from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
 
 

@@ -6,10 +6,10 @@ import contextlib
 import json
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from shoal.dashboard.tables import uploads
-from shoal.utils import home, write_atomically
+from shoal.home import recent_tables_file, uploads_directory
+from shoal.utils import write_atomically
 
 KEPT = 50
 FRESH = 60.0  # seconds for which there is no need to write the same again
@@ -25,14 +25,10 @@ class Seen:
     columns: int | None = None
 
 
-def _path() -> Path:
-    return home() / "recent.json"
-
-
 def remembered() -> list[Seen]:
     """Tables that were looked at, the latest first; they may be gone by now."""
     try:
-        return [Seen(**entry) for entry in json.loads(_path().read_text())]
+        return [Seen(**entry) for entry in json.loads(recent_tables_file().read_text())]
     except (OSError, ValueError, TypeError):
         return []
 
@@ -44,7 +40,7 @@ def remember(key: str, rows: int, columns: int) -> None:
         return  # a page is drawn many times
     seen = [Seen(key, now, rows, columns), *(entry for entry in known if entry.key != key)]
     with contextlib.suppress(OSError):  # a convenience only
-        write_atomically(_path(), json.dumps([asdict(entry) for entry in seen[:KEPT]]).encode())
+        write_atomically(recent_tables_file(), json.dumps([asdict(entry) for entry in seen[:KEPT]]).encode())
 
 
 def recent() -> list[Seen]:
@@ -57,7 +53,7 @@ def recent() -> list[Seen]:
 
 def _uploads() -> list[tuple[str, float]]:
     found = []
-    for path in uploads.uploads_directory().glob("*/*"):
+    for path in uploads_directory().glob("*/*"):
         key = uploads.key_of(path)
         with contextlib.suppress(OSError):
             if key and uploads.find(key):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from shoal.data.generated import NAME, TARGET, Shape, shape_at
 from shoal.errors import ConfigError
-from shoal.utils import home, write_atomically
+from shoal.home import samples_directory
+from shoal.utils import write_atomically
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Sample:
 
     @property
     def path(self) -> Path:
-        return home() / "samples" / f"{self.key.replace(':', '-')}.csv"
+        return samples_directory() / f"{self.key.replace(':', '-')}.csv"
 
     def ensure(self) -> Path:
         """The file, written on first use."""

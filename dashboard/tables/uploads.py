@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from shoal.errors import ConfigError, ResourceError
-from shoal.utils import home
+from shoal.home import alone_with, uploads_directory
 
 CHUNK = 1 << 20
 ENDINGS = ("csv", "tsv", "txt", "gz", "parquet")
@@ -25,10 +25,6 @@ UNFINISHED = ".unfinished-"
 MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 SPARE = 64 << 20  # bytes that an upload leaves free: runs write their records to the same disk
-
-
-def uploads_directory() -> Path:
-    return home() / "uploads"
 
 
 def safe_name(name: str) -> str:
@@ -112,9 +108,9 @@ def _locked_file(folder: Path) -> tuple[int, Path]:
 def sweep() -> None:
     """Remove what killed servers left behind: unfinished files that nobody holds."""
     for path in uploads_directory().glob(f"{UNFINISHED}*"):
-        with contextlib.suppress(OSError), path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError), alone_with(path) as alone:
+            if alone:
+                path.unlink(missing_ok=True)
 
 
 def largest() -> int:

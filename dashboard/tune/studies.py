@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import StateError
-from shoal.runs.launch import Run, jobs_directory
+from shoal.home import jobs_directory
+from shoal.runs.launch import Run
 from shoal.whatif.answers import WhatIf
 from shoal.whatif.study import Study, open_study
 

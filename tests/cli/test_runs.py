@@ -21,7 +21,8 @@ import pytest
 
 from shoal.cli import steer
 from shoal.errors import ConfigError
-from shoal.runs.launch import Run, list_runs, runs_directory
+from shoal.home import runs_directory
+from shoal.runs.launch import Run, list_runs
 from shoal.settings.config import RunConfig
 from support.runs import SLOW, ended, rounds, run_home, small_table, until
 from support.tables import Answer, shoal

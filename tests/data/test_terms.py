@@ -35,6 +35,7 @@ from shoal.exports.names import FORMATS
 from shoal.exports.trial_rows import trial_rows
 from shoal.fitting.model_file import load_model, model_from
 from shoal.fitting.summing import sum_cells
+from shoal.home import home
 from shoal.runs.forecast import Shape
 from shoal.runs.launch import list_runs
 from shoal.settings.config import config_from
@@ -42,7 +43,6 @@ from shoal.settings.pairs import pair_text, split_pair
 from shoal.solve.moments import Moments
 from shoal.tasks.diagnose import diagnose
 from shoal.tasks.explain_row import explain, typical_row
-from shoal.utils import home
 from shoal.whatif.cells import CellMoments, cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.importance import drop_one

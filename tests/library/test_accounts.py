@@ -21,10 +21,11 @@ from typing import Any
 import pytest
 
 from shoal.errors import ConfigError, StateError
+from shoal.home import archive_directory, lock_file, runs_directory
 from shoal.library import accounts as run_index
 from shoal.library import archives
 from shoal.library import notes as run_notes
-from shoal.runs.folder import Run, find_run, lock_file, runs_directory
+from shoal.runs.folder import Run, find_run
 from shoal.runs.launch import launch_job, list_runs, metrics_of, resume
 from shoal.settings.config import RunConfig
 from support.runs import ended, endless_run, made, run_home, short_run, small_table, training, until
@@ -263,7 +264,7 @@ def test_round_trip_is_the_same_to_the_byte(finished: Path) -> None:
     assert contents(run.directory) == before
     assert run.started_at == pytest.approx(started)
     assert dataclasses.replace(only(), started=account.started) == account
-    assert [p.name for p in archives.archive_directory().iterdir()] == [".lock"]
+    assert [p.name for p in archive_directory().iterdir()] == [".lock"]
     assert not list((Path(os.environ["SHOAL_HOME"]) / "trash").iterdir())
 
 
@@ -341,7 +342,8 @@ RESTORE_DEATHS = ["progress 1", "progress 4", "os.rename", "sync_folder", "_remo
 KILL = """
 import os, sys, signal
 from shoal.library import archives
-from shoal.runs.folder import Run, runs_directory
+from shoal.home import runs_directory
+from shoal.runs.folder import Run
 
 def die(*arguments, **more):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -385,7 +387,7 @@ def test_killed_while_archiving_nothing_is_lost(where: str, finished: Path) -> N
         archives.archive(run)
     archives.restore(run.id)
     assert contents(run.directory) == before
-    assert [p.name for p in archives.archive_directory().iterdir()] == [".lock"]
+    assert [p.name for p in archive_directory().iterdir()] == [".lock"]
     archives.empty_trash()
 
 
@@ -407,7 +409,7 @@ def test_killed_while_restoring_nothing_is_lost(where: str, finished: Path) -> N
     archives.archive(run)  # over what may be left
     archives.restore(run.id)
     assert contents(run.directory) == before
-    assert [p.name for p in archives.archive_directory().iterdir()] == [".lock"]
+    assert [p.name for p in archive_directory().iterdir()] == [".lock"]
 
 
 def test_deleted_runs_and_archives_are_gone(finished: Path) -> None:

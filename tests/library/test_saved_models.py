@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from shoal.errors import StateError
+from shoal.home import models_directory, runs_directory
 from shoal.library import saved_models as model_store
 from shoal.library.model_names import is_name, safe_name
 from shoal.library.saved_models import (
@@ -25,14 +26,13 @@ from shoal.library.saved_models import (
     delete_version,
     find_model,
     list_models,
-    models_directory,
     rename_model,
     resolve,
     save_run,
     version_of,
     write_note,
 )
-from shoal.runs.launch import Run, launch, post, runs_directory
+from shoal.runs.launch import Run, launch, post
 from shoal.runs.log import read_log
 from shoal.settings.config import RunConfig, config_from
 from support.runs import ended, endless_run, run_home, short_run, small_table, training
@@ -252,7 +252,7 @@ def test_a_process_killed_while_it_saves_leaves_no_half_version() -> None:
     """Killed again and again at another moment: what is listed is whole, and the next save succeeds."""
     finished_run(padding="x" * 3_000_000)
     code = (
-        "import sys; import json; from shoal.library import saved_models as model_store; from shoal.runs.launch import Run, runs_directory\n"
+        "import sys; import json; from shoal.library import saved_models as model_store; from shoal.home import runs_directory; from shoal.runs.folder import Run\n"
         "run = Run(runs_directory() / '20260101-000000-0000001'); print('go', flush=True)\n"
         "while True: model_store._save('t-y', run.model_path.read_bytes(), {'run': 'x', 'created': 1, 'target': 'y', 'data': {'file': 't.csv'}})\n"
     )

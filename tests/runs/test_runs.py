@@ -20,8 +20,9 @@ import psutil
 import pytest
 
 from shoal.errors import ConfigError, StateError
+from shoal.home import is_held, own_lock
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import is_held, new_run_id, own_lock, write_state
+from shoal.runs.folder import new_run_id, write_state
 from shoal.runs.launch import find_run, fork, launch, metrics_of, post, resolve, resume, wait_settled
 from shoal.runs.log import RunLog, read_log
 from shoal.settings.config import RunConfig

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from shoal.errors import ConfigError, StateError
+from shoal.home import is_held
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import is_held, ticket_of
+from shoal.runs.folder import ticket_of
 from shoal.runs.launch import launch, post, resume, wait_settled
 from support.runs import (
     SLOW,

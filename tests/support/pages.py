@@ -9,7 +9,8 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from shoal.runs.launch import Run, jobs_directory, list_runs
+from shoal.home import jobs_directory
+from shoal.runs.launch import Run, list_runs
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,8 +17,9 @@ import numpy as np
 import psutil
 import pytest
 
+from shoal.home import runs_directory
 from shoal.runs.folder import new_run_id
-from shoal.runs.launch import Run, list_runs, metrics_of, runs_directory
+from shoal.runs.launch import Run, list_runs, metrics_of
 from shoal.runs.log import read_log
 from shoal.settings.config import RunConfig, config_from
 

@@ -6,7 +6,7 @@ import json
 
 from streamlit.testing.v1 import AppTest
 
-from shoal.runs.folder import runs_directory
+from shoal.home import runs_directory
 from shoal.settings.config import config_from
 from support.pages import checked, widget
 

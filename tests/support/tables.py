@@ -44,7 +44,7 @@ def written(folder: Path, content: str | bytes, name: str = "table.csv") -> Path
 
 def opened(path: Path, **knobs: Any) -> Dataset:
     """The data set of a file, read in this process into SHOAL_HOME."""
-    from shoal.utils import home
+    from shoal.home import home
 
     with InlineEngine() as engine:
         return Coordinator(engine, home(), silent).open(config_from({"file": str(path), **knobs}))

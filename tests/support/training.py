@@ -17,6 +17,7 @@ from shoal.coordinator import Coordinator
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.home import home
 from shoal.metrics import Event, Round
 from shoal.settings.config import config_from
 from shoal.storage import open_storage
@@ -25,7 +26,6 @@ from shoal.training.callbacks import Callback, Callbacks, RunView
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.conductor import Conductor, Session
 from shoal.training.run import Outcome, train_gradient
-from shoal.utils import home
 from support.engine_requests import WhoAmI
 from support.runs import until
 

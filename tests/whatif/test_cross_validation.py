@@ -18,8 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from shoal.coordinator import Coordinator, silent
 from shoal.engines.inline import InlineEngine
 from shoal.fitting.summing import sum_cells
+from shoal.home import home
 from shoal.settings.config import config_from
-from shoal.utils import home
 from shoal.whatif.cells import CellMoments, CrossValidation, cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.penalty_choice import Tuned, tune

@@ -19,6 +19,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from shoal.dashboard.http import access
 from shoal.dashboard.http.access import Hashed, Sessions
 from shoal.dashboard.http.gate import Gate
+from shoal.home import password_file
 from support.browser import ROOT, Server, free_port
 from support.gate import call, inner
 from support.http_client import (
@@ -142,7 +143,7 @@ def test_the_same_password_is_kept_differently_each_time() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"plain text", b"scrypt-1-1-1$00$00", b"\xff\xfe", b"a$b$c"])
 def test_a_damaged_password_file_opens_nothing(home: Path, content: bytes) -> None:
-    access.password_file().write_bytes(content)
+    password_file().write_bytes(content)
     assert access.is_locked()
     found = access.current_password()
     assert found is not None
@@ -205,4 +206,4 @@ print(first.line().strip())
     said = [done.stdout.split("\n") for done in lines]
     assert said[0][0] == "True False False", lines[0].stderr
     assert said[0][1] == said[1][1]  # so sessions outlive a restart
-    assert not access.password_file().exists()
+    assert not password_file().exists()

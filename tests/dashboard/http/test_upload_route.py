@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from shoal.dashboard.http.gate import Gate
 from shoal.dashboard.tables import uploads
 from shoal.errors import ConfigError, ResourceError
+from shoal.home import uploads_directory
 from support.browser import ROOT, Server
 from support.gate import call, upload_routes
 from support.http_client import Answer, ask, open_upload, unfinished
@@ -167,4 +168,4 @@ def test_a_full_disk_while_a_file_is_kept(home: Path, monkeypatch: pytest.Monkey
             upload_.write(b"1\n" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert list(uploads.uploads_directory().iterdir()) == []
+    assert list(uploads_directory().iterdir()) == []

@@ -26,10 +26,11 @@ from shoal.dashboard.models import export as export_view
 from shoal.dashboard.models import export_words
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.fitting.model_file import load_model, model_from, save_model
+from shoal.home import jobs_directory
 from shoal.library import model_names
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
-from shoal.runs.launch import Run, jobs_directory, launch
+from shoal.runs.launch import Run, launch
 from shoal.settings.config import config_from
 from shoal.tasks.explain_row import explain, typical_row
 from support.pages import checked, open_page, said, settle

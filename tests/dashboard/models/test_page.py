@@ -15,9 +15,10 @@ from shoal.dashboard.models import (
 )
 from shoal.dashboard.parts import results, wording
 from shoal.dashboard.parts.literal import label
+from shoal.home import runs_directory
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version, version_of
-from shoal.runs.launch import Run, launch, post, runs_directory
+from shoal.runs.launch import Run, launch, post
 from shoal.settings.config import RunConfig
 from support.models_page import NAME, NASTY_NAME, links, open_model
 from support.pages import checked, now_on, open_page, said, settle, widget

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shoal.runs.folder import Run, runs_directory
+from shoal.home import runs_directory
+from shoal.runs.folder import Run
 from shoal.runs.launch import list_runs
 from support.runs import run_home, small_table, until
 from support.runs_page import EXACT, FIRST, SECOND

@@ -6,10 +6,11 @@ import os
 import signal
 from pathlib import Path
 
+from shoal.home import runs_directory
 from shoal.library import accounts as run_index
 from shoal.library import archives
 from shoal.library import notes as run_notes
-from shoal.runs.folder import Run, find_run, runs_directory
+from shoal.runs.folder import Run, find_run
 from shoal.runs.launch import launch, list_runs
 from support.pages import checked, now_on, open_page, said, settle, widget
 from support.runs import ended, endless_run, small_table, training, until
@@ -107,7 +108,7 @@ def test_delete_asks_first(three: list[Run]) -> None:
 
 def test_a_run_that_goes_on_meanwhile_is_not_deleted(three: list[Run]) -> None:
     page = press(choose(open_page("runs"), FIRST), "Delete")
-    from shoal.runs.folder import lock_file
+    from shoal.home import lock_file
 
     lock = lock_file(runs_directory() / FIRST / "lock")
     assert lock is not None

@@ -17,9 +17,10 @@ from shoal.dashboard.runs import (
 from shoal.dashboard.runs import (
     differences as comparison,
 )
+from shoal.home import runs_directory
 from shoal.library import archives
 from shoal.metrics import Round
-from shoal.runs.folder import Run, runs_directory
+from shoal.runs.folder import Run
 from shoal.settings.config import config_from
 from support.pages import checked, open_page, said, widget
 from support.runs_page import EXACT, FIRST, SECOND, asked, choose, press

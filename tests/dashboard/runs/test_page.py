@@ -9,9 +9,10 @@ from typing import Any
 from shoal.dashboard.runs import (
     listing as run_list,
 )
+from shoal.home import runs_directory
 from shoal.library import notes as run_notes
 from shoal.library.accounts import Summary
-from shoal.runs.folder import Run, runs_directory
+from shoal.runs.folder import Run
 from shoal.settings.config import config_from
 from support.pages import checked, open_page, said, widget
 from support.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows

@@ -12,8 +12,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.search import charts as search_charts
+from shoal.home import searches_directory
 from shoal.library.saved_models import list_models
-from shoal.runs.folder import searches_directory, write_json, write_state
+from shoal.runs.folder import write_json, write_state
 from shoal.search.folder import Search, find_search, list_searches
 from shoal.search.plan import Account, Plan, Trial
 from shoal.search.space import chosen_space, usual_space

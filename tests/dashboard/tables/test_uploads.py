@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shoal.dashboard.tables import recent, uploads
+from shoal.home import uploads_directory
 from support.data_page import upload
 from support.pages import checked, open_page, said, settle
 
@@ -41,17 +42,17 @@ def test_the_same_upload_is_kept_once_and_not_touched() -> None:
     when = first.stat().st_mtime_ns
     assert uploads.keep(io.BytesIO(b"a\n1\n"), "t.csv") == first
     assert first.stat().st_mtime_ns == when
-    assert [path.name for path in uploads.uploads_directory().iterdir()] == [first.parent.name]
+    assert [path.name for path in uploads_directory().iterdir()] == [first.parent.name]
 
 
 def test_tables_that_were_used_are_found_again_the_latest_first() -> None:
     old, new = upload("a,y\n1,2\n", "old.csv"), upload("a,y\n3,4\n5,6\n", "new.csv")
-    os.utime(uploads.uploads_directory() / new, (1, 1))
+    os.utime(uploads_directory() / new, (1, 1))
     settle(open_page(data=new))
     page = open_page()
     assert [b.key for b in page.button if b.key and b.key.startswith("recent:")] == [f"recent:{new}", f"recent:{old}"]
     assert "2 rows × 2 columns · 12 B · just now" in said(page)
-    (uploads.uploads_directory() / new).unlink()
+    (uploads_directory() / new).unlink()
     page = open_page()
     assert [b.key for b in page.button if b.key and b.key.startswith("recent:")] == [f"recent:{old}"]
     page = settle(checked(page.button(key=f"recent:{old}").click().run()))

@@ -26,7 +26,8 @@ from shoal.dashboard.tune import studies
 from shoal.dashboard.tune.form import StudyChoice
 from shoal.dashboard.tune.state import TuneState, run_config
 from shoal.errors import ConfigError
-from shoal.runs.launch import Run, jobs_directory, launch, launch_job
+from shoal.home import jobs_directory
+from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import config_from
 from shoal.whatif.answers import WhatIf
 from support.pages import open_page, said, settle, widget

@@ -1,0 +1,221 @@
+"""Every path under SHOAL_HOME, and the locks on files there; what the files say is known to those who write them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+REMOVED = "removed-"  # what the names of things on their way out begin with
+
+
+def home() -> Path:
+    """Where everything is kept: SHOAL_HOME, or .shoal in the user's home folder."""
+    return Path(os.environ.get("SHOAL_HOME") or Path.home() / ".shoal").expanduser().absolute()
+
+
+# ------------------------------------------------------------------ folders
+
+
+def cache_directory(at: Path | None = None) -> Path:
+    """Data sets and shards by their keys; `at` is another home than this one."""
+    return (at or home()) / "cache"
+
+
+def cache_index(cache: Path) -> Path:
+    """Which key a file had when it was last read, an entry for each question."""
+    return cache / "index"
+
+
+def runs_directory() -> Path:
+    """A folder for each run, see `runs.folder`."""
+    return home() / "runs"
+
+
+def jobs_directory() -> Path:
+    """Where `processes.jobs` leave their answers: TASK/FINGERPRINT."""
+    return home() / "jobs"
+
+
+def searches_directory() -> Path:
+    """A folder for each search, see `search.folder`."""
+    return home() / "searches"
+
+
+def models_directory() -> Path:
+    """Saved models: NAME/vNUMBER, see `library.saved_models`."""
+    return home() / "models"
+
+
+def archive_directory() -> Path:
+    """Packed runs and their accounts, see `library.archives`."""
+    return home() / "archive"
+
+
+def trash_directory() -> Path:
+    """Folders of runs on their way out."""
+    return home() / "trash"
+
+
+def uploads_directory() -> Path:
+    """Files from browsers, by their content: HASH/NAME."""
+    return home() / "uploads"
+
+
+def samples_directory() -> Path:
+    """Example tables and made-up ones."""
+    return home() / "samples"
+
+
+def kernels_directory() -> Path:
+    """Kernels that were built on first use, where the package's own folder cannot be written to."""
+    return home() / "kernels"
+
+
+def queue_directory() -> Path:
+    """The locks of the queue, see `runs.slots`."""
+    return home() / "queue"
+
+
+def waiting_directory() -> Path:
+    """The tickets of runs that wait: NUMBER-RUN, in the order of their numbers."""
+    return queue_directory() / "waiting"
+
+
+# ------------------------------------------------------------------ files
+
+
+def slot_file(number: int) -> Path:
+    """Locked by the run that has this slot."""
+    return queue_directory() / f"slot-{number}"
+
+
+def password_file() -> Path:
+    return home() / "password"
+
+
+def session_key_file() -> Path:
+    return home() / "session.key"
+
+
+def ended_sessions_file() -> Path:
+    return home() / "ended_sessions.json"
+
+
+def recent_tables_file() -> Path:
+    return home() / "recent.json"
+
+
+def dashboard_log() -> Path:
+    return home() / "dashboard.log"
+
+
+def error_log() -> Path:
+    """Traces of what the command line did not foresee."""
+    return home() / "error.log"
+
+
+def removed_path() -> Path:
+    """A new name for something on its way out, on the disk that everything here is on."""
+    return home() / f"{REMOVED}{secrets.token_hex(8)}"
+
+
+# ------------------------------------------------------------------ locks
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock on this file."""
+    try:
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def hold(path: Path, owner: object) -> bool:
+    """Have a share of the lock on a file for as long as `owner` lives, so that clean-up leaves its folder alone.
+
+    False if the file is gone, perhaps a moment ago. The kernel ends the share with the process, however that ends.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    weakref.finalize(owner, os.close, descriptor)
+    with contextlib.suppress(OSError):  # a disk without locks
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def lock_file(path: Path, wait: float = 0.0) -> IO[str] | None:
+    """The file with its lock, which goes with the process at the latest; None if another one has it.
+
+    Waits for a moment: whoever looks whether the lock is held has a share of it for some microseconds.
+    """
+    lock = path.open("a+")
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.01)
+                continue
+            lock.close()
+            return None
+        except BaseException:
+            lock.close()
+            raise
+        return lock
+
+
+@contextlib.contextmanager
+def own_lock(directory: Path, wait: float = 1.0) -> Iterator[bool]:
+    """The lock of a run, with the number of this process in it; False if another process has it."""
+    lock = lock_file(directory / "lock", wait)
+    if lock is None:
+        yield False
+        return
+    with lock:
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield True
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Wait for the lock on a file, which is made if need be, for as long as it takes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def alone_with(path: Path) -> Iterator[bool]:
+    """Whether nobody has a share of the lock on a file, nor can get one while the context lasts; no if it is gone."""
+    try:
+        file = path.open("rb")
+    except OSError:
+        yield False
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
