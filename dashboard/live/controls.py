@@ -18,6 +18,7 @@ from shoal.settings.config import COMPRESSIONS, config_from
 
 SETTLED = 1.5  # seconds to wait for what became of a command; it is on the timeline in any case
 GONE = 3.0  # seconds without a sample after which a worker is not offered
+LOOK = 1.0  # seconds between two looks for the first workers
 WIDTH = 320  # pixels of what pops up: it fits a phone
 FORK_KNOBS = ("learning_rate", "alpha", "epochs", "tolerance")
 ON_ITS_OWN = (
@@ -64,6 +65,8 @@ def _while_it_trains(run: Run, state: str, config: Mapping[str, Any]) -> None:
         _staff(run, ranks, alone)
     with st.popover("Break it", icon=":material/bolt:", help="See how the run copes with a broken worker."), _narrow():
         _chaos(run, ranks, alone)
+    if not ranks:
+        _until_workers_are_known(run)
     _stop(run, "It ends with the model it has by then, and can be resumed.")
 
 
@@ -161,6 +164,13 @@ def _workers(run: Run) -> tuple[list[int], bool]:
     newest = max((sample.seconds for sample in samples), default=0.0)
     here = [sample for sample in samples if sample.seconds > newest - GONE]
     return [sample.rank for sample in here], bool(here) and all(sample.pid == run.pid for sample in here)
+
+
+@st.fragment(run_every=LOOK)
+def _until_workers_are_known(run: Run) -> None:
+    """Their first samples come a moment after the run begins to train; the menus are drawn again with them."""
+    if _workers(run)[0]:
+        st.rerun()
 
 
 # ------------------------------------------------------------------ a run that has ended

@@ -1,4 +1,4 @@
-"""Which panels the view of a gradient run has, and what they are called; drawing them is in `live_plot`."""
+"""Which panels the view of a gradient run has, and what they are called; describing and drawing them is in `plot`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Live panels behind one function: a browser draws them itself, from the stream of a run; what is in it is elsewhere.
-
-Panels and charts are described here as plain values; `live_plot.js` draws whatever is described.
-"""
+"""Live panels as plain values: the scripts beside this draw whatever is described; what streams is said in `feed`."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from shoal.dashboard.parts.places import PLOTLY_ADDRESS
+from shoal.dashboard.parts.scripts import joined
 
 HERE = Path(__file__).parent
-TOOLS = HERE.parent / "parts" / "panel_tools.js"
 WAITING = "Waiting for the first round"
 HEIGHT = 250  # pixels of a chart
 FAINT = -1  # a colour a little off the background
@@ -27,8 +24,8 @@ SECONDS = AXES[2]
 
 _component = st.components.v2.component(
     "shoal_live_plot",
-    css=(HERE / "live_plot.css").read_text("utf-8"),
-    js="".join(path.read_text("utf-8") for path in (TOOLS, HERE / "live_plot.js")),
+    css=(HERE / "panels.css").read_text("utf-8"),
+    js=joined(HERE, "stream", "panels", "charts", "lanes", "log", "view"),
     isolate_styles=False,  # Plotly puts its own style into the page's head
 )
 

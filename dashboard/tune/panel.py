@@ -10,17 +10,17 @@ from typing import Any
 import streamlit as st
 
 from shoal.dashboard.parts.places import PLOTLY_ADDRESS
+from shoal.dashboard.parts.scripts import joined
 from shoal.dashboard.parts.wording import ABOUT_MODELS, MODELS
 from shoal.dashboard.tune.state import TuneState
 from shoal.whatif.answers import RATIOS
 
 HERE = Path(__file__).parent
-TOOLS = HERE.parent / "parts" / "panel_tools.js"
 
 _component = st.components.v2.component(
     "shoal_tune_panel",
-    css=(HERE / "tune_panel.css").read_text("utf-8"),
-    js="".join(path.read_text("utf-8") for path in (TOOLS, HERE / "tune_panel.js")),
+    css=(HERE / "panel.css").read_text("utf-8"),
+    js=joined(HERE, "asking", "parts", "charts", "controls", "answer", "columns", "doubt", "actions", "view"),
     isolate_styles=False,  # Plotly puts its own style into the page's head
 )
 

@@ -32,7 +32,7 @@ def a_worker(seconds: float, rank: int = 0, **more: Any) -> WorkerSample:
 
 
 class Tab:
-    """What a browser holds after the messages of a feed, as live_plot.js does it."""
+    """What a browser holds after the messages of a feed, as stream.js does it."""
 
     def __init__(self, run: Run) -> None:
         self.feed = RunFeed(run)

@@ -15,7 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal import plugins
-from shoal.dashboard.system import about, plugin_check
+from shoal.dashboard.system import about, disk, plugin_check
 from shoal.dashboard.system import machine as readings
 from shoal.dashboard.system import page as system_page
 from shoal.runs.launch import launch, post
@@ -39,7 +39,7 @@ def upload(home: Path, letter: str = "a", size: int = 50_000) -> Path:
 
 
 def open_system() -> AppTest:
-    system_page._survey.clear()
+    disk.surveyed.clear()
     return open_page("system")
 
 

@@ -1,0 +1,33 @@
+// What can be done with the model that is shown: train it, or take its command along.
+
+class Actions {
+  constructor(view) {
+    this.view = view
+    const root = (this.root = el("section", "tune-card tune-wide tune-actions"))
+    root.setAttribute("aria-label", "What to do with this model")
+    this.train = button("Train this model", () => {
+      this.train.disabled = true
+      view.tell("train", { ...view.said(), alpha: String(view.alpha) })
+    })
+    this.train.classList.add("is-primary")
+    this.copy = button("Copy command", () => this.copyCommand())
+    this.copied = el("span", "tune-hint", "An exact run with these settings; the model then waits in Models.")
+    this.copied.setAttribute("role", "status")
+    this.commands = el("pre", "tune-command")
+    this.commands.hidden = true
+    root.append(this.train, this.copy, this.copied, this.commands)
+  }
+
+  async copyCommand() {
+    const { view } = this
+    try {
+      const { lines } = await ask(`${view.settings.url}/command?${view.exact()}`)
+      put(this.commands, lines.join("\n"))
+      this.commands.hidden = false
+      await navigator.clipboard.writeText(lines.join("\n"))
+      put(this.copied, "Copied: the first line trains this model, the second makes its curve.")
+    } catch (error) {
+      put(this.copied, this.commands.hidden ? error.message : "The browser does not let pages copy here; mark the lines below.") // prettier-ignore
+    }
+  }
+}
