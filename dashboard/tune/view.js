@@ -13,7 +13,6 @@ class Tune {
     this.state = { predict: start.predict || settings.target, out: new Set(start.out), model: start.model, ratio: start.ratio, alpha: start.alpha } // prettier-ignore
     this.asker = new Asker((answer, more) => this.take(answer, more), (problem, mortal) => this.fail(problem, mortal))
     this.root = el("div", "tune")
-    this.root.setAttribute("aria-busy", "true")
     parent.append(this.root)
     this.build()
     this.follow()
@@ -109,6 +108,7 @@ class Tune {
 
   follow() {
     this.asked = this.parameters()
+    this.root.setAttribute("aria-busy", "true")
     clearTimeout(this.resting)
     this.worthStop?.abort()
     const more = { ...(this.key && { have: this.key }), ...(this.alpha !== undefined && { near: String(this.alpha) }) }
@@ -175,7 +175,7 @@ class Tune {
   draw(anew = false) {
     if (!this.point || !this.terms) return
     const began = performance.now()
-    this.root.setAttribute("aria-busy", String(!!this.pending))
+    this.root.setAttribute("aria-busy", String(!!this.pending || !!this.asker.flying))
     for (const part of [this.controls, this.tiles, this.coefficients, this.columns]) part.draw()
     this.doubt.mark()
     this.flat.hidden = this.state.model !== "linear" || this.pending

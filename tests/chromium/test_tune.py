@@ -34,6 +34,8 @@ def slider(page: Page) -> Locator:
 
 
 def drawn_alpha(page: Page) -> float:
+    """Once what is drawn is the answer to the last question."""
+    expect(page.locator(".tune[aria-busy=false]")).to_be_visible(timeout=SLOW)
     return float(page.locator(".tune").get_attribute("data-drawn") or "nan")
 
 
@@ -102,7 +104,6 @@ def test_keys_and_a_drag_move_the_model_along_its_path(visitor: Visitor, server:
     slider(page).focus()
     for _ in range(12):
         page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
     stronger = drawn_alpha(page)
     assert stronger > 2 * best
     same(coefficients(page), lasso(server, "body_mass_g", stronger))
@@ -115,15 +116,13 @@ def test_keys_and_a_drag_move_the_model_along_its_path(visitor: Visitor, server:
         page.mouse.move(box["x"] + box["width"] * share, middle)
     page.mouse.up()
     last = moved(page, stronger)
-    page.wait_for_timeout(300)
-    last = drawn_alpha(page)
     assert last > 5 * stronger
     shown = coefficients(page)
     same(shown, lasso(server, "body_mass_g", last))
     assert len(shown) < len(lasso(server, "body_mass_g", best))
     expect(page.locator("[data-part=coefficients] header")).to_contain_text("are exactly 0")
-    line = page.evaluate("document.querySelectorAll('.tune-plot')[1].layout.shapes[0].x0")
-    assert line == pytest.approx(last)
+    line = "at => document.querySelectorAll('.tune-plot')[1].layout.shapes[0].x0 === at"
+    page.wait_for_function(line, arg=last)
     label = page.locator(".tune-plot").first.get_attribute("aria-label") or ""
     assert "Cross-validated mean squared error over 100 penalties" in label
 
@@ -156,7 +155,7 @@ def test_columns_and_targets_follow_at_once(visitor: Visitor, server: Server) ->
     before = coefficients(page)
     columns.get_by_role("checkbox", name="species").uncheck()
     expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 6")
-    page.wait_for_timeout(400)
+    assert drawn_alpha(page) == 20
     shown = coefficients(page)
     assert shown.keys() != before.keys()
     same(shown, lasso(server, "body_mass_g", 20, ("species",)))
@@ -218,7 +217,7 @@ def test_the_mixing_ratio_moves_and_a_reload_restores_everything(visitor: Visito
     moved(page, first)
     expect(page.locator(".tune-value")).to_have_text("0.70")
     page.locator("[data-part=columns]").get_by_role("checkbox", name="island").uncheck()
-    page.wait_for_timeout(700)
+    page.wait_for_url("**out=*")
     said = address(page)
     assert said["model"] == "elasticnet"
     assert said["ratio"] == "0.7"
@@ -286,8 +285,7 @@ def test_the_slider_stays_where_it_was_through_a_model_without_a_penalty(visitor
     before = int(slider.input_value())
     for model in ("Linear", "Ridge"):
         page.get_by_text(model, exact=True).click()
-        settled(page)
-        page.wait_for_timeout(400)
+        drawn_alpha(page)
     assert abs(int(slider.input_value()) - before) <= 1
 
 
