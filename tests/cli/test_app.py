@@ -1,12 +1,9 @@
-"""The command line: every command and flag, exit codes, one paragraph for errors, model files that stand alone."""
+"""The command line against scikit-learn: flags, YAML, errors, and how it behaves as a process."""
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 import os
-import pickletools
 import signal
 import subprocess
 import sys
@@ -22,46 +19,10 @@ import yaml
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from support.tables import Answer, shoal, written
+from support.cli import frame, refused, trained
+from support.tables import shoal, written
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
-
-
-def frame(rows: int = 120) -> pd.DataFrame:
-    random = np.random.default_rng(0)
-    found = pd.DataFrame(
-        {"a": random.normal(3, 2, rows), "b": random.normal(0, 50, rows), "t": random.choice(list("uvw"), rows)}
-    )
-    found["y"] = 2 * found["a"] - 0.3 * found["b"] + (found["t"] == "v") + random.normal(0, 1, rows)
-    return found
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "data.csv"
-    frame().to_csv(path, index=False)
-    return path
-
-
-def trained(*arguments: str | Path) -> dict[str, Any]:
-    answer = shoal("train", *arguments, "--json")
-    assert (answer.code, answer.err) == (0, ""), answer.err
-    found: dict[str, Any] = answer.json
-    return found
-
-
-def refused(*arguments: str | Path) -> str:
-    answer = shoal(*arguments)
-    assert answer.code == 1
-    assert answer.out == ""
-    assert answer.err.startswith("shoal: ")
-    assert answer.is_plain(), answer.err
-    return answer.err
 
 
 # ------------------------------------------------------------------ what is printed
@@ -119,6 +80,7 @@ def test_tables_for_people(data: Path) -> None:
 
 
 # ------------------------------------------------------------------ every model against scikit-learn
+
 
 MODELS: list[tuple[str, list[str], Any]] = [
     ("linear", [], LinearRegression()),
@@ -268,129 +230,6 @@ def test_help_is_there(capsys: pytest.CaptureFixture[str]) -> None:
                  "--test-every", "--no-intercept", "--no-standardize", "--workers", "--delimiter", "--decimal",
                  "--encoding", "--no-header", "--missing", "--on-bad-rows", "--config", "--out", "--json"):  # fmt: skip
         assert flag in shoal("train", "--help").out, flag
-
-
-# ------------------------------------------------------------------ models and predictions
-
-
-@pytest.fixture
-def model(data: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "model.json"
-    trained(data, "--target", "y", "--out", path)
-    return path
-
-
-def by_hand(model: Path, row: dict[str, Any]) -> float:
-    """A prediction from nothing but what is written in the file."""
-    contents = json.loads(model.read_text())
-    total = contents["intercept"]
-    for term in contents["design"]["terms"]:
-        value = row.get(term["column"])
-        if term["type"] == "number":
-            x = term["fill"] if value is None else value
-        else:
-            x = float((value or "__missing__") == term.get("level", "__missing__"))
-        name = f"{term['column']}={term['level']}" if "level" in term else term["column"]
-        total += contents["coefficients"][name] * x
-    return float(total)
-
-
-def predicted(model: Path, file: Path, out: Path, *flags: str) -> tuple[list[float | None], Answer]:
-    answer = shoal("predict", model, file, "--out", out, "--json", *flags)
-    assert (answer.code, answer.err) == (0, ""), answer.err
-    with out.open() as lines:
-        rows = list(csv.DictReader(lines))
-    assert [int(row["row"]) for row in rows] == list(range(len(rows)))
-    return [float(row["prediction"]) if row["prediction"] else None for row in rows], answer
-
-
-def test_model_file_is_json_that_stands_alone(model: Path, data: Path, tmp_path: Path) -> None:
-    contents = json.loads(model.read_text())
-    assert contents["format"] == "shoal-model"
-    assert contents["version"] == 1
-    assert model.read_text().count("\n") > 20  # readable by eye
-    with pytest.raises(ValueError, match=r"opcode|pickle"):
-        list(pickletools.genops(model.read_bytes()))
-    found, answer = predicted(model, data, tmp_path / "p.csv")
-    rows = frame().to_dict("records")
-    assert found == pytest.approx([by_hand(model, row) for row in rows], rel=1e-12)
-    rmse = math.sqrt(np.mean([(p - r["y"]) ** 2 for p, r in zip(found, rows, strict=True)]))  # type: ignore[operator]
-    assert contents["train"]["rmse"] == pytest.approx(rmse, rel=1e-9)
-    assert answer.json["rows"] == 120
-
-
-def test_predict_with_other_column_order_and_dialect_and_without_target(model: Path, tmp_path: Path) -> None:
-    rows = [{"a": 1.5, "b": -2.0, "t": "v"}, {"a": 0.25, "b": 7.0, "t": "u"}, {"a": -3.0, "b": 0.5, "t": "w"}]
-    expected = [by_hand(model, row) for row in rows]
-    text = "t;extra;b;a\n" + "".join(f"{r['t']};9;{r['b']};{r['a']}\n".replace(".", ",") for r in rows)
-    found, _ = predicted(model, written(tmp_path, text, "new.csv"), tmp_path / "p.csv")
-    assert found == pytest.approx(expected, rel=1e-12)
-
-
-def test_predict_unseen_levels_missing_values_and_bad_rows(model: Path, tmp_path: Path) -> None:
-    text = "a,b,t\n1,2,u\n1,2,new\n1,2,\n,2,u\n1,2\n1,x,u\n1,,v\n"
-    found, answer = predicted(model, written(tmp_path, text, "new.csv"), tmp_path / "p.csv")
-    rows: list[Any] = [{"a": 1, "b": 2, "t": "u"}, {"a": 1, "b": 2, "t": "new"}, {"a": 1, "b": 2}, {"b": 2, "t": "u"}, None, None,
-                       {"a": 1, "t": "v"}]  # fmt: skip
-    expected = [None if row is None else by_hand(model, row) for row in rows]
-    assert [f is None for f in found] == [e is None for e in expected]
-    assert [f for f in found if f is not None] == pytest.approx([e for e in expected if e is not None], rel=1e-12)
-    assert answer.json["unseen_levels"] == 2  # `new`, and no value where training had none missing
-    assert answer.json["bad_rows"] == 2
-    said = " ".join(answer.json["warnings"])
-    assert "level that the model was not trained with" in said
-    assert "could not be read" in said
-
-
-def test_predict_with_dates(tmp_path: Path) -> None:
-    days = pd.date_range("2021-01-01 12:30:00", periods=40, freq="D")
-    y = np.arange(40) * 2.0 + 1
-    path = tmp_path / "dates.csv"
-    pd.DataFrame({"day": days.strftime("%Y-%m-%d %H:%M:%S"), "y": y}).to_csv(path, index=False)
-    trained(path, "--target", "y", "--out", tmp_path / "m.json")
-    found, _ = predicted(tmp_path / "m.json", path, tmp_path / "p.csv")
-    assert found == pytest.approx(y.tolist(), rel=1e-6)
-
-
-def test_predict_where_all_levels_are_known_but_too_many_others_come(model: Path, tmp_path: Path) -> None:
-    path = written(tmp_path, "a,b,t\n" + "".join(f"1,2,n{i}\n" for i in range(6_000)) + "1,2,v\n")
-    answer = shoal("predict", model, path, "--out", tmp_path / "p.csv")
-    assert answer.code == 1
-    assert "too many different values" in answer.err
-    assert not (tmp_path / "p.csv").exists()
-
-
-@pytest.mark.parametrize(("text", "words"), [
-    ("a,t\n1,u\n", "does not have: b"), ("", "empty"), ("a,b,t\nx,y,z\np,q,r\n", None),
-])  # fmt: skip
-def test_predict_on_files_that_do_not_fit(text: str, words: str | None, model: Path, tmp_path: Path) -> None:
-    answer = shoal("predict", model, written(tmp_path, text, "new.csv"), "--out", tmp_path / "p.csv", "--json")
-    assert answer.is_plain(), answer.err
-    if words is None:
-        assert answer.json["bad_rows"] == answer.json["rows"]
-    else:
-        assert answer.code == 1
-        assert words in answer.err
-        assert not (tmp_path / "p.csv").exists()
-
-
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda c: c.update(version=99), "version 99"), (lambda c: c.update(format="x"), "another kind"),
-    (lambda c: c.pop("design"), "damaged"), (lambda c: c["coefficients"].pop("a"), "damaged"),
-    (lambda c: c["coefficients"].update(a="much"), "damaged"), (lambda c: c["design"]["terms"][0].update(type="x"), "damaged"),
-])  # fmt: skip
-def test_model_files_that_are_damaged(change: Any, words: str, model: Path, data: Path, tmp_path: Path) -> None:
-    contents = json.loads(model.read_text())
-    change(contents)
-    model.write_text(json.dumps(contents))
-    assert words in refused("predict", model, data, "--out", tmp_path / "p.csv")
-
-
-def test_predictions_appear_whole_or_not_at_all(model: Path, data: Path, tmp_path: Path) -> None:
-    assert "folder" in refused("predict", model, data, "--out", tmp_path / "no" / "p.csv")
-    (tmp_path / "dir").mkdir()
-    refused("predict", model, data, "--out", tmp_path / "dir")
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
 # ------------------------------------------------------------------ as a process

@@ -19,13 +19,6 @@ from shoal.engines.inline import InlineEngine
 from shoal.settings.config import config_from
 from support.tables import column, opened, shoal, table, written
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 TEXT = "a,b,c\n" + "".join(f"{i},{i * i % 11},{'xyz'[i % 3]}\n" for i in range(50))
 
 

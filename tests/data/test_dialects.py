@@ -18,11 +18,6 @@ from shoal.errors import ConfigError, DataError
 from support.tables import opened, table, written
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
-
-
 def sample(
     seed: int, delimiter: str, decimal: str, end: str, header: bool, quoting: Any, preamble: bool = False
 ) -> tuple[str, list[list[Any]]]:

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from shoal.dashboard.data import columns as column_table
 from shoal.dashboard.tables import sources
 from shoal.home import jobs_directory
-from support.data_page import NASTY, columns_of, view
+from support.dashboard.data_page import NASTY, columns_of, view
 from support.pages import checked, said, settle, widget
 from support.tables import shared
 

@@ -12,7 +12,7 @@ from shoal.dashboard.tables.samples import SAMPLES, generated_sample
 from shoal.data.generated import Shape, generate
 from shoal.settings.config import config_from
 from shoal.tasks.train import look
-from support.data_page import columns_of, upload, view
+from support.dashboard.data_page import columns_of, upload, view
 from support.pages import checked, now_on, open_page, said, settle, widget
 from support.tables import written
 

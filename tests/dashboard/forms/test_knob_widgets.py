@@ -10,8 +10,8 @@ from shoal.dashboard.forms.knob_widgets import default_values, is_asked
 from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.parts import wording
 from shoal.settings.config import RANGES, config_from
+from support.dashboard.train_page import KNOBS, apply, labels
 from support.pages import open_page, settle
-from support.train_page import KNOBS, apply, labels
 
 # ------------------------------------------------------------------ every knob
 

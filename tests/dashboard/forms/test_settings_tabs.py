@@ -19,8 +19,8 @@ from shoal.dashboard.tables import uploads
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig, config_from
 from shoal.settings.text import as_yaml, changed, command_line, from_yaml
+from support.dashboard.train_page import KNOBS, address, apply, example, yaml_of
 from support.pages import checked, open_page, said, settle, widget
-from support.train_page import KNOBS, address, apply, example, yaml_of
 
 # ------------------------------------------------------------------ YAML
 

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.dashboard.tables import uploads
 from support.browser import Server, free_port
-from support.http_client import PASSWORD, cookie_of, log_in, shoal_password
+from support.dashboard.http_client import PASSWORD, cookie_of, log_in, shoal_password
 
 
 @pytest.fixture

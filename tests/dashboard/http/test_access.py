@@ -21,8 +21,8 @@ from shoal.dashboard.http.access import Hashed, Sessions
 from shoal.dashboard.http.gate import Gate
 from shoal.home import password_file
 from support.browser import ROOT, Server, free_port
-from support.gate import call, inner
-from support.http_client import (
+from support.dashboard.gate import call, inner
+from support.dashboard.http_client import (
     PASSWORD,
     ask,
     cookie_of,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.browser import Server
-from support.http_client import ask
+from support.dashboard.http_client import ask
 
 
 def test_plotly_is_sent_small_and_kept_by_browsers(unlocked: Server) -> None:

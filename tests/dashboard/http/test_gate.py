@@ -15,8 +15,8 @@ from starlette.middleware import Middleware
 from shoal.dashboard.http import access
 from shoal.dashboard.http.gate import Gate, host_allowed
 from support.browser import ROOT, Server, free_port
-from support.gate import call, call_websocket, inner
-from support.http_client import ASSET, PASSWORD, ask, cookie_of, handshake, shoal_password
+from support.dashboard.gate import call, call_websocket, inner
+from support.dashboard.http_client import ASSET, PASSWORD, ask, cookie_of, handshake, shoal_password
 from support.runs import until
 
 EVERYWHERE = (

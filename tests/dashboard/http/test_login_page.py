@@ -14,8 +14,8 @@ from shoal.dashboard.http.access import Limiter
 from shoal.dashboard.http.gate import Gate
 from shoal.dashboard.http.visit import local
 from support.browser import Server
-from support.gate import call, exchange, inner, scope_of
-from support.http_client import ASSET, PASSWORD, ask, handshake, log_in
+from support.dashboard.gate import call, exchange, inner, scope_of
+from support.dashboard.http_client import ASSET, PASSWORD, ask, handshake, log_in
 
 # ------------------------------------------------------------------ what the password covers
 

@@ -20,8 +20,8 @@ from shoal.dashboard.tables import uploads
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import uploads_directory
 from support.browser import ROOT, Server
-from support.gate import call, upload_routes
-from support.http_client import Answer, ask, open_upload, unfinished
+from support.dashboard.gate import call, upload_routes
+from support.dashboard.http_client import Answer, ask, open_upload, unfinished
 from support.runs import until
 
 

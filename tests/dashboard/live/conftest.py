@@ -9,7 +9,7 @@ import pytest
 
 from shoal.runs.launch import Run
 from shoal.storage import Storage, open_storage
-from support.live import Tab
+from support.dashboard.live import Tab
 from support.runs import made, run_home
 
 

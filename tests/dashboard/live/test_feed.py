@@ -14,7 +14,7 @@ from shoal.runs.folder import write_json
 from shoal.runs.launch import Run
 from shoal.runs.log import RunLog
 from shoal.storage import Storage
-from support.live import Tab, a_host, a_round, a_worker
+from support.dashboard.live import Tab, a_host, a_round, a_worker
 
 
 def test_updates_add_up_to_the_store(store: Storage, tab: Tab) -> None:

@@ -10,7 +10,7 @@ from shoal.dashboard.live.hub import BEHIND, Hubs, Listener
 from shoal.runs.folder import write_json
 from shoal.runs.launch import Run
 from shoal.storage import Storage
-from support.live import a_round, active
+from support.dashboard.live import a_round, active
 from support.runs import until
 
 

@@ -19,7 +19,7 @@ import pytest
 from shoal.runs.launch import Run
 from shoal.storage import Storage
 from support.browser import free_port
-from support.live import a_round, active
+from support.dashboard.live import a_round, active
 from support.runs import made, until
 
 SERVER = """

@@ -11,7 +11,7 @@ from shoal.dashboard.live import tiles as live_words
 from shoal.dashboard.live.feed import ROUND_COLUMNS, columns
 from shoal.dashboard.parts import wording
 from shoal.metrics import Event
-from support.live import a_round
+from support.dashboard.live import a_round
 
 
 def told(*events: Event) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version, version_of
 from shoal.runs.launch import Run, launch, post
 from shoal.settings.config import RunConfig
-from support.models_page import NAME, NASTY_NAME, links, open_model
+from support.dashboard.models_page import NAME, NASTY_NAME, links, open_model
 from support.pages import checked, now_on, open_page, said, settle, widget
 from support.runs import ended, endless_run, small_table, training
 

@@ -21,7 +21,7 @@ from shoal.runs.launch import launch_job
 from shoal.settings.config import config_from
 from shoal.solve.conformal import NO_TEST_ROWS
 from shoal.tasks.explain_row import explain, typical_row
-from support.models_page import NAME, open_model
+from support.dashboard.models_page import NAME, open_model
 from support.pages import checked, said, settle, widget
 
 HOSTILE = "=cmd|' /C calc'!A0"

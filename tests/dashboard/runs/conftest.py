@@ -14,8 +14,8 @@ import pytest
 from shoal.home import runs_directory
 from shoal.runs.folder import Run
 from shoal.runs.launch import list_runs
+from support.dashboard.runs_page import EXACT, FIRST, SECOND
 from support.runs import run_home, small_table, until
-from support.runs_page import EXACT, FIRST, SECOND
 
 
 @pytest.fixture(autouse=True)

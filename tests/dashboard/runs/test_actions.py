@@ -12,9 +12,9 @@ from shoal.library import archives
 from shoal.library import notes as run_notes
 from shoal.runs.folder import Run, find_run
 from shoal.runs.launch import launch, list_runs
+from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
 from support.pages import checked, now_on, open_page, said, settle, widget
 from support.runs import ended, endless_run, small_table, training, until
-from support.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
 
 # ------------------------------------------------------------------ what fits a choice
 

@@ -22,8 +22,8 @@ from shoal.library import archives
 from shoal.metrics import Round
 from shoal.runs.folder import Run
 from shoal.settings.config import config_from
+from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, choose, press
 from support.pages import checked, open_page, said, widget
-from support.runs_page import EXACT, FIRST, SECOND, asked, choose, press
 
 
 def test_compare_shows_only_what_differs(three: list[Run]) -> None:

@@ -14,8 +14,8 @@ from shoal.library import notes as run_notes
 from shoal.library.accounts import Summary
 from shoal.runs.folder import Run
 from shoal.settings.config import config_from
+from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
 from support.pages import checked, open_page, said, widget
-from support.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
 
 
 def test_first_visit_says_what_this_page_is_for() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shoal.dashboard.tables import server_files, sources
-from support.data_page import columns_of
+from support.dashboard.data_page import columns_of
 from support.pages import checked, open_page, said, settle
 from support.tables import written
 

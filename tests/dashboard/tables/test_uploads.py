@@ -11,7 +11,7 @@ import pytest
 
 from shoal.dashboard.tables import recent, uploads
 from shoal.home import uploads_directory
-from support.data_page import upload
+from support.dashboard.data_page import upload
 from support.pages import checked, open_page, said, settle
 
 

@@ -13,8 +13,8 @@ from streamlit.util import calc_hash
 
 from shoal.dashboard.tables import uploads
 from shoal.runs import slots as run_queue
+from support.dashboard.train_page import address, example, labels, start
 from support.pages import checked, open_page, said, settle, widget
-from support.train_page import address, example, labels, start
 
 # ------------------------------------------------------------------ real runs
 

@@ -18,8 +18,6 @@ from shoal.dashboard.tables import uploads
 from support.browser import ROOT, Server
 
 PASSWORD = "correct horse"
-
-
 ASSET = "/static/" + next(
     p.relative_to(p.parents[1]).as_posix()
     for p in (Path(sys.prefix) / "lib").glob("python*/site-packages/streamlit/static/static/js/index.*.js")

@@ -7,8 +7,6 @@ from streamlit.testing.v1 import AppTest
 from support.pages import open_page
 
 NASTY_NAME = "<img src=x onerror=alert(1)> **b** `c` $x$ :smile:"
-
-
 NAME = "penguins-body_mass_g"
 
 

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from shoal.dashboard.http import access
 from shoal.dashboard.http.gate import Gate
-from support.http_client import Answer
+from support.dashboard.http_client import Answer
 
 
 def inner() -> Starlette:
