@@ -35,16 +35,10 @@ from shoal.library.saved_models import (
 from shoal.runs.launch import Run, launch, post
 from shoal.runs.log import read_log
 from shoal.settings.config import RunConfig, config_from
-from support.runs import ended, endless_run, run_home, short_run, small_table, training
+from support.runs import ended, endless_run, short_run, small_table, training
 from support.tables import shoal
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    with run_home(tmp_path / "home", monkeypatch) as found:
-        yield found
 
 
 def finished_run(name: str = "20260101-000000-0000001", target: str = "y", file: str = "t.csv", **more: Any) -> Run:

@@ -12,6 +12,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 import psutil
 
 from shoal.metrics import Event
-from shoal.runs.launch import Run, metrics_of
+from shoal.runs.launch import Run, launch, metrics_of
 from shoal.runs.log import read_log
 from shoal.settings.config import RunConfig, config_from
 from shoal.training.checkpoints import Checkpoints
@@ -28,6 +29,7 @@ from support.runs import until
 HERE = re.compile(r"Worker (\d+) is here \(process (\d+)\)")
 MOMENTS = ("preparing", "first checkpoint", "training", "finish")
 SCORES = ("r2", "rmse", "mae")
+EPOCHS, BATCH = 20, 16  # of the runs that are harmed
 GONE = 10.0  # seconds in which the workers of a dead run have to be gone
 
 
@@ -54,6 +56,20 @@ def sync_run(data: Path, **knobs: Any) -> RunConfig:
 def with_finish(data: Path, **knobs: Any) -> RunConfig:
     """Steps, and then full passes to an end that is not the optimum: the tolerance is out of reach."""
     return sync_run(data, **{"tolerance": 1e-300, "epochs": 4, "finish_passes": 400, **knobs})
+
+
+@dataclass(frozen=True)
+class Yard:
+    """Where the runs of a module live, and what they have to end with."""
+
+    home: Path
+    data: Path
+    steps: Run  # an undisturbed run in one process
+    steps_bits: dict[str, Any]
+    finish_bits: dict[str, Any]
+
+    def run(self, **knobs: Any) -> Run:
+        return launch(sync_run(self.data, **{"epochs": EPOCHS, "checkpoint_seconds": 0.2, **knobs}))
 
 
 def bits(run: Run) -> dict[str, Any]:
@@ -111,6 +127,17 @@ def joined(run: Run) -> list[Worker]:
     found = (HERE.search(text) for text in log_texts(run))
     here = {int(match[2]) for match in found if match}
     return [worker for worker in workers_of(run) if worker.process.pid in here]
+
+
+def mapped(run: Run) -> dict[int, set[str]]:
+    """The shards that each worker has looked at so far, by the system's account."""
+    found = {}
+    for rank, process in workers_of(run):
+        with contextlib.suppress(psutil.Error):
+            paths = {Path(entry.path).name for entry in process.memory_maps()}
+            if shards := {name for name in paths if name.startswith("shard-")}:
+                found[rank] = shards
+    return found
 
 
 def kill_workers(run: Run, chance: random.Random, most: int, pause: tuple[float, float] = (0.05, 0.6)) -> list[Kill]:

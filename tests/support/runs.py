@@ -21,9 +21,13 @@ from shoal.home import runs_directory
 from shoal.runs.folder import new_run_id
 from shoal.runs.launch import Run, list_runs, metrics_of
 from shoal.runs.log import read_log
+from shoal.search.folder import Search, start
+from shoal.search.plan import Plan
+from shoal.search.space import chosen_space
 from shoal.settings.config import RunConfig, config_from
 
 SLOW = 60.0  # seconds; two cores may be busy with other things
+ALONE = {"step_rule": "sgd", "schedule": "constant", "compression": "none", "batch_size": "64", "mode": "sync"}
 
 
 @contextlib.contextmanager
@@ -123,3 +127,12 @@ def made(**files: Any) -> Run:
         (run.directory / f"{name}.json").write_text(content if isinstance(content, str) else json.dumps(content))
     (run.directory / "started").touch()
     return run
+
+
+def begun(data: Path, wishes: dict[str, Any], knobs: dict[str, Any] | None = None, **limits: Any) -> Search:
+    """A search in one process a trial, so that a trial takes a second."""
+    space, fixed = chosen_space({**ALONE, **wishes})
+    config = config_from(
+        {"file": str(data), "target": "y", "engine": "inline", "model": "ridge", **fixed, **(knobs or {})}
+    )
+    return start(config, Plan(space, **{"trials": 10, "seconds": 20.0, **limits}))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 
 from shoal import data_pipeline
@@ -157,3 +158,22 @@ def plain_config(**knobs: Any) -> RunConfig:
 
 
 Compare = Callable[[Mapping[str, Any]], None]
+
+TIGHT: dict[str, Any] = {"tol": 1e-14, "max_iter": 1_000_000}
+
+
+def rows(n: int = 80, p: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * np.arange(1, p + 1) + 10
+    return X, X @ np.where(np.arange(p) % 2, 0.0, 1.0) + 2 * rng.standard_normal(n)
+
+
+def frame_of(X: np.ndarray, y: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y)
+
+
+def tuned(path: Path, *flags: str | Path) -> dict[str, Any]:
+    answer = shoal("tune", path, "--target", "y", *flags, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    found: dict[str, Any] = answer.json
+    return found

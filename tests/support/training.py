@@ -21,16 +21,23 @@ from shoal.home import home
 from shoal.metrics import Event, Round
 from shoal.settings.config import config_from
 from shoal.storage import open_storage
-from shoal.storage.base import Storage
+from shoal.storage.base import Command, Storage
 from shoal.training.callbacks import Callback, Callbacks, RunView
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.conductor import Conductor, Session
 from shoal.training.run import Outcome, train_gradient
 from support.engine_requests import WhoAmI
 from support.runs import until
+from support.tables import shared
 
 Vector = npt.NDArray[np.float64]
 MODES = ("sync", "ssp", "async", "local")
+REGRESSION = {"concrete": "strength", "penguins": "body_mass_g", "auto_mpg": "mpg", "seattle_weather": "temp_max"}
+EQUAL: dict[str, Any] = {"shards": 4, "partition": "contiguous"}
+NAMES = [f"x{i}" for i in range(6)]
+KNOBS: dict[str, Any] = {"batch_size": 8, "local_steps": 2, "shards": 7, "tolerance": 0, "epochs": 6}
+ENDLESS: dict[str, Any] = {**KNOBS, "epochs": 1_000_000, "max_seconds": 60}  # that is never reached
+Post = Callable[..., Callable[[Conductor], Any]]
 
 
 # ------------------------------------------------------------------ runs
@@ -257,3 +264,50 @@ def table(path: Path, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Path:
     names = [f"x{i}" for i in range(X.shape[1])]
     pd.DataFrame({**dict(zip(names, X.T, strict=True)), "y": y}).to_csv(path, index=False)
     return path
+
+
+def data(name: str, place: Path) -> tuple[Path, str]:
+    if name == "generated":
+        path = place / "generated.csv"
+        return (path if path.exists() else generated(place)), "y"
+    if name == "digits":
+        return shared("data", "mnist", "digits_8x8.csv"), "label"
+    return shared("data", "regression", f"{name}.csv"), REGRESSION[name]
+
+
+def plain(place: Path, rows: int = 320, columns: int = 4) -> Path:
+    """Shards of equal size, so that every epoch has the same steps: with 4 shards in file order."""
+    path = place / f"plain{rows}x{columns}.csv"
+    return path if path.exists() else generated(place, path.name, rows, columns)
+
+
+STEPS = np.arange(21.0)
+WAVE = np.array(  # orthogonal to all polynomials up to the fifth degree, as NIST made it
+    [759.0, -2048, 2048, -2048, 2523, -2048, 2048, -2048, 1838, -2048, 2048, -2048, 1838, -2048, 2048, -2048, 2523,
+     -2048, 2048, -2048, 759]
+)  # fmt: skip
+
+
+def wampler(number: int) -> tuple[Vector, Vector]:
+    X = np.column_stack([STEPS**k for k in range(1, 6)])
+    y = sum((STEPS / 10) ** k for k in range(6)) if number == 2 else sum(STEPS**k for k in range(6))
+    return X, y + {3: 1.0, 4: 100.0, 5: 10_000.0}.get(number, 0.0) * WAVE
+
+
+def settled(bench: Bench) -> list[Command]:
+    commands = bench.storage.commands()
+    assert all(command.outcome is not None and command.round is not None for command in commands)
+    return commands
+
+
+def done_at(bench: Bench, number: int = 0) -> int:
+    """The round after which a command was done."""
+    command = settled(bench)[number]
+    assert command.outcome == "done"
+    assert command.round is not None
+    return command.round
+
+
+def wait_for(what: Callable[[], Any]) -> Iterator[None]:
+    while not what():
+        yield

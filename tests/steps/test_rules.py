@@ -1,73 +1,22 @@
-"""Step rules by where they come to rest (scikit-learn, closed forms), by their formulas, and by not diverging."""
+"""Step rules: where they come to rest, the finish, their formulas by hand, and their state."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import ElasticNet, Ridge, lars_path_gram
 
 from shoal.errors import ConfigError, StateError
 from shoal.models import L1L2
-from shoal.steps.optimizers import (
-    SCHEDULES,
-    SGD,
-    STEP_RULES,
-    Accelerated,
-    AdaGrad,
-    Adam,
-    Momentum,
-    StepRule,
-    batch_curvature,
-    clipped,
-    schedule,
-    stale_rate,
-)
+from shoal.steps.optimizers import SGD, STEP_RULES, Accelerated, AdaGrad, Adam, Momentum, StepRule
+from support.descent import RULES, kind_of, loss_of, scale_of, table, top_of
 
-RULES = [*STEP_RULES.values(), Accelerated]
 EPS = float(np.finfo(np.float64).eps)
 PENALTIES = [L1L2(), L1L2(l2=0.05), L1L2(l1=0.1), L1L2(l1=0.1, l2=0.05)]
-
-
-def kind_of(value: object) -> str:
-    return getattr(value, "name", None) or str(value)
-
-
-def table(kind: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised X (n, p) and centred y (n,)."""
-    rng = np.random.default_rng(seed)
-    n, p = (40, 80) if kind == "wide" else (160, 20)
-    X = rng.standard_normal((n, p))
-    if kind == "alike":  # correlations of .99
-        X = math.sqrt(0.99) * rng.standard_normal((n, 1)) + 0.1 * X
-    if kind == "leverage":
-        X[17] *= 1000
-    if kind == "outlier":
-        X[17, 3] = 1e4
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    y = X @ rng.standard_normal(p) + 2 * rng.standard_normal(n)
-    return X, y - y.mean()
-
-
-def top_of(X: np.ndarray) -> float:
-    return float(np.linalg.eigvalsh(X.T @ X / len(X))[-1])
-
-
-def scale_of(X: np.ndarray, y: np.ndarray) -> float:
-    return float(np.abs(X.T @ y).max() / len(y))
-
-
-def loss_of(X: np.ndarray, y: np.ndarray, penalty: L1L2) -> Callable[[np.ndarray], float]:
-    def loss(w: np.ndarray) -> float:
-        return float(((y - X @ w) ** 2).mean() / 2 + penalty.l1 * np.abs(w).sum() + penalty.l2 / 2 * (w**2).sum())
-
-    return loss
 
 
 def descended(
@@ -210,9 +159,6 @@ def test_the_other_rules_want_the_gradient_at_the_weights(rule: type[StepRule]) 
     assert stepper.query(w) is w
 
 
-# The formulas, one coordinate at a time in plain Python
-
-
 def textbook(name: str, w: float, gradients: list[float], rate: float, beta: float) -> float:
     v = s = m = 0.0
     for t, g in enumerate(gradients, 1):
@@ -271,125 +217,6 @@ def test_columns_without_gradient_do_no_harm(rule: type[StepRule]) -> None:
     assert np.isfinite(w).all()
     still = rule(2).step(np.array([1.0, 2.0]), np.zeros(2), 0.1, L1L2().prox)
     assert still.tolist() == [1.0, 2.0]
-
-
-# Rates that do not diverge
-
-
-def stepped(
-    rule: StepRule, X: np.ndarray, y: np.ndarray, batch: int, penalty: L1L2, faster: float = 1.0
-) -> list[float]:
-    """Losses of all rows after every step: batches are slices of shuffled rows, in a new order every epoch."""
-    n, p = X.shape
-    rng = np.random.default_rng(7)
-    rows = rng.permutation(n)
-    curvature = batch_curvature(n, batch, top_of(X), float((X**2).sum(axis=1).max()))
-    rate, w, loss = faster * rule.safe_rate(curvature, scale_of(X, y)), np.zeros(p), loss_of(X, y, penalty)
-    losses = [loss(w)]
-    for _ in range(5 if batch < n else 100):
-        for i in rng.permutation(n // batch):
-            taken = rows[i * batch : (i + 1) * batch]
-            w = rule.step(w, X[taken].T @ (X[taken] @ w - y[taken]) / batch, rate, penalty.prox)
-            losses.append(loss(w))
-            if losses[-1] > 1e6 * losses[0]:
-                return losses
-    return losses
-
-
-@pytest.mark.parametrize("kind", ["plain", "alike", "leverage", "outlier", "wide"])
-@pytest.mark.parametrize("batch", [1, 8, 0], ids=["1", "8", "all"])
-@pytest.mark.parametrize("rule", STEP_RULES.values(), ids=kind_of)
-def test_the_safe_rate_does_not_diverge(rule: type[StepRule], batch: int, kind: str) -> None:
-    for seed, penalty in enumerate((L1L2(), L1L2(l1=0.05, l2=0.01))):
-        X, y = table(kind, seed)
-        losses = stepped(rule(X.shape[1]), X, y, batch or len(y), penalty)
-        best = float(((y - X @ np.linalg.lstsq(X, y)[0]) ** 2).mean() / 2)
-        late = float(np.mean(losses[-max(1, len(y) // (batch or len(y))) :]))
-        assert max(losses) < 3 * losses[0]
-        assert late < losses[0]
-        if kind == "plain":
-            assert late - best < 0.35 * (losses[0] - best)
-
-
-@pytest.mark.parametrize(("rule", "faster"), [(SGD, 3), (Momentum, 45), (AdaGrad, 100), (Adam, 1000)], ids=kind_of)
-def test_rates_that_are_much_higher_do(rule: type[StepRule], faster: float) -> None:
-    """Or the test above could not fail."""
-    X, y = table("alike")
-    losses = stepped(rule(20), X, y, len(y), L1L2(), faster)
-    assert max(losses) > 3 * losses[0]
-
-
-@pytest.mark.parametrize("rule", [SGD, Momentum], ids=kind_of)
-@pytest.mark.parametrize("kind", ["leverage", "outlier"])
-def test_the_batch_has_a_part_in_the_curvature(rule: type[StepRule], kind: str) -> None:
-    """With the rate of a full batch, one row of large leverage breaks a run of single rows."""
-    X, y = table(kind)
-    too_fast = float((X**2).sum(axis=1).max()) / top_of(X)
-    assert max(stepped(rule(20), X, y, 1, L1L2(), too_fast)) > 1e6 * float((y**2).mean() / 2)
-
-
-def test_safe_rates() -> None:
-    assert SGD(3).safe_rate(4.0, 7.0) == 0.25
-    assert Momentum(3, 0.75).safe_rate(4.0, 7.0) == 0.0625
-    assert AdaGrad(3).safe_rate(4.0, 8.0) == 2.0
-    assert Adam(3, 0.75).safe_rate(4.0, 8.0) == 0.5
-    assert Accelerated(3).safe_rate(4.0, 7.0) == 0.25
-
-
-@pytest.mark.parametrize("rule", RULES, ids=kind_of)
-@pytest.mark.parametrize(("curvature", "scale"), [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
-def test_safe_rates_without_data_to_go_by(rule: type[StepRule], curvature: float, scale: float) -> None:
-    assert 0 < rule(2).safe_rate(curvature, scale) < math.inf
-
-
-@pytest.mark.parametrize("batch", [1, 2, 4, 7, 8])
-def test_batch_curvature_bounds_all_batches_there_are(batch: int) -> None:
-    """E[H_B^2] over every subset of 8 rows: no eigenvalue of L H - E[H_B^2] is negative, and half of L is not enough."""
-    X = np.random.default_rng(2).standard_normal((8, 3)) * np.array([[4.0]] + [[1.0]] * 7)
-    subsets = list(itertools.combinations(range(8), batch))
-    hessians = [X[list(s)].T @ X[list(s)] / batch for s in subsets]
-    second, mean = sum(h @ h for h in hessians) / len(subsets), X.T @ X / 8
-    L = batch_curvature(8, batch, top_of(X), float((X**2).sum(axis=1).max()))
-    assert np.linalg.eigvalsh(L * mean - second)[0] > -1e-9
-    assert np.linalg.eigvalsh(L / 2 * mean - second)[0] < 0
-
-
-def test_batch_curvature_at_the_ends() -> None:
-    assert batch_curvature(100, 1, 3.0, 50.0) == pytest.approx(50.0)
-    assert batch_curvature(100, 100, 3.0, 50.0) == 3.0
-    assert batch_curvature(100, 1000, 3.0, 50.0) == 3.0
-    assert batch_curvature(100, 0, 3.0, 50.0) == pytest.approx(50.0)
-    assert batch_curvature(1, 1, 3.0, 3.0) == 3.0
-
-
-@given(st.integers(2, 10**7), st.floats(1e-3, 1e3), st.floats(1, 1e6), st.data())
-def test_batch_curvature_falls_with_the_batch(n: int, top: float, ratio: float, data: st.DataObject) -> None:
-    small = data.draw(st.integers(1, n - 1))
-    large = data.draw(st.integers(small, n))
-    one, two = (batch_curvature(n, b, top, ratio * top) for b in (small, large))
-    assert top * (1 - 1e-12) <= two <= one * (1 + 1e-12)
-    assert one <= ratio * top * (1 + 1e-12)
-
-
-def delayed(rate: float, delay: int) -> float:
-    """|w| after many steps on w^2 / 2 whose gradients are `delay` versions old."""
-    w = [1.0] * (delay + 1)
-    for _ in range(400 * (delay + 1)):
-        w.append(w[-1] - rate * w[-1 - delay])
-        if abs(w[-1]) > 1e9:
-            break
-    return max(abs(value) for value in w[-delay - 1 :])
-
-
-@pytest.mark.parametrize("delay", [1, 2, 3, 7, 20])
-def test_stale_rates_are_stable_at_that_delay(delay: int) -> None:
-    assert delayed(stale_rate(1.0, delay), delay) < 1e-6
-    assert delay < 2 or delayed(1.0, delay) > 1e6
-
-
-def test_stale_rates() -> None:
-    assert [stale_rate(0.5, s) for s in (0, 1, 1.5, 4)] == [0.5, 0.25, 0.2, 0.1]
-    assert stale_rate(0.5, -1) == 0.5
 
 
 # State
@@ -476,92 +303,7 @@ def test_names() -> None:
     assert [rule.name for rule in STEP_RULES.values()] == list(STEP_RULES) == ["sgd", "momentum", "adagrad", "adam"]
 
 
-# Clipping
-
-
-@given(arrays(np.float64, st.integers(1, 20), elements=st.floats(-1e308, 1e308)), st.floats(1e-3, 1e6))
-def test_clipping_by_the_norm(gradient: np.ndarray, limit: float) -> None:
-    result, length = clipped(gradient, limit), math.hypot(*gradient)
-    if length <= limit * (1 - 1e-12):
-        assert np.array_equal(result, gradient)
-    elif length >= limit * (1 + 1e-12):
-        assert math.hypot(*result) == pytest.approx(limit, rel=1e-12)
-        largest = int(np.abs(gradient).argmax())
-        assert result == pytest.approx(gradient / gradient[largest] * result[largest], rel=1e-9, abs=1e-300)
-
-
-def test_clipping_at_the_edges() -> None:
-    gradient = np.array([3.0, 4.0])
-    assert clipped(gradient, 0) is gradient
-    assert clipped(gradient, 5.0).tolist() == [3.0, 4.0]
-    assert clipped(gradient, 1.0) == pytest.approx(np.array([0.6, 0.8]), rel=1e-15)
-    assert clipped(np.zeros(2), 1.0).tolist() == [0.0, 0.0]
-    assert np.isnan(clipped(np.array([1.0, math.nan]), 0.5)).any()
-    assert np.isinf(clipped(np.array([1.0, math.inf]), 0.5)).any()
-
-
 # Schedules
-
-
-def rate_at(name: str, epoch: float, **knobs: float) -> float:
-    known = {"epochs": 20, "warmup": 0.0, "decay": 0.25, "decay_every": 5.0, **knobs}
-    return schedule(name, 2.0, epoch=epoch, **known)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("constant", [2.0, 2.0, 2.0, 2.0, 2.0]),
-        ("step", [2.0, 2.0, 0.5, 0.125, 2 * 0.25**4]),
-        ("exponential", [2.0, 1.0, 0.5, 0.125, 2 * 0.25**4]),
-        ("inverse", [2.0, 2 / 2.5, 0.5, 2 / 7, 2 / 13]),
-        ("cosine", [2.0, 1 + math.cos(math.pi / 8), 1 + math.cos(math.pi / 4), 1.0, 0.0]),
-    ],
-)
-def test_schedules_at_epochs_0_2_5_5_10_and_20(name: str, expected: list[float]) -> None:
-    assert [rate_at(name, epoch) for epoch in (0, 2.5, 5, 10, 20)] == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_warm_up_comes_first_and_then_the_schedule(name: str) -> None:
-    rates = [rate_at(name, epoch, warmup=4.0) for epoch in (0, 1, 2, 3)]
-    assert rates == pytest.approx([0.2, 0.65, 1.1, 1.55])
-    late = rate_at(name, 4 + 3.3, warmup=4.0, epochs=24)
-    assert late == pytest.approx(rate_at(name, 3.3))
-
-
-@given(
-    st.sampled_from(SCHEDULES),
-    st.floats(0, 50),
-    st.floats(0, 50),
-    st.floats(0, 30),
-    st.floats(1e-3, 1),
-    st.floats(0.1, 20),
-)
-def test_schedules_stay_between_0_and_the_rate_and_fall_after_warm_up(
-    name: str, one: float, other: float, warmup: float, decay: float, every: float
-) -> None:
-    knobs = {"warmup": warmup, "decay": decay, "decay_every": every}
-    early, late = (rate_at(name, epoch, **knobs) for epoch in sorted((one, other)))
-    assert 0 <= late <= 2
-    assert 0 <= early <= 2
-    assert early >= late * (1 - 1e-12) or min(one, other) < warmup
-
-
-def test_a_warm_up_as_long_as_the_run() -> None:
-    assert rate_at("cosine", 20, warmup=20.0) == 2.0
-    assert rate_at("cosine", 10, warmup=20.0) == pytest.approx(1.1)
-
-
-@pytest.mark.parametrize("knobs", [{"decay": 0.0}, {"decay": 1.5}, {"decay": math.nan}, {"decay_every": 0.0}])
-def test_decays_that_make_no_sense(knobs: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match=r"decay to be more than 0 and at most 1"):
-        rate_at("step", 1.0, **knobs)
-
-
-def test_unknown_schedules() -> None:
-    with pytest.raises(ConfigError, match=r"constant, step, exponential, cosine, inverse, got 'linear'"):
-        rate_at("linear", 1.0)
 
 
 @settings(max_examples=30)

@@ -1,0 +1,65 @@
+"""Runs to copy and files to clean up: what a home holds besides live runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from shoal.home import runs_directory
+from shoal.library import accounts as run_index
+from shoal.library import cleaning as housekeeping
+from shoal.library.cleaning import Choice, clean, plan
+from shoal.runs.launch import Run, launch
+from shoal.settings.config import RunConfig, config_from
+from support.runs import ended, until
+
+
+def a_copy(folder: Path, name: str | None = None) -> Run:
+    place = runs_directory() / (name or folder.name)
+    shutil.copytree(folder, place)
+    return Run(place)
+
+
+def only() -> run_index.Summary:
+    (found,) = run_index.summaries()
+    return found
+
+
+def launched(config: RunConfig) -> Run:
+    from shoal.runs.launch import launch
+
+    return launch(config)
+
+
+def names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+
+
+def upload(home: Path, hash_: str = "a" * 24, name: str = "table.csv", text: str = "a,y\n1,2\n") -> Path:
+    path = home / "uploads" / hash_ / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def fitted(data: Path) -> dict[str, float]:
+    """An exact fit in a process of its own, so that nobody has its data set open afterwards."""
+    run = launch(config_from({"file": str(data), "target": "y"}))
+    assert ended(run) == "finished", run.error
+    found: dict[str, float] = (run.result or {})["coefficients"]
+    return found
+
+
+def freed(name: str, choice: Choice = housekeeping.ALL) -> housekeeping.Cleaned:
+    """Clean up once the processes of runs that have ended are gone: they let go of their files at the very end."""
+    until(lambda: housekeeping.IN_USE not in plan(name, choice).kept)
+    return clean(name, choice)
+
+
+def aged(path: Path, days: float) -> Path:
+    """The same with all its times put back."""
+    for each in [*path.rglob("*"), path]:
+        os.utime(each, (time.time() - days * 86_400,) * 2, follow_symlinks=False)
+    return path

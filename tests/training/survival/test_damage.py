@@ -1,0 +1,200 @@
+"""Damaged checkpoints, full disks, locked stores and changed files: a run goes on, waits or says what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from shoal.runs.launch import Run, launch, post, resume, wait_settled
+from support.chaos import EPOCHS, Yard, bits, events, kill_run, leftovers, log_texts, mapped, sync_run, workers_of
+from support.runs import SLOW, ended, rounds, slots_taken, training, until
+
+pytestmark = pytest.mark.alone  # they look at what processes do at a moment, so these need the cores
+
+# ------------------------------------------------------------------ damage
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[random.Random(9).randrange(len(content))] ^= 4
+    path.write_bytes(content)
+
+
+def test_damaged_checkpoints_are_said_and_passed_over(yard: Yard) -> None:
+    run = training(yard.run())
+    for harm in (cut, flip):
+        until(lambda: len(list(run.checkpoints_path.glob("*.ckpt"))) > 3)
+        kill_run(run)
+        before, newest = sorted(run.checkpoints_path.glob("*.ckpt"))[-2:]
+        harm(newest)
+        step, said = int(before.stem.removeprefix("step-")), len(log_texts(run))
+        resume(run)
+        until(lambda said=said: any("Going on" in text for text in log_texts(run)[said:]) or not run.is_active)
+        assert f"Going on from the checkpoint of round {step}." in log_texts(run)[said:]
+        warning = next(text for text in log_texts(run)[said:] if str(newest) in text)
+        assert warning in log_texts(run, "warning")
+        assert warning.endswith(f"Step {step} is used instead.")
+    until(lambda: rounds(run) > step + 10)
+    kill_run(run)
+    files = list(run.checkpoints_path.rglob("*.ckpt"))
+    for path in files:
+        cut(path)
+    resume(run)
+    assert ended(run) == "finished", run.error
+    assert log_texts(run).count("Training begins.") == 2  # nothing to go on from: it begins again, and says so
+    assert sum("There is no other to use instead." in text for text in log_texts(run, "warning")) == len(files)
+    assert bits(run) == yard.steps_bits
+
+
+@contextlib.contextmanager
+def tiny_disk(run: Run) -> Iterator[Callable[[bool], None]]:
+    """The checkpoints on a file system of 128 KB, which is filled and emptied."""
+    folder = run.checkpoints_path
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("a tiny file system cannot be mounted here")
+
+    def fill(full: bool) -> None:
+        if not full:
+            (folder / "fill").unlink()
+            return
+        with (folder / "fill").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1024))
+
+    try:
+        yield fill
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def small_files(run: Run) -> Iterator[Callable[[bool], None]]:
+    """A limit for the size of all files that the run process writes: what is refused is as on a full disk."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux sets limits of other processes")
+
+    def limit(full: bool) -> None:
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        psutil.Process(run.pid).rlimit(psutil.RLIMIT_FSIZE, (1000 if full else hard, hard))
+
+    yield limit
+
+
+@pytest.mark.parametrize("disk", [tiny_disk, small_files])
+def test_a_full_disk_pauses_a_run_until_there_is_room(yard: Yard, disk: Any) -> None:
+    with contextlib.ExitStack() as stack:
+        with slots_taken(*range(4)):
+            run = yard.run()
+            fill = stack.enter_context(disk(run))
+        training(run)
+        fill(True)
+        until(lambda: run.state == "paused" or not run.is_active)
+        assert run.state == "paused", run.error
+        assert run.cause.startswith("The disk is full: there is no room for the checkpoint")
+        kept = sorted(path.name for path in run.checkpoints_path.glob("*.ckpt"))
+        assert kept
+        assert leftovers(run.checkpoints_path) == []
+        fill(False)
+        assert wait_settled(run, post(run, "resume"), SLOW).outcome == "done"
+        assert ended(run) == "finished", run.error
+        assert bits(run) == yard.steps_bits
+        assert any("disk is full" in event.text for event in events(run, "warning"))
+
+
+def test_a_run_goes_on_while_its_store_is_locked_and_its_records_arrive_afterwards(yard: Yard) -> None:
+    run = training(yard.run())
+    with contextlib.closing(sqlite3.connect(run.metrics_path, timeout=SLOW, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        known = rounds(run)
+        until(lambda: any(text.startswith("The run is finished") for text in log_texts(run)) or not run.is_active)
+        time.sleep(0.5)
+        assert rounds(run) == known < yard.steps_bits["rounds"]
+        other.execute("ROLLBACK")
+    assert ended(run) == "finished", run.error
+    assert bits(run) == yard.steps_bits
+    assert any("cannot be written at the moment and wait" in text for text in log_texts(run, "warning"))
+    assert not events(run, "lost")
+    assert run.result is not None
+    assert [event.text for event in events(run)] == [event["text"] for event in run.result["events"]]
+    assert rounds(run) == run.result["rounds"]
+
+
+# ------------------------------------------------------------------ files that change
+
+
+def test_a_changed_file_is_refused_until_it_is_put_back(yard: Yard, tmp_path: Path) -> None:
+    data, kept = tmp_path / "table.csv", yard.data.read_bytes()
+    data.write_bytes(kept)
+    run = training(launch(sync_run(data, epochs=EPOCHS, checkpoint_seconds=0.2)))
+    kill_run(run)
+    for change, words in [
+        (kept + b"1,2,3,4,5,6,7,8,9,10,11\n", "'table.csv' is not what it was when the checkpoint was taken"),
+        (kept.replace(b"x3,x4", b"x4,x3", 1), "'table.csv' is not what it was when the checkpoint was taken"),
+        (None, "Expected a file at"),
+    ]:
+        data.write_bytes(change) if change else data.unlink()
+        resume(run)
+        assert ended(run) == "failed"
+        assert words in run.cause
+        assert "Traceback" not in run.cause
+    data.write_bytes(kept)
+    training(resume(run))
+    data.unlink()  # who trains does not need it any more
+    assert ended(run) == "finished", run.error
+    assert run.result is not None
+    assert any("'table.csv' was changed or removed during the run" in text for text in run.result["warnings"])
+    assert bits(run) == yard.steps_bits
+
+
+def test_a_removed_cache_is_a_plain_failure_and_made_anew(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("SHOAL_HOME", str(home))
+    run = training(yard.run())
+    for folder in (home / "cache").glob("shards-*"):
+        shutil.rmtree(folder)
+    workers_of(run)[0].process.kill()  # who comes in its place, or takes over its shards, does not find them
+    assert ended(run) == "failed"
+    assert re.search(r"The cached training rows in '.*' cannot be used: No such file", run.cause)
+    resume(run)
+    until(lambda: len(set().union(*mapped(run).values())) == 16)
+    shutil.rmtree(home / "cache")  # those who have their shards mapped go on; the model cannot be scored
+    assert ended(run) == "failed"
+    assert "The cached copy of 'table.csv' was removed or damaged" in run.cause
+    for text in (run.cause, *(event.text for event in events(run))):
+        assert "Traceback" not in text
+    done = rounds(run)
+    resume(run)
+    assert ended(run) == "finished", run.error
+    assert rounds(run) == done
+    assert bits(run) == yard.steps_bits
+
+
+def test_short_memory_changes_no_bit(yard: Yard) -> None:
+    used = psutil.virtual_memory()
+    run = yard.run(max_memory=0.05)
+    assert ended(run) == "finished", run.error
+    assert bits(run) == yard.steps_bits
+    if (used.total - used.available) / used.total > 0.06:  # nothing less can be asked for
+        assert any("nothing is read ahead" in event.text for event in events(run, "warning"))
