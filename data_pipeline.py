@@ -31,7 +31,8 @@ from shoal.data.sniffing import detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, DateOrder, Kind, Parser, library
 from shoal.models import Array
-from shoal.utils import disk_errors, listed
+from shoal.utils import disk_errors
+from shoal.words import no_such_column
 
 BLOCK_BYTES = 8 << 20  # text in one block: large enough to amortise a request, small enough to balance and to redo
 WIDE_BLOCK_BYTES = 64 << 20  # for wide tables: a block should have more rows than columns, or sums cost more than it
@@ -280,7 +281,7 @@ def inspect_text(
     )
     for name in (*categorical, *numeric):
         if name not in names:
-            raise ConfigError(f"Expected a column of the file, got '{name}'. The columns are: {listed(names)}.")
+            raise ConfigError(no_such_column(name, names))
     skip = dialect.skip_lines
     start = offset_of_line(text, skip, dialect.newline)
     if dialect.header:

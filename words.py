@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from shoal.utils import listed
 
 SHOWN = 40  # coefficients in a table
 
@@ -45,6 +47,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -
     for row in (head, *rows):
         cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
         print("  ".join(cells).rstrip())
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A question about the name that is most like the one given, to follow a sentence; empty if none is like it."""
+    import difflib  # here, since workers import this module and are never asked
+
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(given.lower(), by_lower, n=1)
+    return f" Did you mean '{by_lower[near[0]]}'?" if near else ""
+
+
+def no_such_column(name: str, columns: Sequence[str]) -> str:
+    return (
+        f"Expected a column of the file, got '{name}'.{did_you_mean(name, columns)} The columns are: {listed(columns)}."
+    )
 
 
 # ------------------------------------------------------------------ a fit

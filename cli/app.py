@@ -7,12 +7,13 @@ import contextlib
 import gc
 import io
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from shoal import __version__
+from shoal.cli import completion as cli_completion
 from shoal.cli import dashboard as cli_dashboard
 from shoal.cli import disk as cli_disk
 from shoal.cli import explain as cli_explain
@@ -23,7 +24,8 @@ from shoal.cli import runs as cli_runs
 from shoal.cli import search as cli_search
 from shoal.cli import steer
 from shoal.cli import tune as cli_tune
-from shoal.errors import ConfigError, TrainingError
+from shoal.cli.flags import Parser, add_knobs, add_set, config_of
+from shoal.errors import TrainingError
 from shoal.settings.config import DIALECT
 from shoal.utils import THREAD_LIMITS
 from shoal.words import clear_line, print_json, short, show_fit, table
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show stop nothing
     try:
-        chosen = parser.parse_args(arguments)
+        chosen = parser.parse(arguments)
         return int(chosen.command(chosen) or 0)
     except TrainingError as error:
         clear_line()
@@ -87,41 +89,30 @@ def _unforeseen(error: Exception) -> int:
     return 1
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong flags are a plain sentence as well."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # `--alpha` of one command is not `--alphas`
-        # `--alphas -1,2` is a list of numbers, one of which is wrong, and no flag of its own.
-        self._negative_number_matcher = re.compile(r"-\.?\d[\d.,eE+-]*")
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message[:1].upper()}{message[1:]}. See 'shoal {self.prog.split(' ')[-1]} --help'.")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="shoal",
         description="Linear models on CSV files of any size: exact, or trained by gradient steps of many workers.",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    parser.add_argument("--version", action="version", version=f"shoal {__version__}")
+    add = parser.add_commands()
 
-    inspect = commands.add_parser("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
+    inspect = add("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
     inspect.add_argument("file", metavar="FILE")
-    _add_knobs(inspect, {"target", "categorical", "numeric", "workers", "engine", *DIALECT})
+    add_knobs(inspect, {"target", "categorical", "numeric", "workers", "engine", *DIALECT})
     inspect.add_argument("--json", action="store_true", help="print one JSON object")
     inspect.set_defaults(command=_inspect)
 
-    train = commands.add_parser("train", help="fit a model to a file", usage="shoal train FILE --target COLUMN [flags]")
+    train = add("train", help="fit a model to a file", usage="shoal train FILE --target COLUMN [flags]")
     train.add_argument("file", metavar="FILE", nargs="?")
-    _add_knobs(train, None)
+    add_knobs(train, None)
     train.add_argument("--config", metavar="run.yaml", help="a YAML file with the same knobs; flags win over it")
-    cli_runs.add_set(train)
+    add_set(train)
     cli_runs.add_detach(train)
     train.add_argument("--json", action="store_true", help="print one JSON object")
     train.set_defaults(command=_train)
 
-    predict = commands.add_parser("predict", help="apply a model to a file")
+    predict = add("predict", help="apply a model to a file")
     predict.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     predict.add_argument("file", metavar="FILE")
     predict.add_argument("--out", required=True, metavar="predictions.csv")
@@ -129,57 +120,22 @@ def _parser() -> argparse.ArgumentParser:
         "--interval", type=float, metavar="LEVEL",
         help="adds the columns lower and upper: 0.9 for intervals that hold nine of ten new targets",
     )  # fmt: skip
-    _add_knobs(predict, {"workers", "engine", *DIALECT})
+    add_knobs(predict, {"workers", "engine", *DIALECT})
     predict.add_argument("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)
 
-    cli_export.add_commands(commands, _progress)
-    cli_tune.add_command(commands, _add_knobs, _config, _progress)
-    cli_explain.add_command(commands, _progress)
-    cli_runs.add_commands(commands)
-    steer.add_commands(commands)
-    cli_models.add_commands(commands)
-    cli_search.add_commands(commands, _add_knobs)
-    cli_disk.add_commands(commands)
-    cli_dashboard.add_commands(commands)
-    cli_password.add_commands(commands)
+    cli_export.add_commands(add, _progress)
+    cli_tune.add_command(add, _progress)
+    cli_explain.add_command(add, _progress)
+    cli_runs.add_commands(add)
+    steer.add_commands(add)
+    cli_models.add_commands(add)
+    cli_search.add_commands(add)
+    cli_disk.add_commands(add)
+    cli_dashboard.add_commands(add)
+    cli_password.add_commands(add)
+    cli_completion.add_commands(add, parser)
     return parser
-
-
-def _add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None) -> None:
-    """A flag for every knob of the config (or those wanted); what is not given stays out of the namespace."""
-    import dataclasses
-
-    from shoal.settings.config import RunConfig
-
-    gradient = None
-    for knob in dataclasses.fields(RunConfig):
-        if knob.name == "file" or (wanted is not None and knob.name not in wanted):
-            continue
-        if knob.metadata.get("training") and gradient is None:
-            gradient = parser.add_argument_group(
-                "gradient runs", "only with --solver gradient; each run is a process of its own, see 'shoal runs'"
-            )
-        place = gradient if gradient is not None and knob.metadata.get("training") else parser
-        flag = "--" + knob.name.replace("_", "-")
-        help_ = knob.metadata["help"].replace("%", "%%")
-        common: dict[str, Any] = {"dest": knob.name, "default": argparse.SUPPRESS, "help": help_}
-        if str(knob.type).startswith("bool"):
-            place.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
-        else:
-            place.add_argument(
-                flag, choices=knob.metadata.get("choices"), metavar=knob.metadata.get("metavar"), **common
-            )
-
-
-def _config(chosen: argparse.Namespace) -> Any:
-    from shoal.settings.config import RunConfig, config_from, read_yaml
-
-    values = read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
-    values |= cli_runs.settings(getattr(chosen, "settings", None) or ())
-    names = RunConfig.__dataclass_fields__
-    values |= {k: v for k, v in vars(chosen).items() if k in names and v is not None}
-    return config_from(values)
 
 
 # ------------------------------------------------------------------ progress
@@ -208,7 +164,7 @@ def _progress(quiet: bool) -> Any:
 def _inspect(chosen: argparse.Namespace) -> None:
     from shoal.tasks.train import look
 
-    found = look(_config(chosen), _progress(chosen.json))
+    found = look(config_of(chosen), _progress(chosen.json))
     clear_line()
     if chosen.json:
         print_json(found)
@@ -238,7 +194,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
 
 
 def _train(chosen: argparse.Namespace) -> int:
-    config = _config(chosen)
+    config = config_of(chosen)
     if config.solver == "gradient" or chosen.detach:
         return cli_runs.train_detached(config, detach=chosen.detach, as_json=chosen.json)
     from shoal.tasks.train import train
@@ -258,7 +214,7 @@ def _train(chosen: argparse.Namespace) -> int:
 def _predict(chosen: argparse.Namespace) -> None:
     from shoal.tasks.predict import predict_file
 
-    config = _config(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
+    config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
     model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
     found = predict_file(model, config, Path(chosen.out), progress, chosen.interval)
     clear_line()

@@ -6,22 +6,25 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from shoal.cli.flags import Add
 from shoal.home import home
 
 MAIN = Path(__file__).parents[1] / "main.py"  # its settings are beside it, in .streamlit/config.toml
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
 
 
-def add_commands(commands: Any) -> None:
-    dashboard = commands.add_parser(
+def add_commands(add: Add) -> None:
+    dashboard = add(
         "dashboard",
         help="start the dashboard on this machine",
         usage="shoal dashboard [--port N] [--home FOLDER] [-- STREAMLIT FLAGS]",
         description="Start the dashboard on this machine, http://127.0.0.1:5000 unless told otherwise.",
     )
-    dashboard.add_argument("--port", type=int, default=5000, metavar="N", help="0 for any that is free")
+    dashboard.add_argument(
+        "--port", type=int, default=5000, metavar="N", help="0 for any that is free (default: %(default)s)"
+    )
     dashboard.add_argument("--home", metavar="FOLDER", help="where runs, models and caches are kept, as SHOAL_HOME")
     dashboard.add_argument(
         "flags", nargs="*", metavar="STREAMLIT FLAGS",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from shoal.cli.flags import Add
 from shoal.errors import ConfigError
 from shoal.words import print_json, table
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 EXPLAINED = "data, shards, uploads, samples, jobs, checkpoints, runs, searches, archives or leftovers; see 'shoal disk'"
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(add: Add) -> None:
     """The subcommands, each with its function."""
-    disk = commands.add_parser("disk", help="what takes disk space under SHOAL_HOME")
+    disk = add("disk", help="what takes disk space under SHOAL_HOME")
     disk.add_argument("--json", action="store_true", help="print one JSON object")
     disk.set_defaults(command=_disk)
-    clean = commands.add_parser("clean", help="free disk space; what a run needs stays")
+    clean = add("clean", help="free disk space; what a run needs stays")
     clean.add_argument("kind", metavar="KIND", help=EXPLAINED)
     clean.add_argument("--older-than", type=float, metavar="DAYS", help="only what has not changed for so many days")
     clean.add_argument("--unused", action="store_true", help="data and uploads: only what no run or model refers to")

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from shoal.cli.flags import Add
 from shoal.words import clear_line, print_json, short, table
 
 SHOWN = 40  # rows of a table
@@ -20,18 +21,24 @@ TITLES = {
 WORTH = ("estimate", "std_error", "low", "high")
 
 
-def add_command(commands: Any, progress: Callable[[bool], Any]) -> None:
-    parser = commands.add_parser("explain", help="what a model's numbers are worth: intervals, importance")
+def add_command(add: Add, progress: Callable[[bool], Any]) -> None:
+    parser = add("explain", help="what a model's numbers are worth: intervals, importance")
     parser.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
-    parser.add_argument("--resamples", type=int, default=500, metavar="N", help="of the bootstrap; 500 if not given")
-    parser.add_argument("--confidence", type=float, default=0.95, metavar="LEVEL", help="of the intervals; 0.95")
+    parser.add_argument(
+        "--resamples", type=int, default=500, metavar="N", help="of the bootstrap (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--confidence", type=float, default=0.95, metavar="LEVEL", help="of the intervals (default: %(default)s)"
+    )
     parser.add_argument("--alpha", type=float, metavar="A", help="another strength of the penalty than the model's")
-    parser.add_argument("--folds", type=int, default=10, metavar="K", help="of the cross-validation; 10")
+    parser.add_argument(
+        "--folds", type=int, default=10, metavar="K", help="of the cross-validation (default: %(default)s)"
+    )
     parser.add_argument(
         "--fold-by", default="", metavar="WAY",
         help="row, hash, group:COLUMN or time:COLUMN; by row if not given, or by hash where the model has test rows",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the resamples; 0")
+    parser.add_argument("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(command=lambda chosen: _explain(chosen, progress))
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from shoal.cli import models as cli_models
+from shoal.cli.flags import Add
 from shoal.exports.names import FORMATS, REPORT, ending
 from shoal.words import clear_line, print_json
 
 Progress = Callable[[str, float], None]
 
 
-def add_commands(commands: Any, progress: Callable[[bool], Progress]) -> None:
-    export = commands.add_parser("export", help="write a model for another program, proven on 1,000 rows first")
+def add_commands(add: Add, progress: Callable[[bool], Progress]) -> None:
+    export = add("export", help="write a model for another program, proven on 1,000 rows first")
     export.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     export.add_argument("--to", required=True, choices=[*FORMATS, REPORT], help="the format; report is for people")
     export.add_argument(

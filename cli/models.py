@@ -7,14 +7,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.cli.flags import Add
 from shoal.words import print_json, short, table
 
 if TYPE_CHECKING:
     from shoal.library.saved_models import Model
 
 
-def add_commands(commands: Any) -> None:
-    models = commands.add_parser("models", help="all saved models with their latest version")
+def add_commands(add: Add) -> None:
+    models = add("models", help="all saved models with their latest version")
     models.add_argument("--json", action="store_true", help="print one JSON object")
     models.set_defaults(command=_models)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
-from typing import Any
 
+from shoal.cli.flags import Add
 from shoal.errors import ConfigError
 
 
-def add_commands(commands: Any) -> None:
-    password = commands.add_parser(
+def add_commands(add: Add) -> None:
+    password = add(
         "password",
         help="set the dashboard's password, which it needs before other machines may reach it",
         description="Asks for a password twice, without showing it (or reads a line where input is no terminal), and "

@@ -6,10 +6,10 @@ import argparse
 import dataclasses
 import sys
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.cli.flags import Add
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.settings.config import RunConfig
 from shoal.words import print_json, short, show_fit, table
@@ -22,9 +22,8 @@ NEWEST = 30  # runs in the list, unless all are asked for
 EVENTS = 12  # in `show`
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(add: Add) -> None:
     """The subcommands, each with its function."""
-    add = commands.add_parser
     runs = add("runs", help="all detached runs and what they are doing")
     runs.add_argument("--all", action="store_true", help=f"also those before the newest {NEWEST}")
     runs.add_argument("--archived", action="store_true", help="also those in the archive")
@@ -46,40 +45,11 @@ def finish(parser: argparse.ArgumentParser, command: Any, as_json: bool = False)
     parser.set_defaults(command=command)
 
 
-def add_set(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--set", dest="settings", action="append", metavar="KNOB=VALUE", help="any knob by its name; may be repeated"
-    )
-
-
 def add_detach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--detach", action="store_true", help="print the run's name and leave it to itself")
 
 
 # ------------------------------------------------------------------ words to values
-
-
-def pairs(texts: Iterable[str]) -> dict[str, str]:
-    """KEY=VALUE texts as a dictionary."""
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise ConfigError(
-                f"Expected a name and a value such as learning_rate=0.1, got '{text}'. Write it like that."
-            )
-        found[key.strip().replace("-", "_")] = value
-    return found
-
-
-def settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Knobs of --set; types are put right with those of flags, but for truth values: flags have no words for them."""
-    found: dict[str, Any] = pairs(texts)
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    for knob in dataclasses.fields(RunConfig):
-        if knob.name in found and str(knob.type).startswith("bool"):
-            found[knob.name] = words.get(found[knob.name].lower(), found[knob.name])
-    return found
 
 
 def found_run(name: str) -> Run:

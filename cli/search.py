@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from shoal.cli.flags import Add, add_knobs
 from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.words import print_json, short, table
 
@@ -24,14 +25,12 @@ NOT_ASKED = {"solver", "tolerance", "finish_passes", "max_seconds", "patience", 
 WORDS = {"reached": "reached it", "short": "fell short", "pruned": "given up", "diverged": "diverged",
          "failed": "failed", "running": "goes on"}  # fmt: skip
 
-AddKnobs = Callable[[argparse.ArgumentParser, set[str]], None]
 
-
-def add_commands(commands: Any, add_knobs: AddKnobs) -> None:
+def add_commands(add: Add) -> None:
     from shoal.search.space import KNOBS, example
     from shoal.settings.config import RunConfig
 
-    search = commands.add_parser(
+    search = add(
         "search", help="try settings of gradient runs, and find those that reach the exact optimum soonest",
         usage="shoal search FILE --target COLUMN [flags] | --continue ID | --stop ID | --show ID | --save ID | --list",
     )  # fmt: skip
@@ -43,12 +42,18 @@ def add_commands(commands: Any, add_knobs: AddKnobs) -> None:
     what.add_argument("--stop", metavar="ID", help="end it in an orderly way; it can be continued")
     what.add_argument("--save", metavar="ID", help="save the model of its best trial among the models")
     limits = search.add_argument_group("how long, and for what")
-    limits.add_argument("--trials", type=int, metavar="N", help="trials in all (30)")
-    limits.add_argument("--seconds", type=float, metavar="S", help="seconds of training that a trial may take (20)")
-    limits.add_argument("--reach", type=float, metavar="D", help="the distance to the optimum to reach (1e-6)")
-    limits.add_argument("--within", type=float, metavar="S", help="seconds of the whole search; 0 for no limit (0)")
-    limits.add_argument("--at-once", type=int, metavar="N", help="trials side by side; 0: as the cores allow (0)")
-    limits.add_argument("--seed", type=int, metavar="N", help="of the choices, and of the runs (0)")
+    limits.add_argument("--trials", type=int, metavar="N", help="trials in all (default: 30)")
+    limits.add_argument(
+        "--seconds", type=float, metavar="S", help="seconds of training that a trial may take (default: 20)"
+    )
+    limits.add_argument("--reach", type=float, metavar="D", help="the distance to the optimum to reach (default: 1e-6)")
+    limits.add_argument(
+        "--within", type=float, metavar="S", help="seconds of the whole search; 0 for no limit (default: 0)"
+    )
+    limits.add_argument(
+        "--at-once", type=int, metavar="N", help="trials side by side; 0: as the cores allow (default: 0)"
+    )
+    limits.add_argument("--seed", type=int, metavar="N", help="of the choices, and of the runs (default: 0)")
     limits.add_argument("--name", help="what to call the search, or the model with --save")
     tried = search.add_argument_group(
         "what is tried", "a,b,c: these values; LOW..HIGH: all between; one value: that knob is not searched"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.runs import add_detach, add_set, finish, found_run, go, of_run, pairs, settings
+from shoal.cli.flags import Add, add_set, pairs, settings
+from shoal.cli.runs import add_detach, finish, found_run, go, of_run
 from shoal.errors import ConfigError, StateError
 
 if TYPE_CHECKING:
@@ -22,9 +23,8 @@ POSITIONAL = {
 }  # fmt: skip
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(add: Add) -> None:
     """The subcommands, each with its function."""
-    add = commands.add_parser
     finish(of_run(add("pause", help="let a run wait; it keeps its workers")), _pause)
     resume = of_run(add("resume", help="go on with a run that is paused, stopped, failed or interrupted"))
     resume.add_argument("-f", "--follow", action="store_true", help="watch it")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from shoal.cli.flags import Add, add_knobs, config_of
 from shoal.errors import ConfigError
 from shoal.settings.config import DIALECT
 from shoal.words import clear_line, print_json, short, table
@@ -23,35 +24,33 @@ OWN = {"folds", "fold_by", "n_alphas", "alphas", "ratios", "command", "json"}
 LINES = 20  # of the curve in the table
 SHOWN = 40  # coefficients in the table
 
-Config = Callable[[argparse.Namespace], Any]
 Progress = Callable[[bool], Any]
 
 
-def add_command(
-    commands: Any, add_knobs: Callable[[Any, set[str] | None], None], config: Config, progress: Progress
-) -> None:
-    parser = commands.add_parser(
+def add_command(add: Add, progress: Progress) -> None:
+    parser = add(
         "tune",
         help="choose the penalty of a model by cross-validation",
         usage="shoal tune FILE --target COLUMN --model lasso [flags]",
     )
     parser.add_argument("file", metavar="FILE")
-    add_knobs(parser, KNOBS)
-    parser.set_defaults(model="lasso")
-    parser.add_argument("--folds", default="10", metavar="K", help="how many folds; 10 if not given")
+    add_knobs(parser, KNOBS, model="lasso")
+    parser.add_argument("--folds", default="10", metavar="K", help="how many folds (default: %(default)s)")
     parser.add_argument(
         "--fold-by", default="row", metavar="WAY",
-        help="row: the row's index modulo K (the default); hash: of the index; group:COLUMN: no group is split; "
-        "time:COLUMN: each fold is tested on rows that come after those it is trained on",
+        help="row: the row's index modulo K; hash: of the index; group:COLUMN: no group is split; "
+        "time:COLUMN: each fold is tested on rows that come after those it is trained on (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--n-alphas", metavar="N", help="how many alphas, from the data; 100 if not given")
+    parser.add_argument("--n-alphas", metavar="N", help="how many alphas, from the data (default: 100)")
     parser.add_argument("--alphas", metavar="a,b", help="the alphas to try, instead")
-    parser.add_argument("--l1-ratio", dest="ratios", metavar="r,s", help="elasticnet: mixing ratios to try; 0.5")
+    parser.add_argument(
+        "--l1-ratio", dest="ratios", metavar="r,s", help="elasticnet: mixing ratios to try (default: 0.5)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(command=lambda chosen: _tune(chosen, config, progress))
+    parser.set_defaults(command=lambda chosen: _tune(chosen, progress))
 
 
-def _tune(chosen: argparse.Namespace, config_of: Config, progress: Progress) -> None:
+def _tune(chosen: argparse.Namespace, progress: Progress) -> None:
     from shoal.fitting.exact import Timings
     from shoal.fitting.reports import finite
     from shoal.tasks.train import coordinated

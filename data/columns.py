@@ -18,7 +18,7 @@ from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Pr
 from shoal.errors import ConfigError, DataError
 from shoal.models import Array
 from shoal.settings.config import RunConfig
-from shoal.utils import listed
+from shoal.words import no_such_column
 
 LARGEST = 1e140  # sums of squares of greater values overflow
 
@@ -37,7 +37,7 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
     columns = dataset.columns
     for name in (config.target, *config.features, *config.exclude):
         if name not in columns:
-            raise ConfigError(f"Expected a column of the file, got '{name}'. The columns are: {listed(list(columns))}.")
+            raise ConfigError(no_such_column(name, list(columns)))
     target = columns[config.target]
     if not target.is_number:
         shown = ", ".join(repr(level) for level in target.levels[:3])

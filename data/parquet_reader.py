@@ -16,7 +16,7 @@ from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import Kind, library
 from shoal.models import Array
 from shoal.solve.moments import by_residue
-from shoal.utils import listed
+from shoal.words import no_such_column
 
 
 def _open(path: str) -> Any:
@@ -47,7 +47,7 @@ def inspect_parquet(path: Path, categorical: Sequence[str], numeric: Sequence[st
         kinds.append(kind)
     for name in (*categorical, *numeric):
         if name not in names:
-            raise ConfigError(f"Expected a column of the file, got '{name}'. The columns are: {listed(names)}.")
+            raise ConfigError(no_such_column(name, names))
     layout = Layout(tuple(names), tuple(kinds), (0,) * len(names))
     return Source(str(path), path.stat().st_size, Dialect(), layout, 0, 1, tuple(notes))
 

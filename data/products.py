@@ -10,7 +10,7 @@ from shoal.data.terms import MISSING_LEVEL, pair_name, square_name
 from shoal.errors import ConfigError, DataError
 from shoal.settings.config import RunConfig
 from shoal.settings.pairs import split_pair
-from shoal.utils import listed
+from shoal.words import no_such_column
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def chosen_products(
 
 def _check_column(name: str, config: RunConfig, columns: Mapping[str, Column], usable: Collection[str]) -> None:
     if name not in columns:
-        raise ConfigError(f"Expected a column of the file, got '{name}'. The columns are: {listed(list(columns))}.")
+        raise ConfigError(no_such_column(name, list(columns)))
     if name == config.target:
         raise ConfigError(
             f"The target '{name}' is among the squares and interactions, but it is what is to be predicted. "

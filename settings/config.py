@@ -11,6 +11,7 @@ from typing import Any
 
 from shoal.errors import ConfigError
 from shoal.settings.pairs import check_pair, is_pair, pair_text
+from shoal.words import did_you_mean
 
 MODELS = ("linear", "ridge", "lasso", "elasticnet")
 CODINGS = ("drop_first", "full")
@@ -384,7 +385,8 @@ def config_from(values: Mapping[str, Any]) -> RunConfig:
     unknown = [name for name in values if name not in knobs]
     if unknown:
         raise ConfigError(
-            f"Expected the names of knobs, got '{unknown[0]}'. The knobs are: {', '.join(sorted(knobs))}."
+            f"Expected the names of knobs, got '{unknown[0]}'.{did_you_mean(unknown[0], knobs)} "
+            f"The knobs are: {', '.join(sorted(knobs))}."
         )
     return RunConfig(**{name: _typed(knobs[name], value) for name, value in values.items()})
 

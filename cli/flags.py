@@ -1,0 +1,148 @@
+"""The parser of the command line and a flag for every knob; what the commands do is in modules of theirs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from shoal.errors import ConfigError
+from shoal.settings.config import RunConfig, config_from, read_yaml
+from shoal.words import did_you_mean, short
+
+Add = Callable[..., "Parser"]  # makes the parser of a command from its name and a `help` that sums it up
+NEGATIVE = re.compile(r"-\.?\d[\d.,eE+-]*")  # `-1` or `-1,2`: a number or a list of them, and no flag
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong flags are a plain sentence as well, with a guess of what was meant."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # `--alpha` of one command is not `--alphas`
+        self.commands: dict[str, Parser] = {}
+        self.summary = ""
+
+    def add_commands(self) -> Add:
+        places = self.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+
+        def add(name: str, *, help: str, **more: Any) -> Parser:
+            self.commands[name] = places.add_parser(name, help=help, **more)
+            self.commands[name].summary = help
+            return self.commands[name]
+
+        return add
+
+    def parse(self, given: Sequence[str] | None = None) -> argparse.Namespace:
+        words = _with_negatives(sys.argv[1:] if given is None else given)
+        if words and not words[0].startswith("-") and words[0] not in self.commands:
+            meant = did_you_mean(words[0], self.commands)
+            raise ConfigError(f"Expected a command, got '{words[0]}'.{meant} See 'shoal --help'.")
+        chosen, unknown = self.parse_known_args(words)
+        if unknown:
+            self.commands[words[0]].refuse(unknown)
+        return chosen
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        if not flags:
+            self.error(f"expected nothing more, got '{unknown[0]}'")
+        meant = did_you_mean(flags[0], [flag for action in self.actions() for flag in action.option_strings])
+        raise ConfigError(f"Expected a flag of '{self.prog}', got '{flags[0]}'.{meant} See '{self.prog} --help'.")
+
+    def actions(self) -> list[argparse.Action]:
+        """Flags and arguments in their order; argparse has no other name for them."""
+        return self._actions
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message[:1].upper()}{message[1:]}. See '{self.prog} --help'.")
+
+
+def _with_negatives(words: Sequence[str]) -> list[str]:
+    """`--alphas -1,2` as `--alphas=-1,2`, which argparse would take for two flags."""
+    found: list[str] = []
+    for word in words:
+        if NEGATIVE.fullmatch(word) and found and found[-1].startswith("--") and "=" not in found[-1]:
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
+
+
+def add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None, **defaults: str) -> None:
+    """A flag for every knob of the config (or those wanted); what is not given stays out of the namespace.
+
+    `defaults` are those that differ from the config's.
+    """
+    gradient = None
+    for knob in dataclasses.fields(RunConfig):
+        if knob.name == "file" or (wanted is not None and knob.name not in wanted):
+            continue
+        if knob.metadata.get("training") and gradient is None:
+            gradient = parser.add_argument_group(
+                "gradient runs", "only with --solver gradient; each run is a process of its own, see 'shoal runs'"
+            )
+        place = gradient if gradient is not None and knob.metadata.get("training") else parser
+        flag = "--" + knob.name.replace("_", "-")
+        told = knob.metadata["help"] + _default(knob, defaults.get(knob.name, knob.default))
+        common: dict[str, Any] = {"dest": knob.name, "default": argparse.SUPPRESS, "help": told.replace("%", "%%")}
+        if str(knob.type).startswith("bool"):
+            place.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+        else:
+            place.add_argument(
+                flag, choices=knob.metadata.get("choices"), metavar=knob.metadata.get("metavar"), **common
+            )
+    parser.set_defaults(**defaults)
+
+
+def _default(knob: dataclasses.Field[Any], value: Any) -> str:
+    if value is None or value in ("", ()):
+        return ""
+    if "auto" in knob.metadata and value == knob.metadata["auto"]:
+        value = "auto"
+    shown = {True: "yes", False: "no"}[value] if isinstance(value, bool) else short(value)
+    return f" (default: {shown})"
+
+
+def config_of(chosen: argparse.Namespace) -> RunConfig:
+    """The config of a command: knobs of its YAML file, of --set and of flags, the later over the earlier."""
+    values = read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
+    values |= settings(getattr(chosen, "settings", None) or ())
+    names = RunConfig.knobs()
+    values |= {name: value for name, value in vars(chosen).items() if name in names and value is not None}
+    return config_from(values)
+
+
+# ------------------------------------------------------------------ knobs by --set
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", dest="settings", action="append", metavar="KNOB=VALUE", help="any knob by its name; may be repeated"
+    )
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """KEY=VALUE texts as a dictionary."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(
+                f"Expected a name and a value such as learning_rate=0.1, got '{text}'. Write it like that."
+            )
+        found[key.strip().replace("-", "_")] = value
+    return found
+
+
+def settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Knobs of --set; types are put right with those of flags, but for truth values: flags have no words for them."""
+    found: dict[str, Any] = pairs(texts)
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    for knob in dataclasses.fields(RunConfig):
+        if knob.name in found and str(knob.type).startswith("bool"):
+            found[knob.name] = words.get(found[knob.name].lower(), found[knob.name])
+    return found

@@ -1,0 +1,134 @@
+"""What the command line says before it does anything: version, defaults, what was meant, and completion in shells."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import shoal as package
+from shoal.settings.config import RunConfig
+from support.tables import shoal
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
+
+
+def test_there_is_one_version() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "shoal.__version__"}
+    assert shoal("--version").out == f"shoal {package.__version__}\n"
+    assert version("shoal") == package.__version__
+
+
+# ------------------------------------------------------------------ help
+
+
+def told(command: str) -> dict[str, str]:
+    """What help says of every flag."""
+    entries = re.split(r"\n\s+(?=-)", shoal(command, "--help").out.partition("options:")[2])
+    return {
+        flag: " ".join(entry.split()) for entry in entries for flag in re.findall(r"--[\w-]+", entry.split("  ")[0])
+    }
+
+
+def test_help_says_the_default_of_every_knob_that_has_one() -> None:
+    said = told("train")
+    for knob in dataclasses.fields(RunConfig):
+        if knob.default in (None, "", ()):
+            continue
+        line = said["--" + knob.name.replace("_", "-")]
+        shown = line.partition("(default: ")[2].partition(")")[0]
+        if "auto" in knob.metadata and knob.default == knob.metadata["auto"]:
+            assert shown == "auto", line
+        elif isinstance(knob.default, bool):
+            assert shown == ("yes" if knob.default else "no"), line
+        else:
+            assert type(knob.default)(shown) == knob.default, line
+
+
+def test_a_command_with_a_default_of_its_own_says_that() -> None:
+    assert "(default: lasso)" in told("tune")["--model"]
+    assert "(default: 5000)" in told("dashboard")["--port"]
+
+
+# ------------------------------------------------------------------ what was meant
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["trian", "DATA"], "'train'"),
+        (["Predict", "DATA"], "'predict'"),
+        (["train", "DATA", "--targt", "price"], "'--target'"),
+        (["train", "DATA", "--target", "price", "--alphas=1"], "'--alpha'"),
+        (["tune", "DATA", "--target", "price", "--n-alpha", "3"], "'--n-alphas'"),
+        (["train", "DATA", "--target", "prise"], "'price'"),
+        (["train", "DATA", "--target", "price", "--features", "Room"], "'rooms'"),
+        (["train", "DATA", "--target", "price", "--categorical", "roms"], "'rooms'"),
+        (["train", "DATA", "--target", "price", "--set", "learning_rat=1"], "'learning_rate'"),
+    ],
+)
+def test_a_slip_is_met_with_what_was_meant(arguments: list[str], meant: str, tmp_path: Path) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("rooms,price\n1,2\n2,3\n3,5\n4,4\n")
+    answer = shoal(*(str(data) if word == "DATA" else word for word in arguments))
+    assert answer.code == 1
+    assert f"Did you mean {meant}?" in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_what_is_like_nothing_gets_no_guess() -> None:
+    for arguments in (["xyzzy"], ["runs", "--xyzzy"], ["runs", "xyzzy"]):
+        answer = shoal(*arguments)
+        assert answer.code == 1
+        assert "xyzzy" in answer.err
+        assert "Did you mean" not in answer.err
+        assert "--help'." in answer.err
+
+
+# ------------------------------------------------------------------ completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_understand_their_scripts(shell: str, tmp_path: Path) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} on this machine")
+    script = tmp_path / "script"
+    script.write_text(shoal("completion", shell).out)
+    done = subprocess.run([shell, "-n", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def completed(words: list[str], tmp_path: Path) -> list[str]:
+    script = tmp_path / "script"
+    script.write_text(shoal("completion", "bash").out)
+    code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shoal; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", code, "bash", script, "shoal", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
+    assert completed(["tr"], tmp_path) == ["train"]
+    assert {"inspect", "train", "dashboard", "--version"} <= set(completed([""], tmp_path))
+    assert completed(["train", "x.csv", "--targ"], tmp_path) == ["--target"]
+    assert completed(["tune", "x.csv", "--fold"], tmp_path) == ["--folds", "--fold-by"]
+    assert completed(["train", "--model", "l"], tmp_path) == ["linear", "lasso"]
+    assert completed(["completion", ""], tmp_path) == ["bash", "zsh", "fish"]
+    assert completed(["train", "x"], tmp_path) == []  # the names of files are the shell's own business
+
+
+def test_every_flag_that_help_shows_is_completed(tmp_path: Path) -> None:
+    for command in ("train", "search", "explain", "dashboard"):
+        assert set(told(command)) == set(completed([command, "--"], tmp_path))
