@@ -42,6 +42,7 @@ from shoal.passes.gradient_loop import COPIES, Assignment, Board, Part, Update
 from shoal.passes.ingest import Ingest, ragged_message
 from shoal.passes.shards import Shards
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import cells_from_reading
 from shoal.solve.least_squares import Standardisation, stack
 from shoal.solve.moments import Merger, Moments, merge_all
 from shoal.steps.compression import Compression, make_compression
@@ -52,9 +53,6 @@ from shoal.utils import disk_errors
 from shoal.worker import Worker
 
 Progress = Callable[[str, float], None]
-CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
-CELL_BYTES = 4 << 20  # of all cells that come with one block: more would cost more than they save
-MOMENT_BYTES = 64 << 20  # of one cell; wider tables are summed when a fit asks for it
 
 
 def silent(stage: str, fraction: float) -> None:
@@ -130,11 +128,7 @@ class Coordinator:
         return dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start)
 
     def _residues(self, source: Source, config: RunConfig) -> int:
-        width = len(source.layout.numbers)
-        wanted = config.test_every if 0 < config.test_every <= 50 and CELLS % config.test_every else CELLS
-        if 8 * width * (width + 1) > MOMENT_BYTES:
-            return 0
-        return wanted if 8 * width * (width + 1) * wanted <= CELL_BYTES else 1
+        return cells_from_reading(len(source.layout.numbers), config.test_every)
 
     def _read_all(self, reading: Ingest, directory: Path) -> list[int]:
         """Fold all blocks in; returns the columns that are of another kind than was thought, if any."""

@@ -31,11 +31,10 @@ from shoal.data.sniffing import detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, DateOrder, Kind, Parser, library
 from shoal.models import Array
+from shoal.settings.limits import block_bytes
 from shoal.utils import disk_errors
 from shoal.words import no_such_column
 
-BLOCK_BYTES = 8 << 20  # text in one block: large enough to amortise a request, small enough to balance and to redo
-WIDE_BLOCK_BYTES = 64 << 20  # for wide tables: a block should have more rows than columns, or sums cost more than it
 SAMPLE_BYTES = 1 << 20
 ODD_SHARE = 0.05  # a column with more values than this that are not of its kind is of another kind
 
@@ -249,7 +248,7 @@ class Source:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Byte ranges of one block each; they depend on the file only, never on the number of workers."""
-        step = max(BLOCK_BYTES, min(64 * len(self.layout.numbers) ** 2, WIDE_BLOCK_BYTES))
+        step = block_bytes(len(self.layout.numbers))
         edges = [*range(self.data_start, max(self.size, self.data_start + 1), step), self.size]
         return list(itertools.pairwise(edges))
 

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import IO
 
 REMOVED = "removed-"  # what the names of things on their way out begin with
+UNFINISHED = "unfinished-"  # of folders of the cache that are being made
+SHARDS = "shards-"  # of folders of the cache that hold shards
+MANIFEST = "manifest.json"  # in a folder of the cache once it is whole; its readers have a share of the lock on it
 
 
 def home() -> Path:

@@ -20,6 +20,7 @@ from shoal.api.array_fits import Floats, Plan, Rows, check_squares, engine_on, s
 from shoal.api.estimators import Exact, check
 from shoal.errors import TrainingError
 from shoal.models import penalty_for
+from shoal.settings.limits import SHARE_FOR_SUMS
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
 from shoal.solve.moments import Moments, merge_all, plan_cells
 from shoal.solve.paths import Path, alpha_grid, follow, has_path
@@ -178,7 +179,7 @@ class _Tuned(Exact):
             )
         plan = self._plan()
         width = X.shape[1] + 1
-        plan_cells(width, len(splits) + 1, available_memory() // 4)
+        plan_cells(width, len(splits) + 1, available_memory() // SHARE_FOR_SUMS)
         with (
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
             Rows.shared(engine, X, y[:, None]) as rows,

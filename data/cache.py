@@ -18,12 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from shoal.data.dataset import MANIFEST, Dataset
+from shoal.data.dataset import Dataset
 from shoal.errors import ResourceError, StateError
-from shoal.home import alone_with, cache_directory, cache_index, hold
+from shoal.home import MANIFEST, UNFINISHED, alone_with, cache_directory, cache_index, hold
 from shoal.utils import write_atomically
-
-UNFINISHED = "unfinished-"
 
 
 class Cache:

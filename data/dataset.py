@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import StateError
-from shoal.home import hold
+from shoal.home import MANIFEST, hold
 from shoal.models import Array
 from shoal.solve.moments import Moments
 
 FORMAT = 1  # of manifests and blocks; another number means another cache key
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from shoal.data.dataset import Block, Dataset
 from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Product, Term, term_from
 from shoal.models import Array
+from shoal.settings.limits import CHUNK_BYTES
 from shoal.solve.moments import Moments
-
-CHUNK_BYTES = 2 << 20  # rows that are worked on at a time: they stay in the cache
 
 
 class Chunk(NamedTuple):

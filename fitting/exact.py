@@ -20,6 +20,7 @@ from shoal.fitting.inspection import leak_columns
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import POLISHED_CELLS, SHARE_FOR_SUMS
 from shoal.solve.inference import Inference, inference
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data
 from shoal.solve.moments import Moments, plan_cells
@@ -27,7 +28,6 @@ from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
 from shoal.utils import available_memory
 
 SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
-POLISHED_CELLS = 2e6  # values up to which a linear model is refined in extended precision
 NEARLY_DEPENDENT = 1e6  # condition number from which it is said
 GOOD_ENOUGH = 1e-12  # relative certificate from the data at which refinement stops
 
@@ -110,7 +110,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
     split = Split(config.test_every, config.test_fraction, config.seed)
     choice = choose_columns(dataset, config)
     base = base_encoding(choice, config)
-    plan_cells(len(base.terms) + 1, 2, available_memory() // 4)
+    plan_cells(len(base.terms) + 1, 2, available_memory() // SHARE_FOR_SUMS)
     with timings.stage("moments"):
         train, test = coordinator.moments(dataset, base, split)
         check_rows(train.n, config)

@@ -22,6 +22,7 @@ from typing import Any
 
 from shoal.errors import ResourceError, TrainingError
 from shoal.home import (
+    MANIFEST,
     REMOVED,
     alone_with,
     archive_directory,
@@ -43,7 +44,6 @@ from shoal.runs import slots as run_queue
 from shoal.runs.folder import PATIENCE, Run
 
 DAY = 86_400.0
-MANIFEST = "manifest.json"
 ABANDONED = 3600.0  # seconds without a change after which something unfinished that has no lock is nobody's
 UPLOAD = re.compile(r"uploads/([0-9a-f]{24})/")
 

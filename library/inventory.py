@@ -10,6 +10,8 @@ from pathlib import Path
 
 from shoal.home import (
     REMOVED,
+    SHARDS,
+    UNFINISHED,
     archive_directory,
     cache_directory,
     cache_index,
@@ -24,8 +26,6 @@ from shoal.home import (
 )
 from shoal.library import archives
 from shoal.library.kinds import KINDS, Kind
-
-UNFINISHED = "unfinished-"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Inventory:
             kind = "other"
         elif entry.name.startswith(UNFINISHED):
             kind = "leftovers"
-        elif entry.name.startswith("shards-"):
+        elif entry.name.startswith(SHARDS):
             kind = "shards"
         yield self._whole(kind, entry)
 

@@ -18,24 +18,26 @@ from shoal.errors import ConfigError
 from shoal.home import home
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import (
+    CHUNK_BYTES,
+    HELD_BYTES,
+    MB,
+    MOST_EXACT,
+    POLISHED_CELLS,
+    SHARE_FOR_SUMS,
+    SMALL_DATA,
+    block_bytes,
+    cells_from_reading,
+    shard_count,
+    worker_count,
+)
 from shoal.settings.pairs import split_pair
 from shoal.utils import available_memory
 
-MB = 1 << 20
 RUN_BASE, WORKER_BASE = 36 * MB, 22 * MB  # an interpreter with what it imports
-SMALL_FILE = 48 * MB  # as in runs: below, an exact fit starts no workers
-BLOCK_BYTES, WIDE_BLOCK_BYTES = 8 * MB, 64 * MB  # as in data_pipeline: text of one block
-CHUNK_BYTES = 2 * MB  # as in design: rows that are worked on at a time
-CELL_BYTES, MOMENT_BYTES, CELLS = 4 * MB, 64 * MB, 10  # as in coordinator: sums that are kept from reading
-SHARD_BYTES, FEWEST_ROWS, USUAL_SHARDS = 64 * MB, 64, 16  # as in shards
-HELD_BYTES = 64 * MB  # as in shards: of test rows
-SMALL_DATA = 4_000_000  # as in training: values up to which gradients are computed in double precision
-FEW_VALUES = 2_000_000  # as in fitting: up to so many are sorted for medians, or refined in extended precision
-SORTING, POLISHING = 28, 60  # bytes for each of these values, measured
-MOST_EXACT = 2000  # as in objective: columns up to which a gradient run knows the exact optimum
+SORTING, POLISHING = 28, 60  # bytes for each of the few values that are sorted or refined at once, measured
 SQUARES = 8  # matrices of columns x columns that solving holds at a time, measured
 PROBE = 1 * MB  # counts for the median of one column, for each who counts
-REFUSED_SHARE = 4  # as in fitting: the sums may take a quarter of the free memory
 BUFFERS = 3 * CHUNK_BYTES  # a chunk of rows, encoded and standardised
 TIGHT = 0.6  # of what is free, from which it is said
 
@@ -93,8 +95,7 @@ class Shape:
 
     @property
     def block_rows(self) -> int:
-        text = max(BLOCK_BYTES, min(64 * self.numbers**2, WIDE_BLOCK_BYTES))
-        return max(1, min(self.rows, math.ceil(text / max(self.row_bytes, 1))))
+        return max(1, min(self.rows, math.ceil(block_bytes(self.numbers) / max(self.row_bytes, 1))))
 
     @property
     def blocks(self) -> int:
@@ -212,7 +213,7 @@ def forecast(found: Mapping[str, Any], config: RunConfig, machine: Machine | Non
     machine = machine or Machine.now()
     size = _size(config.file)
     shape = Shape.of(found, config, size)
-    workers = workers_of(config, size, machine.cores)
+    workers = worker_count(config, size, machine.cores)
     gradient = config.solver == "gradient"
     wide = gradient and shape.base > MOST_EXACT
     copies = _copies(shape, config) if gradient else {}
@@ -228,7 +229,7 @@ def forecast(found: Mapping[str, Any], config: RunConfig, machine: Machine | Non
         shape, config, machine, workers,
         memory=sum(parts.values()),
         disk=copies.get("disk", 0),
-        refused=not wide and square > machine.memory // REFUSED_SHARE,
+        refused=not wide and square > machine.memory // SHARE_FOR_SUMS,
         parts={**parts, "sums": square, "blocks": shape.blocks, "copy": copies.get("disk", 0)},
     )  # fmt: skip
 
@@ -238,14 +239,6 @@ def _size(file: str) -> int:
         return Path(file).expanduser().stat().st_size
     except OSError:
         return 0
-
-
-def workers_of(config: RunConfig, size: int, cores_: int) -> int:
-    """Worker processes beside the run's own."""
-    small = size < SMALL_FILE and config.solver == "exact"
-    if config.engine == "inline" or (config.engine == "auto" and small):
-        return 0
-    return config.workers or cores_
 
 
 def _at_work(shape: Shape, config: RunConfig, wide: bool) -> int:
@@ -258,17 +251,16 @@ def _at_work(shape: Shape, config: RunConfig, wide: bool) -> int:
 
 def _has_sums(shape: Shape, config: RunConfig) -> bool:
     """Whether the sums that were made while reading serve this fit."""
-    one = 8 * shape.numbers * (shape.numbers + 1)
-    if not shape.plain or config.test_fraction or one > MOMENT_BYTES:
+    cells = cells_from_reading(shape.numbers, test_every=0)  # a table is looked at before its split is chosen
+    if not shape.plain or config.test_fraction or not cells:
         return False
-    cells = CELLS if one * CELLS <= CELL_BYTES else 1
     return not config.test_every or cells % config.test_every == 0
 
 
 def _at_once(shape: Shape, config: RunConfig) -> int:
     """What the run's own process does with all rows of small data at once."""
     values = shape.rows * shape.design
-    if values > FEW_VALUES:
+    if values > POLISHED_CELLS:
         return 0
     polishes = config.solver == "exact" and config.model == "linear" and shape.block_rows >= shape.rows
     return values * (POLISHING if polishes else SORTING if config.impute == "median" else 0)
@@ -281,9 +273,7 @@ def _copies(shape: Shape, config: RunConfig) -> dict[str, int]:
     share = 1 / config.test_every if config.test_every else config.test_fraction
     training = math.ceil(shape.rows * (1 - share))
     held = min(math.ceil(shape.rows * share) * row, HELD_BYTES)
-    least = math.ceil(training * row / SHARD_BYTES)
-    usual = min(config.shards, training) if config.shards else min(training // FEWEST_ROWS, USUAL_SHARDS)
-    shards = max(least, usual, 1)
+    shards = shard_count(training, row, config.shards)
     kept = (config.keep_checkpoints + 12) * 8 * shape.design * (3 + (shards if config.compression != "none" else 0))
     return {
         "disk": 2 * (training * row + held) + kept,

@@ -27,21 +27,16 @@ from shoal.home import home
 from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import worker_count
 
 __all__ = ["cores"]
-
-SMALL_FILE = 48 << 20  # below this, one process is done before others have started
 
 
 def workers_for(config: RunConfig) -> int:
     """How many worker processes suit the file and the config; 0 for none, this process does it."""
     if not config.file:
         raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
-    size = Identity.of(Path(config.file).expanduser()).size
-    small = size < SMALL_FILE and config.solver == "exact"  # the workers are what a gradient run is about
-    if config.engine == "inline" or (config.engine == "auto" and small):
-        return 0
-    return config.workers or cores()
+    return worker_count(config, Identity.of(Path(config.file).expanduser()).size, cores())
 
 
 def make_engine(workers: int, solver: str = "exact") -> Engine:

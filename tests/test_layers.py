@@ -236,7 +236,17 @@ def test_workers_load_numpy_and_little_else(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["cli.app", "cli.search", "runs.launch", "runs.slots", "processes.run", "search.folder"]
+    "name",
+    [
+        "cli.app",
+        "cli.search",
+        "settings.limits",
+        "runs.forecast",
+        "runs.launch",
+        "runs.slots",
+        "processes.run",
+        "search.folder",
+    ],
 )
 def test_the_command_line_starts_and_a_queued_run_waits_without_heavy_libraries(name: str) -> None:
     assert not {other.split(".")[0] for other in loaded_by(name)} & (HEAVY | {"numpy"})

@@ -35,12 +35,12 @@ from shoal.passes.blocks import Sums
 from shoal.passes.shards import Shards
 from shoal.plugins import make_penalty
 from shoal.settings.config import MODELS, RunConfig
+from shoal.settings.limits import MOST_EXACT
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.paths import Solution, solve
 from shoal.training.shards import spreads
 
-MOST_EXACT = 2000  # columns up to which the optimum is found beforehand: beyond, that takes longer than many passes
 SAME_COEFFICIENTS = 0.1  # of the square root of the tolerance: how close the weights have to be, not only the objective
 
 

@@ -25,6 +25,7 @@ from shoal.passes.blocks import Sums
 from shoal.passes.gradient_loop import GradientLoop
 from shoal.passes.shards import ShardGradient, Shards
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import SMALL_DATA, shard_count
 from shoal.steps.failure import FailurePolicy
 from shoal.steps.optimizers import SGD, batch_curvature
 from shoal.storage.base import TIMEOUT
@@ -32,11 +33,10 @@ from shoal.training.checkpoints import Snapshot
 from shoal.training.conductor import Conductor, Resolved, Session, header_of, step_rule
 from shoal.training.objective import Objective, prepare_objective
 from shoal.training.recorder import Recorder
-from shoal.training.shards import derive, shard_count, top_eigenvalue
+from shoal.training.shards import derive, top_eigenvalue
 from shoal.utils import available_memory
 from shoal.worker import Ping
 
-SMALL = 4_000_000  # values up to which float64 costs nothing that one would notice
 ILL = 1e2  # condition number (of the columns) from which float32 gradients stop short of the optimum
 COORDINATION = 0.1  # share of the time that it may take
 FEWEST_STEPS = 2  # steps of an epoch, however small the data
@@ -107,7 +107,8 @@ class _Training:
     def _shards(self, objective: Objective) -> tuple[Shards, Resolved]:
         known = self.resume.meta["resolved"] if self.resume else {}
         precision = known.get("precision") or _precision(self.config, objective)
-        count = known.get("shards") or shard_count(int(objective.n), objective.width, precision, self.config.shards)
+        row_bytes = (objective.width + 1) * np.dtype(precision).itemsize
+        count = known.get("shards") or shard_count(int(objective.n), row_bytes, self.config.shards)
         prepared = objective.prepared
         shards = derive(
             self.coordinator, prepared.dataset, prepared.encoding, prepared.split, objective.units,
@@ -306,7 +307,7 @@ class _Training:
 def _precision(config: RunConfig, objective: Objective) -> str:
     if config.precision != "auto":
         return config.precision
-    small = objective.n * objective.width <= SMALL
+    small = objective.n * objective.width <= SMALL_DATA
     ill = objective.problem is not None and objective.problem.condition() > ILL
     return "float64" if small or ill else "float32"
 

@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from shoal.coordinator import Coordinator
 from shoal.data.cache import digest
-from shoal.data.dataset import MANIFEST, Dataset
+from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, StateError
-from shoal.home import hold
+from shoal.home import MANIFEST, SHARDS, hold
 from shoal.models import Array
 from shoal.passes.shards import (
     Deal,
@@ -38,28 +38,19 @@ from shoal.passes.shards import (
     held_path,
     shard_path,
 )
+from shoal.settings.limits import HELD_BYTES, shard_count
 from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors
 
 Counts = npt.NDArray[np.int64]
 
-__all__ = ["Shards", "Spreads", "derive", "shard_count", "spreads", "top_eigenvalue"]
+__all__ = ["Shards", "Spreads", "derive", "spreads", "top_eigenvalue"]
 
 FORMAT = 1  # of shard files; another number means another cache key
-SHARD_BYTES = 64 << 20  # a worker shuffles a shard in memory
-HELD_BYTES = 64 << 20  # of rows kept for testing: enough to measure a loss by
-FEWEST_ROWS, USUAL_SHARDS = 64, 16  # small data: a shard is worth a task from so many rows, and more help nobody
 SINGLE_RANGE = 1e30  # float32 holds values up to 3e38, and their products with weights need room
 VECTORS = 4  # that power iteration carries along: a pass over the rows costs twice what it costs with one
 LEAST_MARGIN, MOST_MARGIN = 0.01, 0.09  # by which the largest eigenvalue is overstated
 CONVERGED = 1e-5  # relative residual that is rounding; one of 1 % may still belong to the second eigenvalue
-
-
-def shard_count(rows: int, width: int, dtype: str, wanted: int = 0) -> int:
-    """By the data only, never by the number of workers; `wanted` shards or more, if each is to fit into memory."""
-    least = -(-rows * (width + 1) * np.dtype(dtype).itemsize // SHARD_BYTES)
-    usual = min(wanted, rows) if wanted else min(rows // FEWEST_ROWS, USUAL_SHARDS)
-    return max(least, usual, 1)
 
 
 # ------------------------------------------------------------------ the copy
@@ -75,7 +66,7 @@ def derive(
     """
     if partition not in ("hash", "contiguous"):
         raise ConfigError(f"Expected partition to be hash or contiguous, got '{partition}'. Choose one of these.")
-    count = shard_count(dataset.rows, len(encoding.terms), dtype, shards)
+    count = shard_count(dataset.rows, (len(encoding.terms) + 1) * np.dtype(dtype).itemsize, shards)
     key = _key(dataset, encoding, split, units, [count, dtype, seed, partition, FORMAT])
     found = _found(coordinator.cache.directory / key)
     if found is not None:
@@ -99,7 +90,7 @@ def _key(dataset: Dataset, encoding: Encoding, split: Split, units: Standardisat
         dataset.directory.name, dataset.manifest.content, encoding.as_list(), dict(encoding.known), encoding.target,
         encoding.drop_missing, asdict(split), arrays.hexdigest(), float(units.y_mean).hex(), units.intercept, *rest,
     ]  # fmt: skip
-    return f"shards-{digest(question)}"
+    return f"{SHARDS}{digest(question)}"
 
 
 def _found(directory: Path) -> Shards | None:

@@ -19,8 +19,8 @@ from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import config_from
+from shoal.settings.limits import SMALL_FILE
 
-SMALL = 48 << 20  # bytes of a file from which on a person says when to read it
 OWN = ""
 QUIET = {"displayModeBar": False}
 
@@ -62,7 +62,7 @@ def _job(config: Any, arguments: dict[str, Any], version: Version, own: bool) ->
     """Started by itself for small files; a large one is read when somebody asks for it."""
     path = Path(config.file)
     key = f"diagnose:go:{version.label}:{path}"
-    if path.is_file() and path.stat().st_size > SMALL and not st.session_state.get(key):
+    if path.is_file() and path.stat().st_size > SMALL_FILE and not st.session_state.get(key):
         line(f"This goes over all rows of {path.name} ({path.stat().st_size / 1e6:,.0f} MB) once or twice.")
         if not st.button("Make the plots", type="primary", icon=":material/scatter_plot:", key=f"{key}:button"):
             return None

@@ -20,8 +20,8 @@ from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig, config_from
+from shoal.settings.limits import SMALL_FILE
 
-SMALL = 48 << 20  # bytes of a file from which on a person says when to read it
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
 SHOWN = 20_000  # characters of a file that the page shows
 LANGUAGES = {"sql": "sql", "python": "python"}  # what is worth reading on the page
@@ -200,7 +200,7 @@ def _card_digest(version: Version) -> str:
 def _wanted(version: Version, config: RunConfig, arguments: dict[str, Any], about: str) -> Run | None:
     """Started by itself where rows are few; a large file is gone over when somebody asks for it."""
     path, key = Path(config.file), f"report:go:{version.label}"
-    if config.file and path.is_file() and path.stat().st_size > SMALL and not st.session_state.get(key):
+    if config.file and path.is_file() and path.stat().st_size > SMALL_FILE and not st.session_state.get(key):
         _head("Report", about)
         line(f"It goes over all rows of {path.name} ({wording.file_size(path.stat().st_size)}) a few times.")
         if not st.button("Make the report", type="primary", icon=":material/description:", key=f"{key}:button"):

@@ -7,8 +7,9 @@ import streamlit as st
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import MODELS, SOLVERS, plural
 from shoal.runs import slots as run_queue
-from shoal.runs.forecast import MB, Forecast, readable
+from shoal.runs.forecast import Forecast, readable
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import MB
 
 TITLES = {
     "refused": "This cannot be solved exactly here",

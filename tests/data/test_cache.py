@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from shoal.coordinator import Coordinator
-from shoal.data.cache import UNFINISHED, Cache
-from shoal.data.dataset import MANIFEST, Dataset
+from shoal.data.cache import Cache
+from shoal.data.dataset import Dataset
 from shoal.engines.inline import InlineEngine
+from shoal.home import MANIFEST, UNFINISHED
 from shoal.settings.config import config_from
 from support.tables import column, opened, shoal, table, written
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
-from shoal import data_pipeline
 from shoal.errors import BadRowsError, ConfigError, DataError
+from shoal.settings import limits
 from support.data.encoding import saved
 from support.tables import fitted, opened, shoal, written
 
@@ -45,7 +45,7 @@ def test_levels_are_sorted_as_strings_and_quotes_do_not_make_other_levels(tmp_pa
 
 
 def test_levels_agree_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", 64)
     data = pd.DataFrame({"t": [f"k{(i * 7) % 23}" for i in range(300)], "y": [float(i % 11) for i in range(300)]})
     found = fitted(saved(tmp_path, data), "y", coding="full", model="ridge", alpha=1e-3, standardize=False)
     X = pd.get_dummies(data["t"]).sort_index(axis=1).astype(float)

@@ -15,11 +15,11 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from shoal import data_pipeline
 from shoal.coordinator import Coordinator
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.splits import Split
 from shoal.engines.inline import InlineEngine
+from shoal.settings import limits
 from shoal.settings.config import config_from
 from support.data.encoding import frame, saved
 from support.tables import fitted, opened, shoal, written
@@ -44,7 +44,7 @@ COLUMNS: dict[str, list[float]] = {
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("block", [1 << 20, 16])
 def test_medians_are_exact(name: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", block)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", block)
     values = COLUMNS[name]
     lines = [f"{v!r},1" for v in values] + [",2", ",3"]
     dataset = opened(written(tmp_path, "x,y\n" + "\n".join(lines) + "\n"))
@@ -60,7 +60,7 @@ def test_medians_are_exact(name: str, block: int, tmp_path: Path, monkeypatch: p
 def test_medians_of_many_rows_count_training_rows_only(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", 20_000)
     data = frame(5_000)
     dataset = opened(saved(tmp_path, data))
     train = data[~split.is_test(np.arange(len(data))) & data["y"].notna().to_numpy()]
@@ -152,7 +152,7 @@ def test_gaps_that_come_with_prediction_only_are_filled_from_the_training_rows(i
 
 
 def test_every_kth_row_of_the_file_is_a_test_row_whatever_is_dropped(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", 50)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", 50)
     lines = [f"{i},{'' if i % 10 == 5 else i % 7}" for i in range(100)]
     lines[33] = "33"
     lines[40] = "40,1,2"

@@ -38,7 +38,7 @@ def test_histograms_and_counts_are_those_of_numpy(key: str) -> None:
 
 
 def test_histograms_add_up_over_blocks_and_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.data_pipeline.BLOCK_BYTES", 1 << 14, raising=True)
+    monkeypatch.setattr("shoal.settings.limits.BLOCK_BYTES", 1 << 14, raising=True)
     rng = np.random.default_rng(5)
     data = pd.DataFrame({"x": rng.normal(size=20_000).round(4), "t": rng.choice(list("abcdefghijklmn"), 20_000)})
     data.loc[::7, "x"] = np.nan

@@ -20,13 +20,14 @@ import pytest
 
 from shoal import data_pipeline
 from shoal.coordinator import Coordinator, silent
-from shoal.data.cache import UNFINISHED
 from shoal.data.dataset import Dataset
 from shoal.data_pipeline import inspect_text
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import DataError, ResourceError, SourceChanged
+from shoal.home import UNFINISHED
+from shoal.settings import limits
 from shoal.settings.config import config_from
 from support.tables import column, files_of, mounted, numbers, opened, shoal, table, written
 
@@ -53,7 +54,7 @@ def mixed_text(rows: int, seed: int = 0) -> str:
 
 @pytest.fixture
 def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", 10_007)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", 10_007)
     return written(tmp_path, mixed_text(6_000), "mixed.csv")
 
 
@@ -119,7 +120,7 @@ def test_column_statistics_are_those_of_all_rows(mixed: Path) -> None:
 def test_column_that_turns_to_text_is_read_again_by_all_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", 5_000)
     monkeypatch.setattr(data_pipeline, "SAMPLE_BYTES", 2_000)
     rows = [(i, str(i) if i < 5_000 else f"w{i % 50}", i * 3) for i in range(6_000)]
     path = written(tmp_path, "a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
@@ -197,8 +198,8 @@ def test_worker_killed_in_the_middle_gives_the_same_data_set(mixed: Path, tmp_pa
 
 SCRIPT = """
     import os, signal, sys
-    from shoal import data_pipeline
-    data_pipeline.BLOCK_BYTES = 10_007
+    from shoal.settings import limits
+    limits.BLOCK_BYTES = 10_007
     from pathlib import Path
     from shoal.settings.config import config_from
     from shoal.coordinator import Coordinator
@@ -292,7 +293,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_file_system_that_runs_full(tiny_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", 100_000)
     path = written(tmp_path, "a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(120_000)))
     with InlineEngine() as engine, pytest.raises(ResourceError, match="disk is full"):
         read(engine, path, tiny_disk)
@@ -331,7 +332,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.
     """Python's own peak of one reading, for a file and one six times as long: buffers are per block."""
     import tracemalloc
 
-    monkeypatch.setattr(data_pipeline, "BLOCK_BYTES", 200_000)
+    monkeypatch.setattr(limits, "BLOCK_BYTES", 200_000)
     peaks = []
     for times in (30, 180):
         path = written(tmp_path, "a,b\n" + "123456.789,1\n" * 4_000 * times, f"{times}.csv")

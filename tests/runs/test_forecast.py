@@ -11,16 +11,11 @@ import numpy as np
 import psutil
 import pytest
 
-from shoal import coordinator, data_pipeline
-from shoal.data import encoding as design
-from shoal.fitting import exact as fitting
-from shoal.runs.forecast import MB, Forecast, Machine, Shape, forecast, readable, workers_of
+from shoal.runs.forecast import Forecast, Machine, Shape, forecast, readable
 from shoal.runs.launch import Run, launch, launch_inspect
 from shoal.settings.config import RunConfig, config_from
+from shoal.settings.limits import MB
 from shoal.solve.moments import plan_cells
-from shoal.tasks import train as runs
-from shoal.training import objective, shards
-from shoal.training import run as training
 from support.memory import tree_memory
 
 GB = 1 << 30
@@ -226,36 +221,3 @@ def test_what_the_exact_solver_refuses_is_said_before(file: str) -> None:
 )
 def test_bytes_for_the_eye(count: float, text: str) -> None:
     assert readable(count) == text
-
-
-# ------------------------------------------------------------------ the same limits as where they are used
-
-
-def test_limits_are_those_of_the_modules_that_do_the_work() -> None:
-    from shoal.runs import forecast as own
-
-    assert own.SMALL_FILE == runs.SMALL_FILE
-    assert (own.BLOCK_BYTES, own.WIDE_BLOCK_BYTES) == (data_pipeline.BLOCK_BYTES, data_pipeline.WIDE_BLOCK_BYTES)
-    assert own.CHUNK_BYTES == design.CHUNK_BYTES
-    assert (own.CELLS, own.CELL_BYTES, own.MOMENT_BYTES) == (
-        coordinator.CELLS,
-        coordinator.CELL_BYTES,
-        coordinator.MOMENT_BYTES,
-    )
-    assert (own.SHARD_BYTES, own.HELD_BYTES) == (shards.SHARD_BYTES, shards.HELD_BYTES)
-    assert (own.FEWEST_ROWS, own.USUAL_SHARDS) == (shards.FEWEST_ROWS, shards.USUAL_SHARDS)
-    assert own.SMALL_DATA == training.SMALL
-    assert own.FEW_VALUES == fitting.POLISHED_CELLS
-    assert own.MOST_EXACT == objective.MOST_EXACT
-
-
-@pytest.mark.parametrize("size", [1 * MB, 200 * MB])
-@pytest.mark.parametrize(
-    "knobs", [{}, {"engine": "inline"}, {"engine": "processes"}, {"workers": 5}, {"solver": "gradient"}], ids=str
-)
-def test_as_many_workers_as_the_run_will_have(tmp_path: Path, size: int, knobs: dict[str, Any]) -> None:
-    path = tmp_path / "t.csv"
-    with path.open("wb") as out:
-        out.truncate(size)
-    config = config_from({"file": str(path), **knobs})
-    assert workers_of(config, size, runs.cores()) == runs.workers_for(config)

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from shoal import data_pipeline
 from shoal.cli import app as cli
 from shoal.coordinator import Coordinator, silent
 from shoal.data import block_reader
 from shoal.data.dataset import Dataset
 from shoal.engines.inline import InlineEngine
+from shoal.settings import limits
 from shoal.settings.config import RunConfig, config_from
 from shoal.tasks.train import train
 
@@ -106,7 +106,7 @@ def files_of(dataset: Dataset) -> dict[str, bytes]:
 def small_pieces(monkeypatch: pytest.MonkeyPatch, block: int, overlap: int = 1) -> Iterator[None]:
     """Ranges of so few bytes that they cut rows, quoted newlines and line ends."""
     with monkeypatch.context() as patch:
-        patch.setattr(data_pipeline, "BLOCK_BYTES", block)
+        patch.setattr(limits, "BLOCK_BYTES", block)
         patch.setattr(block_reader, "OVERLAP", overlap)
         yield
 

@@ -253,7 +253,7 @@ def test_the_report_is_made_and_says_what_is_missing() -> None:
 
 def test_a_large_file_is_read_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     model_store.write_note(Version(NAME, 1), "a report is made anew for it")
-    monkeypatch.setattr(export_view, "SMALL", 1000)
+    monkeypatch.setattr(export_view, "SMALL_FILE", 1000)
     page = exported()
     assert "It goes over all rows of penguins.csv" in said(page)
     assert downloads(page) == [f"Download {title}" for title in TITLES]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from shoal.engines.base import Engine
+from shoal.settings.limits import MOST_EXACT
 from shoal.training import objective
 from support.tables import SHARED, fitted, shared
 from support.training import MODES, Trainer, Vector, data, reference_of, table, wampler
@@ -191,7 +192,7 @@ def test_wide_tables_have_the_units_of_narrow_ones(
 
 def test_more_columns_than_the_exact_solver_takes_on(run: Trainer, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
-    X = random.standard_normal((90, objective.MOST_EXACT + 50)).round(3)
+    X = random.standard_normal((90, MOST_EXACT + 50)).round(3)
     path = table(tmp_path / "wide.csv", X, (X[:, :5].sum(axis=1) + 0.1 * random.standard_normal(90)).round(4))
     knobs = {"model": "lasso", "alpha": 0.3}
     found = run(path, "y", epochs=2, tolerance=1e-6, **knobs)

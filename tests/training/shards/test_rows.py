@@ -22,7 +22,7 @@ from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, DataError, ResourceError
 from shoal.passes.shards import shard_of
 from shoal.solve.least_squares import Standardisation
-from shoal.training.shards import derive, shard_count, spreads
+from shoal.training.shards import derive, spreads
 from support.engine_requests import Cut
 from support.shards import ENCODING, Floats, all_rows, by_hand, contents, coordinator, derived, frame, rows_and_units
 
@@ -117,15 +117,6 @@ def test_held_rows_are_thinned_evenly(most: int, dataset: Dataset, home: Path, m
     assert steps.min() >= 1
     assert steps.max() <= 3 * len(test) / most
     assert places[-1] > 0.95 * len(test)
-
-
-@pytest.mark.parametrize(("rows", "width", "dtype", "wanted", "expected"), [
-    (0, 5, "float32", 0, 1), (63, 5, "float32", 0, 1), (128, 5, "float32", 0, 2), (10**5, 5, "float32", 0, 16),
-    (2**24, 15, "float32", 0, 16), (2**24 + 1, 15, "float32", 0, 17), (2**24, 15, "float64", 0, 32),
-    (10**5, 5, "float32", 40, 40), (3, 5, "float32", 40, 3), (2**24, 15, "float64", 2, 32),
-])  # fmt: skip
-def test_number_of_shards(rows: int, width: int, dtype: str, wanted: int, expected: int) -> None:
-    assert shard_count(rows, width, dtype, wanted) == expected
 
 
 def test_what_cannot_be_is_refused_in_plain_words(dataset: Dataset, home: Path) -> None:

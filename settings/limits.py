@@ -1,0 +1,51 @@
+"""Sizes that decide how a run goes about its work, for those who do it and those who foresee it; no knobs."""
+
+from __future__ import annotations
+
+from shoal.settings.config import RunConfig
+
+MB = 1 << 20
+SMALL_FILE = 48 * MB  # below this, one process is done before others have started
+BLOCK_BYTES = 8 * MB  # text in one block: large enough to amortise a request, small enough to balance and to redo
+WIDE_BLOCK_BYTES = 64 * MB  # for wide tables: a block should have more rows than columns, or sums cost more than it
+CHUNK_BYTES = 2 * MB  # rows that are worked on at a time: they stay in the cache
+CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
+MOST_CELLS = 50  # the same, where a split asks for another number
+CELL_BYTES = 4 * MB  # of all cells that come with one block: more would cost more than they save
+MOMENT_BYTES = 64 * MB  # of one cell; wider tables are summed when a fit asks for it
+SHARE_FOR_SUMS = 4  # sums may take one part in so many of the free memory
+POLISHED_CELLS = 2_000_000  # values up to which medians are sorted, and a linear model is refined, by one process
+MOST_EXACT = 2000  # columns up to which the optimum is found beforehand: beyond, that takes longer than many passes
+SMALL_DATA = 4_000_000  # values up to which gradients in double precision cost nothing that one would notice
+SHARD_BYTES = 64 * MB  # a worker shuffles a shard in memory
+HELD_BYTES = 64 * MB  # of rows kept for testing: enough to measure a loss by
+FEWEST_SHARD_ROWS, USUAL_SHARDS = 64, 16  # small data: a shard is worth a task from so many rows, more help nobody
+
+
+def worker_count(config: RunConfig, size: int, cores: int) -> int:
+    """Worker processes for a file of so many bytes; 0 for none, the run's own process does it."""
+    small = size < SMALL_FILE and config.solver == "exact"  # the workers are what a gradient run is about
+    if config.engine == "inline" or (config.engine == "auto" and small):
+        return 0
+    return config.workers or cores
+
+
+def block_bytes(numbers: int) -> int:
+    """Text in one block of a table with so many columns of numbers."""
+    return max(BLOCK_BYTES, min(64 * numbers**2, WIDE_BLOCK_BYTES))
+
+
+def cells_from_reading(numbers: int, test_every: int) -> int:
+    """Residues of the row index that sums are kept for while a table is read; 0 if it is too wide for any."""
+    one = 8 * numbers * (numbers + 1)
+    wanted = test_every if 0 < test_every <= MOST_CELLS and CELLS % test_every else CELLS
+    if one > MOMENT_BYTES:
+        return 0
+    return wanted if one * wanted <= CELL_BYTES else 1
+
+
+def shard_count(rows: int, row_bytes: int, wanted: int = 0) -> int:
+    """By the data only, never by the number of workers; `wanted` shards or more, if each is to fit into memory."""
+    least = -(-rows * row_bytes // SHARD_BYTES)
+    usual = min(wanted, rows) if wanted else min(rows // FEWEST_SHARD_ROWS, USUAL_SHARDS)
+    return max(least, usual, 1)
