@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shoal.training.checkpoints import Checkpoints, Snapshot
 
 __all__ = [
-    "Run", "Settled", "find_run", "fork", "launch", "launch_inspect",
+    "Run", "Settled", "find_run", "fork", "launch",
     "launch_job", "list_runs",
     "metrics_of", "new_run_id", "post", "resolve", "resume", "wait_settled",
 ]  # fmt: skip
@@ -110,15 +110,10 @@ def _from_anywhere(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, file=file, out=out)
 
 
-def launch_inspect(config: RunConfig, anew: bool = False) -> Run:
-    """Look at a file; an earlier answer may have come from a full disk or a killed process, so there is `anew`."""
-    return launch_job("inspect", config, anew=anew)
-
-
 def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:
     """Do one of `jobs` in a process of its own, or find it done: same file, options and arguments, same folder.
 
-    `anew` forgets an earlier answer.
+    `anew` forgets an earlier answer, which may have come from a full disk or a killed process.
     """
     directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
     if anew and not Run(directory).is_active:

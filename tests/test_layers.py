@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.live": PAGE,
     "dashboard.train": f"{PAGE} dashboard.live",
     "dashboard.tune": f"{PAGE} models solve whatif",
-    "dashboard.search": f"{PAGE} dashboard.live",
+    "dashboard.search": PAGE,
     "dashboard.runs": f"{PAGE} training",
     "dashboard.models": f"{PAGE} data fitting solve tasks",
     "dashboard.system": f"{PAGE} kernels",

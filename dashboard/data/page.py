@@ -11,10 +11,10 @@ from shoal.dashboard.data.choose import choose_view
 from shoal.dashboard.data.columns import column_table
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
-from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.parts.wording import LABELS, help_for, plural
 from shoal.dashboard.tables import generation, recent
-from shoal.dashboard.tables.needed import answered, inspection, nothing_there
+from shoal.dashboard.tables.needed import inspection, nothing_there
 from shoal.dashboard.tables.samples import generated
 from shoal.dashboard.tables.sources import Asked, asked
 from shoal.runs.launch import Run
@@ -154,7 +154,7 @@ def _choose_target(key: str) -> None:
 
 def _with_leaks(found: Asked, result: dict[str, Any]) -> dict[str, Any]:
     """The same with columns flagged that give the target away, as soon as that is known."""
-    run = answered(found.leak_check)
+    run = answered("inspect", found.leak_check)
     if run.is_active:
         watch(run, "Looking for columns that give the target away")
     return run.result or result

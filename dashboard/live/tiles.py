@@ -8,16 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.parts.wording import duration, number, power_of_ten
 from shoal.runs.launch import Run
 
 RECENT = 20.0  # seconds of training that estimates rest on
 LATEST = 2.0  # seconds that a rate is averaged over
-STATES = {
-    "queued": "In the queue", "preparing": "Preparing", "running": "Running", "paused": "Paused",
-    "stopping": "Stopping", "finished": "Finished", "stopped": "Stopped", "failed": "Failed",
-    "interrupted": "Interrupted", "gone": "Removed",
-}  # fmt: skip
 
 Columns = Mapping[str, Sequence[Any]]
 Tile = list[Any]  # value, note, and where there is a bar, how much of it is filled
@@ -34,10 +30,10 @@ class Words:
         self, run: Run, state: str, cause: str, rounds: Columns, lanes: Sequence[Mapping[str, Any]]
     ) -> dict[str, Tile]:
         if not rounds["round"]:
-            return {"state": [STATES.get(state, state), ""], "progress": self._before(run, state, cause)}
+            return {"state": [state_of(state).word, ""], "progress": self._before(run, state, cause)}
         last = {name: values[-1] for name, values in rounds.items()}
         return {
-            "state": [STATES.get(state, state), f"after {lasting(last['seconds'] or 0.0)} of training"],
+            "state": [state_of(state).word, f"after {lasting(last['seconds'] or 0.0)} of training"],
             "progress": self._before(run, state, cause)
             if state in ("queued", "preparing")
             else self._progress(state, rounds, last),

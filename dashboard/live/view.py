@@ -10,20 +10,15 @@ import streamlit as st
 
 from shoal.dashboard.live import controls
 from shoal.dashboard.live import panels as live_run
-from shoal.dashboard.live.tiles import STATES
 from shoal.dashboard.parts import results, wording
 from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import table_of
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run
 
-BADGES: dict[str, tuple[Any, str]] = {
-    "queued": ("gray", "hourglass_empty"), "preparing": ("blue", "sync"), "running": ("primary", "play_arrow"),
-    "paused": ("orange", "pause"), "stopping": ("orange", "stop"), "finished": ("green", "check"),
-    "stopped": ("gray", "stop"), "failed": ("red", "error"), "interrupted": ("red", "power_off"),
-}  # fmt: skip
 WAYS_ON = {
     "stopped": "Resume goes on from the newest checkpoint; Fork begins a new run from one of them.",
     "failed": "Mend the cause and resume it from its newest checkpoint, or start again with other settings.",
@@ -52,8 +47,8 @@ def _head(run: Run, state: str, config: Mapping[str, Any]) -> None:
     table = table_of(config["file"])
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="run-head"):
         heading(results.title(dict(config)))
-        color, icon = BADGES.get(state, ("gray", "help"))
-        st.badge(STATES.get(state, state), icon=f":material/{icon}:", color=color)
+        known = state_of(state)
+        st.badge(known.word, icon=known.symbol, color=known.badge)
     name = table.title if table else Path(config["file"]).name
     line(f"{results.subtitle(dict(config), name)} · run {run.id}{_lineage(run)}")
 
@@ -111,7 +106,7 @@ def _ending(state: str, cause: str) -> None:
     elif state == "stopped":
         notice("info", f"{text} {WAYS_ON[state]}", "Stopped")
     elif state in WAYS_ON:
-        notice("error", f"{text} {WAYS_ON[state]}", STATES[state])
+        notice("error", f"{text} {WAYS_ON[state]}", state_of(state).word)
 
 
 def _sentence(text: str) -> str:

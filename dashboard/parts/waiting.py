@@ -1,16 +1,31 @@
-"""Waiting for a process: a bar with what it does, how far it is and how long it may still take."""
+"""Waiting for a process: a moment without a word, then a bar with what it does, how far it is and how long it takes."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line
-from shoal.runs.launch import Run
+from shoal.runs.launch import Run, launch_job
+from shoal.settings.config import RunConfig
 
 REFRESH = 0.4  # seconds between two looks at a run
+SOON, LOOK = 1.5, 0.02  # seconds: an answer that comes so soon needs no bar, and nothing flickers
+
+
+def answered(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:
+    """A job, started unless it was done before or is under way; waits a moment for a quick answer."""
+    run = launch_job(task, config, arguments, anew)
+    if run.state == "interrupted":
+        run = launch_job(task, config, arguments, anew=True)
+    deadline = time.monotonic() + SOON
+    while run.is_active and time.monotonic() < deadline:
+        time.sleep(LOOK)
+    return run
 
 
 @st.fragment(run_every=REFRESH)

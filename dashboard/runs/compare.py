@@ -13,12 +13,12 @@ import streamlit as st
 
 from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import harmless, line, notice
+from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.runs import charts as compare_charts
 from shoal.dashboard.runs import differences as comparison
 from shoal.dashboard.runs.actions import MOST
 from shoal.dashboard.runs.charts import AXES, CURVES, Series
 from shoal.dashboard.runs.differences import Difference, Side
-from shoal.dashboard.runs.listing import BADGES
 from shoal.errors import TrainingError
 from shoal.library import accounts as run_index
 from shoal.library import archives
@@ -76,7 +76,7 @@ def _legend(sides: Sequence[Side]) -> None:
         f'<a href="train?run={html.escape(side.id, quote=True)}" target="_self">'
         f'<i class="shoal-line-of" style="background: {compare_charts.swatch(i)}"></i>'
         f"<strong>{html.escape(side.title)}</strong>"
-        f"<small>{html.escape(f'{BADGES.get(side.state, side.state)} · {comparison.clock(side.id)}')}</small></a>"
+        f"<small>{html.escape(f'{state_of(side.state).word} · {comparison.clock(side.id)}')}</small></a>"
         for i, side in enumerate(sides)
     ]
     st.html(f'{STYLE}<div class="shoal-legend">{"".join(cards)}</div>')
@@ -107,7 +107,7 @@ def _settings_and_results(sides: Sequence[Side]) -> None:
             line("None: the runs have the same settings.")
     with right:
         st.subheader("Results that differ", anchor=False)
-        results = comparison.results(sides, BADGES)
+        results = comparison.results(sides)
         if results:
             _difference_table(results, sides, "Result")
         else:
@@ -235,7 +235,7 @@ def differences_csv(sides: Sequence[Side]) -> str:
     """Settings, results and coefficients in one table: kind, what, and a column a run."""
     rows = [("kind", "what", *(side.id for side in sides)), ("name", "", *(side.title for side in sides))]
     rows += [("setting", found.what, *found.values) for found in comparison.settings(sides)]
-    rows += [("result", found.what, *found.values) for found in comparison.results(sides, BADGES)]
+    rows += [("result", found.what, *found.values) for found in comparison.results(sides)]
     for spread in comparison.coefficients(sides)[0]:
         rows.append(("coefficient", spread.name, *map(_cell, spread.raw)))
         rows.append(("coefficient per standard deviation", spread.name, *map(_cell, spread.values)))

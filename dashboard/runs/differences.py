@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.dashboard.parts import wording
+from shoal.dashboard.parts.states import state_of
 from shoal.settings.config import RunConfig
 
 SAME = 1e-9  # a smaller difference, as a share of the largest coefficient, is none
@@ -175,18 +176,18 @@ def shown(knob: str, value: Any) -> str:
 # ------------------------------------------------------------------ results
 
 
-def results(runs: Sequence[Side], states: Mapping[str, str]) -> list[Difference]:
+def results(runs: Sequence[Side]) -> list[Difference]:
     """Only what differs: compared as it is shown."""
-    found = [Difference(what, tuple(of(side) for side in runs)) for what, of in _lines(states)]
+    found = [Difference(what, tuple(of(side) for side in runs)) for what, of in _lines()]
     return [line for line in found if len(set(line.values)) > 1]
 
 
-def _lines(states: Mapping[str, str]) -> list[tuple[str, Callable[[Side], str]]]:
+def _lines() -> list[tuple[str, Callable[[Side], str]]]:
     def score(part: str, name: str) -> Callable[[Side], str]:
         return lambda side: _number(_part(side, part).get(name))
 
     return [
-        ("State", lambda side: states.get(side.state, side.state)),
+        ("State", lambda side: state_of(side.state).word),
         ("How it ended", lambda side: str(side.result.get("cause") or NONE)),
         ("R² on test rows", score("test", "r2")),
         ("R² on training rows", score("train", "r2")),

@@ -11,37 +11,9 @@ from typing import Any
 import pandas as pd
 
 from shoal.dashboard.parts import wording
+from shoal.dashboard.parts.states import ARCHIVED, GROUPS, group_of, state_of
 from shoal.library.accounts import Summary
-from shoal.runs.folder import ACTIVE
 
-STATES = {
-    "active": "Going on",
-    "finished": "Finished",
-    "stopped": "Stopped",
-    "failed": "Failed",
-    "interrupted": "Interrupted",
-}
-BADGES = {
-    "queued": "Queued",
-    "preparing": "Preparing",
-    "running": "Running",
-    "paused": "Paused",
-    "stopping": "Stopping",
-    "finished": "Finished",
-    "stopped": "Stopped",
-    "failed": "Failed",
-    "interrupted": "Interrupted",
-}
-ARCHIVED = "Archived"
-# Told apart by their words; dark enough for white letters on them.
-COLOURS = {
-    **dict.fromkeys(("Queued", "Preparing", "Running", "Paused", "Stopping"), "#2f74ae"),
-    "Finished": "#0b8378",
-    "Stopped": "#96690a",
-    "Failed": "#c23b4e",
-    "Interrupted": "#b84f00",
-    ARCHIVED: "#6b6b6b",
-}
 SORTS = {
     "newest": "Newest first",
     "oldest": "Oldest first",
@@ -92,7 +64,7 @@ def view_of(address: Mapping[str, str]) -> View:
     """What does not fit, in an address that somebody mistyped, is as if it were not there."""
     return View(
         text=address.get("q", "").strip(),
-        states=tuple(s for s in STATES if s in address.get("state", "").split(",")),
+        states=tuple(s for s in GROUPS if s in address.get("state", "").split(",")),
         model=_one_of(address.get("model"), wording.MODELS, EVERY),
         solver=_one_of(address.get("solver"), wording.SOLVERS, EVERY),
         archived=address.get("archived") == "yes",
@@ -126,15 +98,11 @@ class Listing:
 
 def listing(runs: Sequence[Summary], view: View) -> Listing:
     rest = [run for run in runs if _fits(run, view)]
-    counts = {kind: sum(state_kind(run) == kind for run in rest) for kind in STATES}
-    found = ordered([run for run in rest if not view.states or state_kind(run) in view.states], view.sort)
+    counts = {kind: sum(group_of(run.state) == kind for run in rest) for kind in GROUPS}
+    found = ordered([run for run in rest if not view.states or group_of(run.state) in view.states], view.sort)
     pages = max(1, -(-len(found) // view.size))
     page = min(view.page, pages)
     return Listing(found[(page - 1) * view.size : page * view.size], len(found), pages, page, counts)
-
-
-def state_kind(run: Summary) -> str:
-    return "active" if run.state in ACTIVE else run.state
 
 
 def _fits(run: Summary, view: View) -> bool:
@@ -161,7 +129,7 @@ def ordered(runs: list[Summary], sort: str) -> list[Summary]:
     if sort == "file":
         return sorted(newest, key=lambda run: (run.file_name.casefold(), run.target or ""))
     if sort == "state":
-        return sorted(newest, key=lambda run: list(STATES).index(state_kind(run)))
+        return sorted(newest, key=lambda run: list(GROUPS).index(group_of(run.state)))
     return newest
 
 
@@ -205,8 +173,8 @@ def epoch_words(run: Summary) -> str:
 
 
 def state_words(run: Summary) -> list[str]:
-    word = BADGES.get(run.state, run.state.capitalize())
-    return [ARCHIVED, word] if run.archived else [word]
+    word = state_of(run.state).word
+    return [ARCHIVED.word, word] if run.archived else [word]
 
 
 def table(runs: Sequence[Summary], now: float | None = None) -> pd.DataFrame:

@@ -9,17 +9,14 @@ import streamlit as st
 
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.states import ARCHIVED, GROUPS, STATES
 from shoal.dashboard.runs import actions as run_actions
 from shoal.dashboard.runs import compare
 from shoal.dashboard.runs.actions import CHOSEN, FRESH, GOING
 from shoal.dashboard.runs.listing import (
-    ARCHIVED,
-    BADGES,
-    COLOURS,
     EVERY,
     SIZES,
     SORTS,
-    STATES,
     Listing,
     View,
     table,
@@ -116,8 +113,8 @@ def _filters(view: View, found: Listing, archived: int) -> None:
     sort.selectbox("Order", list(SORTS), key="runs_sort", format_func=SORTS.__getitem__, **choice)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.pills(
-            "State", list(STATES), selection_mode="multi", key="runs_state", wrap=True,
-            format_func=lambda kind: f"{STATES[kind]} {found.counts[kind]:,}", **choice,
+            "State", list(GROUPS), selection_mode="multi", key="runs_state", wrap=True,
+            format_func=lambda kind: f"{GROUPS[kind]} {found.counts[kind]:,}", **choice,
         )  # fmt: skip
         if archived or view.archived:
             st.toggle(
@@ -194,13 +191,14 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
     config = st.column_config
     tags = sorted({tag for run in shown for tag in run.tags})
     ids = [run.id for run in shown]
+    states = [*STATES.values(), ARCHIVED]
     score: dict[str, Any] = {"format": "%.4f", "width": 85}
     return {
         "Open": config.ButtonColumn(
             "", width=75, pinned=True, type="secondary", key="runs_open", on_click=_open, args=(ids,)
         ),
         "State": config.MultiselectColumn(
-            width=105, options=[*BADGES.values(), ARCHIVED], color=[COLOURS[w] for w in [*BADGES.values(), ARCHIVED]],
+            width=105, options=[state.word for state in states], color=[state.colour for state in states],
             help="What the run is doing, or how it ended",
         ),
         "Model": config.TextColumn(width=85),

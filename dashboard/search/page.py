@@ -6,9 +6,9 @@ import time
 
 import streamlit as st
 
-from shoal.dashboard.live.tiles import STATES
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, label, line
+from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.search import view as search_view
 from shoal.dashboard.search.form import SearchForm
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
@@ -85,4 +85,4 @@ def _entry(search: Search) -> None:
     with right:
         best = f" · best: {account.best.cause.rstrip('.')}" if account.best else ""
         when = wording.ago(time.time() - search.made)
-        line(f"{STATES.get(state, state)} · {wording.plural(account.done, 'trial')}{best} · {when}")
+        line(f"{state_of(state).word} · {wording.plural(account.done, 'trial')}{best} · {when}")

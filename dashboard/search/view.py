@@ -7,10 +7,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from shoal.dashboard.live.tiles import STATES
-from shoal.dashboard.live.view import BADGES
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.parts.wording import plural, power_of_ten
 from shoal.dashboard.search import charts as search_charts
 from shoal.dashboard.tables.needed import nothing_there
@@ -72,8 +71,8 @@ def _head(search: Search, plan: Plan, state: str) -> None:
     config = search.folder.config
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="search-head"):
         heading(plan.name or f"Search for settings: {wording.MODELS.get(str(config.get('model')), '')} model")
-        color, icon = BADGES.get(state, ("gray", "help"))
-        st.badge(STATES.get(state, state), icon=f":material/{icon}:", color=color)
+        known = state_of(state)
+        st.badge(known.word, icon=known.symbol, color=known.badge)
     table = table_of(str(config.get("file", "")))
     name = table.title if table else str(config.get("file", "")).rpartition("/")[2]
     line(

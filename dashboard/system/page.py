@@ -13,6 +13,7 @@ import streamlit as st
 from shoal.dashboard.http import access
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.system import about, disk, plugin_check
 from shoal.dashboard.system.machine import Look, Watch, Work
 from shoal.dashboard.system.style import STYLE, bar
@@ -25,7 +26,6 @@ LOG_BYTES, LOG_LINES = 200_000, 400
 LEVELS = ("All", "Warnings and errors", "Errors")
 LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 FAMILIAR = {"inspect": "look at a file", "predict": "predictions", "diagnose": "diagnostics", "train": "fit"}
-STATES = {"running": "good", "preparing": "good", "paused": "wait", "queued": "wait", "stopping": "wait"}
 
 
 def show() -> None:
@@ -119,7 +119,8 @@ def _what(work: Work) -> str:
     else:
         said = FAMILIAR.get(work.task, work.task.replace("_", " "))
         title = f"{said[:1].upper()}{said[1:]}: {name}"
-    chip = f'<span class="sys-chip {STATES.get(work.state, "")}">{html.escape(work.state)}</span>'
+    known = state_of(work.state)
+    chip = f'<span class="sys-chip" style="background: {known.colour}33">{html.escape(known.word)}</span>'
     more = f'<div class="sys-more">{html.escape(_taken(work))}</div>'
     return f'<div class="sys-title">{html.escape(title)}{chip}</div>{more}'
 

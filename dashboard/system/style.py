@@ -17,8 +17,7 @@ STYLE = """<style>
 .sys-bar.high > i { background: #d55e00; }
 .sys-title { font-weight: 600; overflow-wrap: anywhere; }
 .sys-chip { display: inline-block; border-radius: 1rem; padding: 0.05rem 0.55rem; margin-left: 0.5rem;
-  font-size: 0.78rem; font-weight: 500; background: color-mix(in srgb, currentColor 11%, transparent); }
-.sys-chip.good { background: rgba(22, 147, 133, 0.2); }
+  font-size: 0.78rem; font-weight: 500; }
 .sys-table { width: 100%; max-width: 40rem; border-collapse: collapse; margin-top: 0.4rem;
   font-size: 0.85rem; font-variant-numeric: tabular-nums; }
 .sys-table th { text-align: left; font-weight: 500; opacity: 0.7; }

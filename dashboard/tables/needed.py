@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
-from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.tables import recent
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.dashboard.tables.sources import Asked, find_table
-from shoal.runs.launch import Run, launch_inspect
+from shoal.runs.launch import Run
 
 RECENT = 5
-SOON = 1.5  # seconds to wait for an answer before a bar is drawn: a small file is read by then, and nothing flickers
-LOOK = 0.02
 
 
 def offer_tables(page: str) -> None:
@@ -58,19 +55,8 @@ def looked_at(found: Asked) -> dict[str, Any] | None:
 
 
 def inspection(found: Asked) -> Run:
-    """The look at the file, started if nobody did so before; waits a moment for a quick answer."""
-    return answered(found.inspection)
-
-
-def answered(config: Any) -> Run:
-    """A look at a file as the config says, or a leak check; waits a moment for a quick answer."""
-    run = launch_inspect(config)
-    if run.state == "interrupted":
-        run = launch_inspect(config, anew=True)
-    deadline = time.monotonic() + SOON
-    while run.is_active and time.monotonic() < deadline:
-        time.sleep(LOOK)
-    return run
+    """What is in the file, asked for unless somebody did so before."""
+    return answered("inspect", found.inspection)
 
 
 def nothing_there(text: str) -> None:

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
-from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import Asked, asked
 from shoal.dashboard.tune import studies
@@ -20,10 +19,9 @@ from shoal.dashboard.tune.form import StudyChoice, study_form
 from shoal.dashboard.tune.panel import tune_panel
 from shoal.dashboard.tune.state import PARTS, TuneState, run_config
 from shoal.errors import TrainingError
-from shoal.runs.launch import Run, launch, launch_job
+from shoal.runs.launch import Run, launch
 
 LAST = "tune:last"  # in the session: the last address
-SOON, LOOK = 1.0, 0.02  # seconds: a study that is ready this soon needs no bar
 
 
 def show() -> None:
@@ -90,13 +88,7 @@ def _again(found: Asked, choice: StudyChoice) -> None:
 def _made(found: Asked, choice: StudyChoice, anew: bool = False) -> Run:
     config = choice.config(found)
     arguments = {"folds": choice.folds, "fold_by": choice.fold_by}
-    run = launch_job("study", config, arguments, anew)
-    if run.state == "interrupted":
-        run = launch_job("study", config, arguments, anew=True)
-    deadline = time.monotonic() + SOON
-    while run.is_active and time.monotonic() < deadline:
-        time.sleep(LOOK)
-    return run
+    return answered("study", config, arguments, anew)
 
 
 def _panel(found: Asked, result: dict[str, Any], study: Run) -> None:

@@ -119,7 +119,7 @@ def test_the_list_follows_a_run_not_under_a_dialog(visitor: Visitor, server: Ser
     assert subprocess.run(command, env=environment, capture_output=True, timeout=120).returncode == 0
     folder = max((server.home / "runs").iterdir())
     page = visitor.visit("runs?state=active")
-    expect(page.get_by_role("button", name="Going on 1")).to_be_visible()
+    expect(page.get_by_role("button", name="Active 1")).to_be_visible()
     click_row(page, 0, TICK)
     page.get_by_role("button", name="Tags and note").click()
     dialog = page.get_by_role("dialog")
@@ -129,7 +129,7 @@ def test_the_list_follows_a_run_not_under_a_dialog(visitor: Visitor, server: Ser
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_be_hidden()
     os.kill(Run(folder).pid or 0, signal.SIGTERM)
-    expect(page.get_by_role("button", name="Going on 0")).to_be_visible()
+    expect(page.get_by_role("button", name="Active 0")).to_be_visible()
     expect(page.get_by_text("No run matches")).to_be_visible()
     until(lambda: not Run(folder).is_alive)
     shutil.rmtree(folder)

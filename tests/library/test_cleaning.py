@@ -16,7 +16,7 @@ from shoal.library import archives, kinds
 from shoal.library import cleaning as housekeeping
 from shoal.library.cleaning import Choice, clean, plan
 from shoal.library.inventory import items, survey
-from shoal.runs.launch import Run, launch, launch_inspect
+from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import config_from
 from support.library import aged, fitted, freed, names, upload
 from support.runs import ended, made, short_run
@@ -210,11 +210,11 @@ def test_archives_go_with_their_accounts_and_their_uploads_are_used(home: Path) 
 
 
 def test_a_look_at_a_file_goes_once_it_has_ended(home: Path, data: Path) -> None:
-    look = launch_inspect(config_from({"file": str(data)}))
+    look = launch_job("inspect", config_from({"file": str(data)}))
     assert plan("jobs").kept or not look.is_active
     assert ended(look) == "finished", look.error
     assert clean("jobs").count == 1
-    again = launch_inspect(config_from({"file": str(data)}))
+    again = launch_job("inspect", config_from({"file": str(data)}))
     assert ended(Run(again.directory)) == "finished"
 
 

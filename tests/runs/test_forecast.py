@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from shoal.runs.forecast import Forecast, Machine, Shape, forecast, readable
-from shoal.runs.launch import Run, launch, launch_inspect
+from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import RunConfig, config_from
 from shoal.settings.limits import MB
 from shoal.solve.moments import plan_cells
@@ -87,7 +87,7 @@ CASES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
 def test_a_run_needs_about_what_was_foreseen(case: str, home: Path, tmp_path: Path) -> None:
     size, knobs = CASES[case]
     config = config_from({"file": str(write_table(tmp_path / "t.csv", *size)), "target": "y", **knobs})
-    look = launch_inspect(RunConfig(file=config.file))
+    look = launch_job("inspect", RunConfig(file=config.file))
     while look.is_active:
         time.sleep(0.02)
     assert look.result is not None, look.error

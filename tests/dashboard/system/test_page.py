@@ -83,7 +83,7 @@ def test_a_live_run_is_shown_with_its_workers_and_a_queued_one_behind_it(home: P
     page = open_system()
     text = said(page)
     assert f"process {run.pid} and " in text
-    assert text.index("running") < text.index("queued")
+    assert text.index("Running") < text.index("Queued")
     assert "1 of 1" in text
     assert "1 run waiting" in text
     child = next(w.pid for w in readings.Watch().look().work[0].workers)
