@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from shoal.errors import ConfigError, ResourceError
+from shoal.errors import ConfigError, DiskFull, Remedy, ResourceError
 
 # One BLAS thread a worker: two threads each made a Gram matrix 4 to 9 times slower on shared cores.
 # They must be in the environment before NumPy is imported; afterwards nobody reads them.
@@ -65,7 +65,9 @@ def read_at(descriptor: int, target: memoryview, offset: int) -> None:
 def keep_apart(out: Path, data: Path, what: str) -> None:
     """Refuse to write over the data that something is made from."""
     if data.exists() and out.exists() and out.samefile(data):
-        raise ConfigError(f"'{out}' is {what}; writing there would destroy it. Give another name with --out.")
+        raise ConfigError(
+            f"'{out}' is {what}; writing there would destroy it.", Remedy.choose("Give another name", "out")
+        )
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -105,14 +107,19 @@ def die_with_parent() -> None:
         os._exit(0)
 
 
+def is_full(error: OSError) -> bool:
+    """Whether there was no room on the disk."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 @contextlib.contextmanager
 def disk_errors(what: str = "the data set's blocks (about as large as the file)") -> Iterator[None]:
     """A full disk in plain words; `what` is that which did not fit."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise ResourceError(
+        if is_full(error):
+            raise DiskFull(
                 f"The disk is full: there is no room for {what}. "
                 "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
             ) from error

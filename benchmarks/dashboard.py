@@ -20,6 +20,7 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from shoal.errors import Standing
 from shoal.home import own_lock, runs_directory
 from shoal.metrics import HostSample, Round, WorkerSample
 from shoal.runs.folder import Run, new_run_id, write_state
@@ -50,7 +51,7 @@ def made_run(rounds: int) -> Run:
     (folder / "config.json").write_text(json.dumps(config.as_dict()))
     (folder / "job.json").write_text(json.dumps({"task": "train"}))
     (folder / "started").touch()
-    write_state(folder, "running", "")
+    write_state(folder, Standing("running"))
     run = Run(folder)
     with open_storage(run.metrics_url) as storage:
         for first in range(1, rounds + 1, 1000):

@@ -79,7 +79,7 @@ class Trainer:
             commands(storage)
             session = Session(
                 storage, Checkpoints(Path(folder) / "checkpoints"), Callbacks([], print),
-                log=lambda level, text: None, state=lambda state, cause: None,
+                log=lambda level, text: None, state=lambda standing: None,
             )  # fmt: skip
             outcome = train_gradient(Coordinator(engine, self.home), config, session)
             started = next(e["seconds"] for e in outcome.report["events"] if e["kind"] == "started")

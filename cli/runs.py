@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
-from shoal.errors import ConfigError, DataError, StateError
+from shoal.errors import ConfigError, DataError, Remedy, StateError
 from shoal.settings.config import RunConfig
 from shoal.words import print_json, short, show_fit, table
 
@@ -75,7 +75,7 @@ def _check(config: RunConfig) -> None:
     if not config.file:
         raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
     if not config.target:
-        raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
+        raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
     path = Path(config.file).expanduser()
     try:
         path.stat()
@@ -156,8 +156,9 @@ def overview(run: Run) -> dict[str, Any]:
 
 def _account(run: Summary) -> dict[str, Any]:
     return {
-        "run": run.id, "state": run.state, "cause": run.cause, "solver": run.solver, "model": run.model,
-        "target": run.target, "file": run.file, "epochs": run.epochs, "distance": run.distance,
+        "run": run.id, "state": run.state, "cause": run.cause, "reason": run.reason,
+        "solver": run.solver, "model": run.model, "target": run.target, "file": run.file, "epochs": run.epochs,
+        "distance": run.distance,
         "epochs_wanted": run.epochs_wanted, "started": run.started, "tags": list(run.tags), "archived": run.archived,
     }  # fmt: skip
 

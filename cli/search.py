@@ -119,9 +119,9 @@ def _continue(chosen: argparse.Namespace) -> int:
 def _go(search: Search, chosen: argparse.Namespace) -> int:
     if chosen.detach:
         if chosen.json:
-            print_json({"search": search.id, "state": search.standing[0], "directory": str(search.directory)})
+            print_json({"search": search.id, "state": search.standing.state, "directory": str(search.directory)})
         else:
-            print(f"search {search.id} is {search.standing[0]}. See it with: shoal search --show {search.id}")
+            print(f"search {search.id} is {search.standing.state}. See it with: shoal search --show {search.id}")
         return 0
     return _follow(search, chosen)
 
@@ -146,7 +146,7 @@ def _follow(search: Search, chosen: argparse.Namespace) -> int:
             stopped = True
             _ask_to_stop(search)
     _end(search, chosen)
-    return 130 if stopped else 0 if search.standing[0] == "finished" else 1
+    return 130 if stopped else 0 if search.standing.state == "finished" else 1
 
 
 def _ask_to_stop(search: Search) -> None:
@@ -175,7 +175,8 @@ def _say(account: Account, told: set[int]) -> None:
 
 
 def _end(search: Search, chosen: argparse.Namespace) -> None:
-    state, cause = search.standing
+    standing = search.standing
+    state, cause = standing.state, str(standing)
     if chosen.json:
         print_json(as_json(search))
     else:
@@ -189,11 +190,12 @@ def _end(search: Search, chosen: argparse.Namespace) -> None:
 
 def as_json(search: Search) -> dict[str, Any]:
     """What `--json` prints."""
-    account, (state, cause) = search.account, search.standing
+    account, standing = search.account, search.standing
     best = account.best
     return {
-        "search": search.id, "state": state, "cause": cause, "directory": str(search.directory),
-        "plan": search.plan.as_dict(), "config": search.folder.config, "best": best.number if best else None,
+        "search": search.id, "state": standing.state, "cause": str(standing), "reason": standing.reason,
+        "directory": str(search.directory), "plan": search.plan.as_dict(), "config": search.folder.config,
+        "best": best.number if best else None,
         **account.as_dict(),
     }  # fmt: skip
 
@@ -210,7 +212,8 @@ def _show(chosen: argparse.Namespace) -> int:
 
 
 def _describe(search: Search) -> None:
-    account, (state, cause), plan = search.account, search.standing, search.plan
+    account, standing, plan = search.account, search.standing, search.plan
+    state, cause = standing.state, str(standing)
     print(f"search {search.id} is {state}" + (f": {cause}" if cause else ""))
     done = f"{account.done} of {plan.trials} trials"
     aim = f"to reach a distance of {plan.reach:g} within {plan.seconds:g} s"
@@ -276,7 +279,7 @@ def _line(search: Search) -> dict[str, Any]:
     with contextlib.suppress(TrainingError):
         wanted = search.plan.trials
     return {
-        "search": search.id, "state": search.standing[0], "title": search.title, "done": account.done,
+        "search": search.id, "state": search.standing.state, "title": search.title, "done": account.done,
         "trials": wanted, "best": account.best.cause.rstrip(".") if account.best else None,
     }  # fmt: skip
 

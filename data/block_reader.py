@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data_pipeline import ODD_SHARE, Scratch, Source, number_of
-from shoal.errors import DataError, ResourceError
+from shoal.errors import DataError, OutOfMemory
 from shoal.kernels.csv_kernel import (
     BAD_ROW,
     LEVEL,
@@ -246,7 +246,7 @@ def read_range(
 
 def _finish(reading: _Reading, status: int, target: str, residues: int) -> BlockReport:
     if status == Status.NO_MEMORY:
-        raise ResourceError("Not enough memory to read a block of the file. Close other programs and try again.")
+        raise OutOfMemory("Not enough memory to read a block of the file. Close other programs and try again.")
     rows = int(reading.parser.rows)
     strangers = reading.strangers() if reading.parser.oddity_count else []
     if strangers or status == Status.NO_ROOM:

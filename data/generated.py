@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ConfigError, ResourceError
+from shoal.errors import ConfigError, DiskFull
 from shoal.home import samples_directory
 from shoal.utils import disk_errors
 
@@ -91,7 +91,7 @@ def shortage(shape: Shape) -> str:
 def generate(shape: Shape, progress: Callable[[str, float], None]) -> dict[str, Any]:
     """Write the table; what it was made with. The same shape is the same file, byte for byte."""
     if why := shortage(shape):
-        raise ResourceError(why)
+        raise DiskFull(why)
     shape.path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = shape.path.with_name(f".{shape.path.name}.tmp")  # one job a shape, so one writer
     try:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from shoal.errors import ConfigError, ResourceError
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from shoal.errors import ConfigError, DiskFull, ResourceError
+from shoal.utils import is_full
 
 
 @contextlib.contextmanager
@@ -19,8 +17,8 @@ def writing_to(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in FULL:
-            raise ResourceError(
+        if is_full(error):
+            raise DiskFull(
                 f"The disk is full: there is no room for '{out}'. Free some space, or choose a file on another disk."
             ) from error
         raise ResourceError(

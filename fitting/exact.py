@@ -15,7 +15,7 @@ from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Number
-from shoal.errors import BadRowsError, DataError
+from shoal.errors import BadRowsError, DataError, Remedy
 from shoal.fitting.inspection import leak_columns
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
@@ -139,8 +139,10 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
     shown = "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:5])
     more = f" (and {manifest.bad_count - 5} more)" if manifest.bad_count > 5 else ""
     raise BadRowsError(
-        f"{manifest.bad_count} of {manifest.rows} rows could not be read, expected at most {limit}: {shown}{more}. "
-        "Correct the file, give the right delimiter or encoding, or leave these rows out with --on-bad-rows skip."
+        f"{manifest.bad_count} of {manifest.rows} rows could not be read, expected at most {limit}: {shown}{more}.",
+        Remedy.set(
+            "Correct the file, give the right delimiter or encoding, or leave these rows out", "on_bad_rows", "skip"
+        ),
     )
 
 
@@ -239,6 +241,6 @@ def rows_dropped(dataset: Dataset, config: RunConfig, sums: Sums) -> dict[str, i
 def _leak_notes(columns: set[str]) -> list[str]:
     return [
         f"Column '{name}' alone determines the target almost exactly (leak?). "
-        "Leave it out with --exclude if it would not be known when predicting."
+        "Leave it out if it would not be known when predicting."
         for name in sorted(columns)
     ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.data.encoding import Encoding, encoding_from
 from shoal.data.terms import Level, Product
-from shoal.errors import StateError
+from shoal.errors import Remedy, StateError
 from shoal.models import Array
 from shoal.utils import write_atomically
 
@@ -72,10 +72,10 @@ def load_model(path: Path) -> SavedModel:
         raise StateError(f"Expected a model file at '{path}', got: {error.strerror}. Check the path.") from None
     except ValueError as error:
         raise StateError(
-            f"'{path}' is not a whole model file: {error}. Make it again with shoal train --out."
+            f"'{path}' is not a whole model file: {error}.", Remedy.run("Make it again", "train", "--out", path.name)
         ) from None
     if not isinstance(contents, dict) or contents.get("format") != NAME:
-        raise StateError(f"Expected a model file made by shoal train --out, got another kind of file: '{path}'.")
+        raise StateError(f"Expected a model file that Shoal has written, got another kind of file: '{path}'.")
     if contents.get("version") not in (VERSION, WITH_PRODUCTS):
         raise StateError(
             f"'{path}' has version {contents.get('version')}, this program reads versions {VERSION} and "

@@ -16,7 +16,7 @@ from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data.terms import Indicator
-from shoal.errors import ConfigError, DataError, ResourceError
+from shoal.errors import ConfigError, DataError, OutOfMemory
 from shoal.fitting.exact import check_bad_rows, check_rows
 from shoal.models import Array
 from shoal.passes.folds import CountValues, FactorCells, FoldMedians, SumCells, TakeRows
@@ -92,7 +92,7 @@ class _Table:
             raise DataError(f"No column is left to predict from. {why}")
         fitting = plan_cells(len(base.terms) + 1, choice.cells + 2, available_memory() // SHARE_FOR_SUMS)
         if fitting < choice.cells + 2:
-            raise ResourceError(
+            raise OutOfMemory(
                 f"Expected at most {fitting - 2} folds of {len(base.terms)} columns in the memory that is free, "
                 f"got {choice.count}. Choose fewer folds or columns."
             )

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import TrainingError
+from shoal.errors import Reason, TrainingError
 from shoal.home import archive_directory, runs_directory
 from shoal.library import notes as run_notes
 from shoal.runs.folder import ACTIVE, ENDED, Run, write_json
 
-FILE, VERSION = "summary.json", 1
+FILE, VERSION = "summary.json", 2
 MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", run_notes.FILE)
 _NAME = re.compile(r"(\d{8}-\d{6})-\d{7}")  # of a run: begins with the time
 Key = list[list[int] | None]
@@ -39,6 +39,7 @@ class Summary:
     id: str
     state: str
     cause: str = ""
+    reason: str = Reason.UNKNOWN
     model: str | None = None
     target: str | None = None
     file: str | None = None
@@ -219,7 +220,8 @@ def archived_summary(run_id: str) -> Summary:
 
 def _made(run: Run) -> Summary:
     config, result = run.config, _mapping(run.result)
-    state, cause = run.standing
+    standing = run.standing
+    state = standing.state
     about = run_notes.read(run)
     gradient = run.is_gradient
     done = {"epochs": _number(result.get("epochs")), "distance": _number(result.get("distance_to_optimum"))}
@@ -228,8 +230,9 @@ def _made(run: Run) -> Summary:
     train, test = _mapping(result.get("train")), _mapping(result.get("test"))
     penalised = config.get("model") != "linear"
     return Summary(
-        id=run.id, state=state, cause=cause, model=_text(config.get("model")), target=_text(config.get("target")),
-        file=_text(config.get("file")), solver=_text(config.get("solver")),
+        id=run.id, state=state, cause=str(standing), reason=standing.reason,
+        model=_text(config.get("model")), target=_text(config.get("target")), file=_text(config.get("file")),
+        solver=_text(config.get("solver")),
         mode=_text(config.get("mode")) if gradient else None,
         alpha=_number(config.get("alpha")) if penalised else None,
         l1_ratio=_number(config.get("l1_ratio")) if config.get("model") == "elasticnet" else None,

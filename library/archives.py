@@ -27,11 +27,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import archive_directory, lock_file, runs_directory, trash_directory
 from shoal.library import accounts as run_index
 from shoal.runs.folder import ENDED, Run, find_run
-from shoal.utils import sync_folder, write_atomically
+from shoal.utils import is_full, sync_folder, write_atomically
 
 # Of a run with 1,500 columns (1.2 MB): gzip -1 0.66 MB in 0.03 s, gzip -6 0.65 MB in 0.09 s, xz -1 0.52 MB in 0.19 s,
 # xz -6 0.50 MB in 0.51 s. It happens once, in a process of its own, for the sake of the disk: so xz, but a quick one.
@@ -163,13 +163,13 @@ def restore_all(run_ids: Sequence[str], progress: Callable[[str, float], None]) 
 def _each(
     names: Sequence[str], what: str, act: Callable[[str, Progress], object], progress: Callable[[str, float], None]
 ) -> dict[str, Any]:
-    problems: dict[str, str] = {}
+    problems: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(names):
         stage = what if len(names) == 1 else f"{what} run {i + 1} of {len(names)}"
         try:
             act(name, lambda fraction, i=i, stage=stage: progress(stage, (i + fraction) / len(names)))  # type: ignore[misc]
         except TrainingError as error:
-            problems[name] = str(error)
+            problems[name] = Standing.after(error).as_dict()
     return {"done": [name for name in names if name not in problems], "problems": problems}
 
 
@@ -225,7 +225,8 @@ def _existing(run_id: str) -> Path:
     path = archive_path(run_id)
     if not path.exists():
         raise StateError(
-            f"Expected an archived run, but there is no archive of '{run_id}'. See: shoal runs --archived."
+            f"Expected an archived run, but there is no archive of '{run_id}'.",
+            Remedy.run("See them", "runs --archived"),
         )
     return path
 
@@ -287,7 +288,8 @@ def _held(run: Run, what: str) -> Iterator[None]:
     state, before = run.state, run_index.key_of(run)
     if state not in ENDED:
         raise StateError(
-            f"Expected a run that has ended to {what}, but {run.id} is {state}. Stop it first: shoal stop {run.id}."
+            f"Expected a run that has ended to {what}, but {run.id} is {state}.",
+            Remedy.run("Stop it first", "stop", run.id),
         )
     try:
         lock = lock_file(run.directory / "lock", BUSY)
@@ -295,7 +297,7 @@ def _held(run: Run, what: str) -> Iterator[None]:
         raise StateError(f"Expected a run to {what}, but the folder of {run.id} is gone.") from None
     if lock is None:
         raise StateError(
-            f"The process of {run.id} is at work. Wait until it has ended, or stop it: shoal stop {run.id}."
+            f"The process of {run.id} is at work.", Remedy.run("Wait until it has ended, or stop it", "stop", run.id)
         )
     with lock:
         if run_index.key_of(run) != before:
@@ -330,8 +332,8 @@ def _disk_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise ResourceError(f"The disk is full: there is no room for {what}. Nothing was lost.") from error
+        if is_full(error):
+            raise DiskFull(f"The disk is full: there is no room for {what}. Nothing was lost.") from error
         raise ResourceError(
             f"Expected to write {what}, got: {error.strerror or error}. Nothing was lost; check the folder."
         ) from error

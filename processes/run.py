@@ -22,12 +22,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import own_lock, searches_directory
 from shoal.runs import slots as run_queue
-from shoal.runs.folder import Run, read_config, write_json, write_state
+from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
 from shoal.runs.log import RunLog
 from shoal.settings.config import RunConfig
+from shoal.utils import is_full
 
 ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
 GRACE = 10.0  # seconds for the work to end once its folder is gone
@@ -154,7 +155,7 @@ class Life:
 
     def __init__(self, run: Run, log: RunLog, attendant: Attendant) -> None:
         self.run, self.log, self.attendant = run, log, attendant
-        self._unsaid: tuple[str, str] | None = None  # a state for which there was no room
+        self._unsaid: Standing | None = None  # for which there was no room
         attendant.chores.append(self._say_again)
         if search := run.search:
             attendant.chores.append(Orphanhood(searches_directory() / Path(search).name, attendant.stop))
@@ -165,7 +166,8 @@ class Life:
             self._work(read_config(self.run))
         except Stopped:
             self.attendant.close_ears()
-            self.say("stopped", f"It was stopped by a signal before it had a result. {self._way_on()}")
+            cause = "It was stopped by a signal before it had a result."
+            self.say(Standing("stopped", cause, Reason.STOPPED, (self._way_on(),)))
         except Exception as error:  # noqa: BLE001 - whatever it was, the folder must say so
             self.attendant.close_ears()
             self._fail(error)
@@ -173,7 +175,7 @@ class Life:
     def _work(self, config: RunConfig) -> None:
         """The slots are given back after the last word: the next run begins when this one has said how it ended."""
         if not self.run.is_gradient:
-            self.say("running", "")
+            self.say(Standing("running"))
             self._conclude(_quick_work(self.run, config, self._progress()))
             return
         with run_queue.turn(self.run, run_queue.slots_for(config), self.say):
@@ -185,7 +187,7 @@ class Life:
         self.attendant.close_ears()
         self._keep_model(result)
         write_json(self.run.directory / "result.json", result)
-        self.say(result.get("state", "finished"), result.get("cause", "The fit is complete."))
+        self.say(Standing.read(result, "finished") if "state" in result else FITTED)
 
     def _keep_model(self, result: dict[str, Any]) -> None:
         """A saved version of a finished run's model; whatever goes wrong with that, the run itself is complete."""
@@ -197,18 +199,18 @@ class Life:
             version = save_run(self.run, result)
             self.log.info(f"The model is saved as {version.name}, version {version.number}.")
         except Exception as error:  # noqa: BLE001 - see above; the model file is in the run's folder all the same
-            self.log.warning(f"The model could not be saved among the models: {plain_message(error)}")
+            self.log.warning(f"The model could not be saved among the models: {failure(error)}")
 
-    def say(self, state: str, cause: str) -> None:
+    def say(self, standing: Standing) -> None:
         """Put the state on record; a full disk must not end a run that could go on."""
-        self.log.info(f"{state}: {cause}" if cause else state)
+        self.log.info(f"{standing.state}: {standing}" if standing.cause else standing.state)
         self._unsaid = None
         try:
-            write_state(self.run.directory, state, cause)
+            write_state(self.run.directory, standing)
         except FileNotFoundError:
             raise FolderGone from None
         except OSError as error:
-            self._unsaid = state, cause
+            self._unsaid = standing
             self.log.warning(f"The state could not be written ({error.strerror}).")
 
     def _say_again(self) -> None:
@@ -216,22 +218,26 @@ class Life:
         unsaid = self._unsaid
         if unsaid is not None:
             with contextlib.suppress(OSError):
-                write_state(self.run.directory, *unsaid)
+                write_state(self.run.directory, unsaid)
                 self._unsaid = None
 
-    def _training_says(self, state: str, cause: str) -> None:
+    def _training_says(self, standing: Standing) -> None:
         self.attendant.listens = True
-        self.say(state, cause)
+        self.say(standing)
 
     def _fail(self, error: Exception) -> None:
-        message = plain_message(error)
-        self.log.error(message, error)
+        ending = failure(error)
+        self.log.error(str(ending), error)
+        found = ending.as_dict()
+        said = {"message": found.pop("cause"), "kind": type(error).__name__, **found}
         with contextlib.suppress(OSError):  # then it is interrupted for all to see, and the log says why
-            write_json(self.run.directory / "error.json", {"message": message, "kind": type(error).__name__})
-            write_state(self.run.directory, "failed", message)
+            write_json(self.run.directory / "error.json", said)
+            write_state(self.run.directory, ending)
 
-    def _way_on(self) -> str:
-        return f"Resume it with: shoal resume {self.run.id}." if self.run.task == "train" else "Start it again."
+    def _way_on(self) -> Remedy:
+        if self.run.task != "train":
+            return Remedy.say("Start it again")
+        return Remedy.run("Resume it", "resume", self.run.id)
 
     def _progress(self) -> Callable[[str, float], None]:
         last = 0.0
@@ -260,16 +266,19 @@ def _quick_work(run: Run, config: RunConfig, progress: Callable[[str, float], No
     return trained.report
 
 
-def plain_message(error: Exception) -> str:
-    """What a person is told."""
+def failure(error: Exception) -> Standing:
+    """How a run stands that ended with this error."""
     if isinstance(error, TrainingError):
-        return str(error)
+        return Standing.after(error)
     if isinstance(error, MemoryError):
-        return "There is not enough memory for this run. Close other programs, use fewer workers or fewer columns."
+        cause = "There is not enough memory for this run. Close other programs, use fewer workers or fewer columns."
+        return Standing("failed", cause, Reason.OUT_OF_MEMORY)
     if isinstance(error, OSError) and error.strerror:
         where = f"'{error.filename}'" if error.filename else "a file or device"
-        return f"Expected to read or write {where}, got: {error.strerror}. Check it, then resume the run."
-    return f"The run failed for an unforeseen reason ({type(error).__name__}). Its log has the details."
+        cause = f"Expected to read or write {where}, got: {error.strerror}. Check it, then resume the run."
+        return Standing("failed", cause, Reason.OUT_OF_DISK if is_full(error) else Reason.RESOURCES)
+    cause = f"The run failed for an unforeseen reason ({type(error).__name__}). Its log has the details."
+    return Standing("failed", cause, Reason.UNFORESEEN)
 
 
 def main(directory: Path) -> None:

@@ -26,10 +26,10 @@ from types import FrameType
 import optuna
 from optuna.trial import TrialState
 
-from shoal.errors import DataError, StateError, TrainingError
+from shoal.errors import DataError, Reason, Standing, StateError, TrainingError
 from shoal.home import own_lock
 from shoal.library import notes as run_notes
-from shoal.processes.run import plain_message
+from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
 from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
@@ -70,19 +70,21 @@ class Driver:
 
     # ---------------------------------------------------------------- from the first trial to the last
 
-    def drive(self) -> tuple[str, str]:
-        """The state and the cause of the end."""
+    def drive(self) -> Standing:
+        """To the end, and how that came."""
         self._take_up()
         self.trials.prepare()
         self.account()
         while True:
             if self.asked.is_set():
-                return self._end("stopped", "It was stopped by a person; it can be continued.")
+                cause = "It was stopped by a person; it can be continued."
+                return self._end(Standing("stopped", cause, Reason.STOPPED))
             if self.plan.within and self.seconds >= self.plan.within:
-                return self._end("finished", f"The time limit of {self.plan.within:g} s is reached.")
+                cause = f"The time limit of {self.plan.within:g} s is reached."
+                return self._end(Standing("finished", cause, Reason.TIME_LIMIT))
             self._look()
             if not self._fill() and not self.running:
-                return "finished", self._conclusion()
+                return Standing("finished", self._conclusion(), Reason.COMPLETE)
             self.asked.wait(LOOK)
 
     def _fill(self) -> bool:
@@ -106,7 +108,7 @@ class Driver:
             config = trial_config(self.base, self.plan, knobs)
             run = launch(config, search={"id": self.search.id, "trial": trial.number})
         except (TrainingError, OSError) as error:
-            self._fail(trial, plain_message(error))
+            self._fail(trial, failure(error).cause)
             return
         trial.set_user_attr("run", run.id)
         with contextlib.suppress(TrainingError, OSError):  # a tag is for people; the job says it as well
@@ -149,16 +151,16 @@ class Driver:
 
     def _ended(self, watched: Watched) -> bool:
         """The run ended by itself."""
-        state, cause = watched.run.standing
-        if state == "finished":
+        standing = watched.run.standing
+        if standing.state == "finished":
             self._complete(watched)
-        elif state == "stopped" and "diverged" in cause:
+        elif standing.reason == Reason.DIVERGED:
             watched.course.diverge()
-            self._tell(watched, TrialState.COMPLETE, "diverged", _sentence(cause))
-        elif state == "stopped":
+            self._tell(watched, TrialState.COMPLETE, "diverged", _sentence(standing.cause))
+        elif standing.state == "stopped":
             self._fail(watched.trial, "Somebody stopped its run.", watched)
         else:
-            self._fail(watched.trial, cause or f"Its run is {state}.", watched)
+            self._fail(watched.trial, standing.cause or f"Its run is {standing.state}.", watched)
         return True
 
     def _complete(self, watched: Watched) -> None:
@@ -213,23 +215,20 @@ class Driver:
     def _halt(self, watched: Watched) -> None:
         _ended_in_time([watched.run])
 
-    def _end(self, state: str, cause: str) -> tuple[str, str]:
+    def _end(self, ending: Standing) -> Standing:
         self.close()
-        return state, cause
+        return ending
 
     def close(self) -> None:
         """Leave nothing running."""
         if self.running:
-            self._say("stopping", "Its trials are being stopped.")
+            with contextlib.suppress(OSError):
+                write_state(self.search.directory, Standing("stopping", "Its trials are being stopped."))
         _ended_in_time([watched.run for watched in self.running])
         for watched in list(self.running):
             self.trials.put_back(watched.trial)
             self._forget(watched)
         self.account()
-
-    def _say(self, state: str, cause: str) -> None:
-        with contextlib.suppress(OSError):
-            write_state(self.search.directory, state, cause)
 
     # ---------------------------------------------------------------- after a life that was cut short
 
@@ -239,7 +238,7 @@ class Driver:
         for frozen in self.trials.unfinished():
             trial = self.trials.begun(frozen)
             run = find_run(str(frozen.user_attrs.get("run", ""))) or runs.get(frozen.number)
-            if run is None or run.state == "interrupted" or (run.state == "stopped" and "diverged" not in run.cause):
+            if run is None or _was_cut_short(run.standing):
                 self.trials.put_back(trial)
                 continue
             trial.set_user_attr("run", run.id)
@@ -260,6 +259,11 @@ class Driver:
         account = Account(trials, importance_of(self.trials.study), self.seconds)
         with contextlib.suppress(OSError):  # a full disk for a moment; the study has it all
             write_json(self.search.directory / "account.json", account.as_dict())
+
+
+def _was_cut_short(standing: Standing) -> bool:
+    """Whether a trial ended through no fault of its own."""
+    return standing.state in ("interrupted", "stopped") and standing.reason != Reason.DIVERGED
 
 
 def _sentence(cause: str) -> str:
@@ -285,17 +289,17 @@ def live(search: Search, log: RunLog) -> None:
     try:
         driver = Driver(search, log)
         _listen(driver)
-        write_state(search.directory, "running", "")
-        state, cause = driver.drive()
+        write_state(search.directory, Standing("running"))
+        ending = driver.drive()
     except Exception as error:  # noqa: BLE001 - whatever it was, the folder must say so
-        state, cause = "failed", plain_message(error)
-        log.error(cause, None if isinstance(error, Hopeless | DataError) else error)
+        ending = failure(error)
+        log.error(str(ending), None if isinstance(error, Hopeless | DataError) else error)
         if driver is not None:
             with contextlib.suppress(Exception):
                 driver.close()
-    log.info(f"{state}: {cause}")
+    log.info(f"{ending.state}: {ending}")
     with contextlib.suppress(OSError):
-        write_state(search.directory, state, cause)
+        write_state(search.directory, ending)
 
 
 def _listen(driver: Driver) -> None:

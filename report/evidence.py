@@ -82,7 +82,7 @@ def gathered(model: SavedModel, progress: Progress = silent) -> Evidence:
         with coordinated(config, progress) as coordinator:
             return _of_rows(model, config, coordinator)
     except TrainingError as error:
-        return Evidence(notes=(f"This report is without what the rows would say. {error}",))
+        return Evidence(notes=(f"This report is without what the rows would say. {error.message}",))
 
 
 def _check_there(config: RunConfig) -> None:
@@ -101,7 +101,7 @@ def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> 
         try:
             return make()
         except TrainingError as error:
-            notes.append(f"{what}: {error}")
+            notes.append(f"{what}: {error.message}")
             return None
 
     plain = dataclasses.replace(config, target="")  # what gives the target away was said before training

@@ -2,11 +2,11 @@
 
     job.json      what to do: train or one of `jobs`, with its arguments; and which run it was forked from
     config.json   every knob
-    state.json    {state, cause, at}, written by the run process as it goes on
+    state.json    {state, cause, reason, remedies, at}, written by the run process as it goes on
     progress.json the stage of the work and how much of it is done
     log.jsonl, log.txt, metrics.sqlite, checkpoints/, model.json
-    result.json   the last word of a run that finished or was stopped; its "state" says which
-    error.json    the last word of one that failed
+    result.json   the last word of a run that finished or was stopped; its "state" and "reason" say which and why
+    error.json    the last word of one that failed, with the same "reason" and "remedies"
     lock          held by the kernel for as long as the process lives, however it ends
     started       there once the process has come so far
 
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import StateError
+from shoal.errors import Reason, Remedy, Standing, StateError
 from shoal.home import is_held, runs_directory, waiting_directory
 from shoal.settings.config import RunConfig, config_from
 from shoal.utils import THREAD_LIMITS, write_atomically
@@ -36,6 +36,7 @@ PATIENCE = 30.0  # seconds that a new process may take to say that it has starte
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 ENDED = ("finished", "stopped", "failed", "interrupted")
 KILLED = "The run ended before it was finished: its process was stopped"
+FITTED = Standing("finished", "The fit is complete.", Reason.COMPLETE)  # a result that says nothing else
 
 
 @dataclass(frozen=True)
@@ -134,59 +135,59 @@ class Run:
         return self.state in ACTIVE
 
     @property
-    def standing(self) -> tuple[str, str]:
-        """State and cause, of one and the same look."""
-        return self._standing()
-
-    @property
-    def state(self) -> str:
-        """One of ACTIVE or ENDED; interrupted: the process is gone without a last word."""
-        return self._standing()[0]
-
-    @property
-    def cause(self) -> str:
-        """Why it is in this state, in plain words; empty where there is nothing to say."""
-        return self._standing()[1]
-
-    @property
-    def error(self) -> str | None:
-        """The cause where there is no result to show."""
-        state, cause = self._standing()
-        return cause if state in ("failed", "interrupted") or (state == "stopped" and self.result is None) else None
-
-    def _standing(self) -> tuple[str, str]:
+    def standing(self) -> Standing:
+        """State and why, of one and the same look; interrupted: the process is gone without a last word."""
         said = self._last_word()
         if said:
             return said
         if self.is_alive:
-            now = self._read("state.json") or {}
-            return now.get("state", "running"), now.get("cause", "")
+            return Standing.read(self._read("state.json") or {}, "running")
         # The process may end between two looks: once the lock is free, its last word counts.
         return self._last_word() or self._without_process()
 
-    def _last_word(self) -> tuple[str, str] | None:
+    @property
+    def state(self) -> str:
+        """One of ACTIVE or ENDED."""
+        return self.standing.state
+
+    @property
+    def cause(self) -> str:
+        """Why it is in this state, as the command line says it; empty where there is nothing to say."""
+        return str(self.standing)
+
+    @property
+    def error(self) -> Standing | None:
+        """How it stands, where it ended without a result to show."""
+        found = self.standing
+        without = found.state in ("failed", "interrupted") or (found.state == "stopped" and self.result is None)
+        return found if without else None
+
+    def _last_word(self) -> Standing | None:
         if (self.directory / "result.json").exists():
             result = self.result or {}
-            return result.get("state", "finished"), result.get("cause", "The fit is complete.")
+            return Standing.read(result, "finished") if "state" in result else FITTED
         if (self.directory / "error.json").exists():
             found = self._read("error.json") or {}
-            return "failed", found.get("message", "The run failed, and the file that says why cannot be read.")
-        now = self._read("state.json") or {}
-        return (now["state"], now.get("cause", "")) if now.get("state") in ENDED else None
+            cause = found.get("message", "The run failed, and the file that says why cannot be read.")
+            return Standing.read({**found, "cause": cause}, "failed")
+        now = Standing.read(self._read("state.json") or {}, "")
+        return now if now.state in ENDED else None
 
-    def _without_process(self) -> tuple[str, str]:
+    def _without_process(self) -> Standing:
         now = self._read("state.json") or {}
         if now.get("state") == "queued" and self.has_ticket:
             starting = time.time() - now.get("at", 0) < PATIENCE
-            return "queued", now.get("cause", "") if starting else "It waits in the queue, to be started again."
+            return Standing(
+                "queued", now.get("cause", "") if starting else "It waits in the queue, to be started again."
+            )
         if not (self.directory / "started").exists() and self._age() < PATIENCE:
-            return "preparing", "Its process is starting."
-        return "interrupted", f"{KILLED}. {self._way_on()}"
+            return Standing("preparing", "Its process is starting.")
+        return Standing("interrupted", f"{KILLED}.", Reason.KILLED, (self._way_on(),))
 
-    def _way_on(self) -> str:
+    def _way_on(self) -> Remedy:
         if self.task != "train" or not self.config.get("target"):
-            return "Start it again."
-        return f"Start it again, or resume it: shoal resume {self.id}."
+            return Remedy.say("Start it again")
+        return Remedy.run("Start it again, or resume it", "resume", self.id)
 
     @property
     def has_ticket(self) -> bool:
@@ -253,8 +254,8 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
     write_atomically(path, json.dumps(values).encode())
 
 
-def write_state(directory: Path, state: str, cause: str) -> None:
-    write_json(directory / "state.json", {"state": state, "cause": cause, "at": time.time()})
+def write_state(directory: Path, standing: Standing) -> None:
+    write_json(directory / "state.json", {**standing.as_dict(), "at": time.time()})
 
 
 def spawn(directory: Path, module: str = "shoal.processes.run") -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, Remedy
 from shoal.settings.config import RunConfig, config_from
 from shoal.training.checkpoints import Snapshot
 from shoal.training.conductor import step_rule
@@ -54,8 +54,8 @@ def _check(config: RunConfig, changed: set[str], snapshot: Snapshot) -> None:
     kept = sorted(changed - FREE - (training - FIXED))
     if kept:
         raise ConfigError(
-            f"Expected a fork to keep the rows and columns that its checkpoint is of, got another {listed(kept)}. "
-            "Start a new run for that: shoal train."
+            f"Expected a fork to keep the rows and columns that its checkpoint is of, got another {listed(kept)}.",
+            Remedy.run("Start a new run for that", "train"),
         )
     if snapshot.meta["phase"] == "finish" and (late := sorted(changed & STEPS)):
         raise ConfigError(
@@ -64,8 +64,8 @@ def _check(config: RunConfig, changed: set[str], snapshot: Snapshot) -> None:
         )
     if "step_rule" in changed and not config.learning_rate:
         raise ConfigError(
-            f"Expected a learning rate with another step rule: the automatic one was for the rule before. "
-            f"Add --set learning_rate=... to step_rule={config.step_rule}."
+            "Expected a learning rate with another step rule: the automatic one was for the rule before.",
+            Remedy.run("Give both", "fork", "--set", f"step_rule={config.step_rule}", "--set", "learning_rate=..."),
         )
 
 

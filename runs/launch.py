@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shoal.errors import ResourceError, StateError
+from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError
 from shoal.home import jobs_directory, own_lock, runs_directory
 from shoal.runs import slots as run_queue
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
@@ -58,8 +58,10 @@ def resolve(name: str) -> Run:
             f"Expected the beginning of one run's name, but {len(found)} begin with '{name}': "
             f"{listed([run.id for run in found], 5)}. Add more of it."
         )
-    nothing = "there are no runs yet. Start one with: shoal train" if not runs else "see them with: shoal runs"
-    raise StateError(f"Expected the name of a run, a beginning of it, or '{LATEST}', got '{name}'; {nothing}.")
+    expected = f"Expected the name of a run, a beginning of it, or '{LATEST}', got '{name}'"
+    if not runs:
+        raise StateError(f"{expected}; there are no runs yet.", Remedy.run("Start one", "train"))
+    raise StateError(f"{expected}.", Remedy.run("See them", "runs"))
 
 
 @contextlib.contextmanager
@@ -149,7 +151,7 @@ def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
 
 
 def _enqueue(run: Run) -> None:
-    write_state(run.directory, "queued", "It waits for its turn.")
+    write_state(run.directory, Standing("queued", "It waits for its turn."))
     run_queue.enqueue(run)
 
 
@@ -168,7 +170,7 @@ def resume(run: Run) -> Run:
     read_config(run)
     with disk_errors(FOLDER), own_lock(run.directory) as mine:
         if not mine:
-            raise StateError(f"The run {run.id} was resumed by somebody else a moment ago. See: shoal show {run.id}.")
+            raise StateError(f"The run {run.id} was resumed by somebody else a moment ago.", _look_at(run))
         _close_open_commands(run)
         for name in ("result.json", "error.json", "started", "progress.json"):
             (run.directory / name).unlink(missing_ok=True)
@@ -176,7 +178,7 @@ def resume(run: Run) -> Run:
             run_queue.revive()
             _enqueue(run)
         else:
-            write_state(run.directory, "preparing", "")
+            write_state(run.directory, Standing("preparing"))
     with disk_errors(FOLDER):
         spawn(run.directory)
     return run
@@ -186,15 +188,17 @@ def _check_resumable(run: Run) -> None:
     state = run.state
     if state in ("interrupted", "stopped", "failed"):
         return
+    expected = f"Expected a run that is paused, stopped, failed or interrupted to resume, but {run.id} is {state}."
     if state == "finished":
-        more = f"To go on from one of its checkpoints with other settings, fork it: shoal fork {run.id}."
-    elif state == "queued":
-        more = f"It waits in the queue and will start by itself. See: shoal show {run.id}."
-    else:
-        more = f"See: shoal show {run.id}."
-    raise StateError(
-        f"Expected a run that is paused, stopped, failed or interrupted to resume, but {run.id} is {state}. {more}"
-    )
+        way = Remedy.run("To go on from one of its checkpoints with other settings, fork it", "fork", run.id)
+        raise StateError(expected, way)
+    if state == "queued":
+        raise StateError(f"{expected} It waits in the queue and will start by itself.", _look_at(run))
+    raise StateError(expected, _look_at(run))
+
+
+def _look_at(run: Run) -> Remedy:
+    return Remedy.run("See how it stands", "show", run.id)
 
 
 def _close_open_commands(run: Run) -> None:
@@ -213,8 +217,8 @@ def fork(run: Run, step: int | None = None, changes: Mapping[str, Any] | None = 
     """A new run from a checkpoint of another (the newest, if no step is named), with some knobs changed."""
     if not run.is_gradient:
         raise StateError(
-            f"Expected a gradient run, which has checkpoints, but {run.id} is an exact fit. "
-            "Start another fit with: shoal train."
+            f"Expected a gradient run, which has checkpoints, but {run.id} is an exact fit.",
+            Remedy.run("Start another fit", "train"),
         )
     from shoal.runs.forks import forked
 
@@ -227,8 +231,8 @@ def _snapshot(run: Run, step: int | None) -> Snapshot:
     snapshot = checkpoints.newest() if step is None else checkpoints.load(step)
     if snapshot is None:
         raise StateError(
-            f"Expected a checkpoint to go on from, but the run {run.id} has none yet. "
-            f"Wait until it has saved one (shoal send {run.id} checkpoint), or start another run."
+            f"Expected a checkpoint to go on from, but the run {run.id} has none yet. Wait until it has saved one.",
+            Remedy.run("Or save one now", "send", run.id, "checkpoint"),
         )
     return snapshot
 
@@ -258,7 +262,7 @@ def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int
     state = run.state
     if state not in ("queued", "preparing", "running", "paused", "stopping"):
         raise StateError(
-            f"Expected a run that is alive, but {run.id} is {state}, so it takes no commands. {_advice(run)}"
+            f"Expected a run that is alive, but {run.id} is {state}, so it takes no commands.", _advice(run)
         )
     if name == "stop" and (state in ("queued", "preparing") or not run.is_gradient):
         return _stop_by_signal(run)
@@ -277,10 +281,10 @@ def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int
         return _stop_by_signal(run)  # no room for a command on a full disk
 
 
-def _advice(run: Run) -> str:
+def _advice(run: Run) -> Remedy:
     if run.state == "finished":
-        return f"Fork it to go on with other settings: shoal fork {run.id}."
-    return f"Resume it first: shoal resume {run.id}."
+        return Remedy.run("Fork it to go on with other settings", "fork", run.id)
+    return Remedy.run("Resume it first", "resume", run.id)
 
 
 def _stop_by_signal(run: Run) -> int:
@@ -293,7 +297,8 @@ def _stop_by_signal(run: Run) -> int:
         if not mine:
             raise StateError(f"The process of {run.id} is starting right now. Try again in a second.")
         run_queue.leave(run)
-        write_state(run.directory, "stopped", "It was stopped while it waited in the queue.")
+        stopped = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
+        write_state(run.directory, stopped)
     return BY_SIGNAL
 
 

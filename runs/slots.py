@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, Reason, Remedy, Standing
 from shoal.home import is_held, lock_file, one_at_a_time, queue_directory, runs_directory, slot_file, waiting_directory
 from shoal.runs.folder import Run, spawn, ticket_of, write_state
 from shoal.settings.config import RunConfig
@@ -107,21 +107,21 @@ def enqueue(run: Run) -> None:
 
 
 @contextlib.contextmanager
-def turn(run: Run, need: int, say: Callable[[str, str], None]) -> Iterator[None]:
-    """Wait for this run's turn and hold `need` slots; `say` is told (state, cause) whenever they change.
+def turn(run: Run, need: int, say: Callable[[Standing], None]) -> Iterator[None]:
+    """Wait for this run's turn and hold `need` slots; `say` is told how it stands whenever that changes.
 
     A process whose ticket is gone takes part as if it were the first: somebody took it for dead.
     """
     with contextlib.ExitStack() as held:
         with contextlib.ExitStack() as head:
             _wait(run, min(need, slots()), say, held, head)
-            say("preparing", "")
+            say(Standing("preparing"))
             leave(run)  # in this order: a run that waits no longer is never started again
         yield
 
 
 def _wait(
-    run: Run, need: int, say: Callable[[str, str], None], held: contextlib.ExitStack, head: contextlib.ExitStack
+    run: Run, need: int, say: Callable[[Standing], None], held: contextlib.ExitStack, head: contextlib.ExitStack
 ) -> None:
     taken: dict[int, IO[str]] = {}
     said, first = "", False
@@ -134,7 +134,7 @@ def _wait(
             return
         text = _waiting_for(len(ahead), need, len(taken))
         if text != said:
-            say("queued", said := text)
+            say(Standing("queued", said := text))
         for ticket in ahead:
             _look_after(ticket, STARTING)
         time.sleep(LOOK)
@@ -191,12 +191,9 @@ def _look_after(ticket: Ticket, starting: float) -> bool:
             return False
         if ticket.starts >= STARTS:
             ticket.give_up()
-            write_state(
-                run.directory,
-                "interrupted",
-                f"Its process was started {STARTS} times while it waited in the queue and died each time. "
-                f"See why in its log (shoal logs {run.id}), then resume it: shoal resume {run.id}.",
-            )
+            cause = f"Its process was started {STARTS} times while it waited in the queue and died each time."
+            ways = Remedy.run("See why in its log", "logs", run.id), Remedy.run("Then resume it", "resume", run.id)
+            write_state(run.directory, Standing("interrupted", cause, Reason.KILLED, ways))
             return False
         ticket.write(ticket.starts + 1)
         with contextlib.suppress(OSError):  # as good as a process that dies at once

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ConfigError, DataError, StateError
+from shoal.errors import ConfigError, DataError, Remedy, Standing, StateError
 from shoal.home import own_lock, searches_directory
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
@@ -80,15 +80,16 @@ class Search:
             return Account()
 
     @property
-    def standing(self) -> tuple[str, str]:
-        state, cause = self.folder.standing
-        if state == "interrupted":
-            cause = f"Its process was stopped. What was tried is kept: go on with shoal search --continue {self.id}."
-        return state, cause
+    def standing(self) -> Standing:
+        found = self.folder.standing
+        if found.state != "interrupted":
+            return found
+        way = Remedy.run("Go on with it", "search --continue", self.id)
+        return Standing(found.state, "Its process was stopped. What was tried is kept.", found.reason, (way,))
 
     @property
     def is_active(self) -> bool:
-        return self.standing[0] in ACTIVE
+        return self.standing.state in ACTIVE
 
     @property
     def title(self) -> str:
@@ -139,8 +140,10 @@ def resolve(name: str) -> Search:
             f"Expected the beginning of one search's name, but {len(found)} begin with '{name}': "
             f"{listed([s.id for s in found], 5)}. Add more of it."
         )
-    more = "see them with: shoal search --list" if known else "there are none yet"
-    raise StateError(f"Expected the name of a search, a beginning of it, or '{LATEST}', got '{name}'; {more}.")
+    expected = f"Expected the name of a search, a beginning of it, or '{LATEST}', got '{name}'"
+    if not known:
+        raise StateError(f"{expected}; there are none yet.")
+    raise StateError(f"{expected}.", Remedy.run("See them", "search --list"))
 
 
 # ------------------------------------------------------------------ start
@@ -157,7 +160,7 @@ def start(config: RunConfig, plan: Plan) -> Search:
         write_json(directory / "job.json", {"task": "search"})
         write_json(directory / "config.json", config.as_dict())
         write_json(directory / "search.json", plan.as_dict())
-        write_state(directory, "preparing", "Its process is starting.")
+        write_state(directory, Standing("preparing", "Its process is starting."))
         spawn(directory, "shoal.processes.search")
     return Search(directory)
 
@@ -178,7 +181,7 @@ def _checked(config: RunConfig) -> RunConfig:
     if not config.file:
         raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
     if not config.target:
-        raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
+        raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
     if config.penalty:
         raise ConfigError(
             f"A search needs the exact optimum, which is not known for the plug-in penalty '{config.penalty}'. "
@@ -216,7 +219,7 @@ def side_by_side(config: RunConfig, plan: Plan) -> int:
 
 def go_on(search: Search, trials: int | None = None, within: float | None = None) -> Search:
     """Continue a search whose process has ended, with what it has learnt; `trials` and `within` are new totals."""
-    state, plan = search.standing[0], search.plan
+    state, plan = search.standing.state, search.plan
     if state in ACTIVE:
         raise StateError(
             f"The search {search.id} is {state}, so there is nothing to continue. See it, or stop it first."
@@ -227,8 +230,8 @@ def go_on(search: Search, trials: int | None = None, within: float | None = None
     account = search.account
     if account.done >= wanted.trials:
         raise StateError(
-            f"The search {search.id} has done all its {account.done} trials. "
-            f"Allow more of them: shoal search --continue {search.id} --trials {account.done + plan.trials}."
+            f"The search {search.id} has done all its {account.done} trials.",
+            Remedy.run("Allow more of them", "search --continue", search.id, "--trials", account.done + plan.trials),
         )
     found = search_space.combinations(plan.space, search.config)
     if found is not None and account.done >= len(found):
@@ -238,22 +241,24 @@ def go_on(search: Search, trials: int | None = None, within: float | None = None
         )
     if wanted.within and account.seconds >= wanted.within:
         raise StateError(
-            f"The search {search.id} has used up its {wanted.within:g} s. "
-            f"Allow more: shoal search --continue {search.id} --within {2 * wanted.within:g}, or 0 for no limit."
+            f"The search {search.id} has used up its {wanted.within:g} s.",
+            Remedy.run(
+                "Allow more, or 0 for no limit", "search --continue", search.id, "--within", f"{2 * wanted.within:g}"
+            ),
         )
     with disk_errors("the folder of a search"), own_lock(search.directory) as mine:
         if not mine:
             raise StateError(f"The search {search.id} was continued by somebody else a moment ago.")
         write_json(search.directory / "search.json", wanted.as_dict())
         (search.directory / "started").unlink(missing_ok=True)
-        write_state(search.directory, "preparing", "Its process is starting.")
+        write_state(search.directory, Standing("preparing", "Its process is starting."))
     spawn(search.directory, "shoal.processes.search")
     return search
 
 
 def stop(search: Search) -> None:
     """Ask for an orderly end: trials that train are stopped, and tried again if the search is continued."""
-    state = search.standing[0]
+    state = search.standing.state
     if state not in ACTIVE:
         raise StateError(f"Expected a search that goes on to stop, but {search.id} is {state}.")
     pid = search.folder.pid

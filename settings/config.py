@@ -305,14 +305,24 @@ class RunConfig:
         if self.test_every < 0 or self.test_every == 1:
             raise ConfigError(
                 f"Expected test_every to be 0 (no test rows) or at least 2, got {self.test_every}. "
-                "5 keeps every fifth row for testing."
+                "5 keeps every fifth row for testing.",
+                knobs=["test_every"],
             )
         if self.test_every and self.test_fraction:
-            raise ConfigError("Both test_every and test_fraction are given; expected one of them. Drop one.")
+            raise ConfigError(
+                "Both test_every and test_fraction are given; expected one of them. Drop one.",
+                knobs=["test_every", "test_fraction"],
+            )
         if self.patience and not (self.test_every or self.test_fraction):
-            raise ConfigError("Expected test rows to be patient about, got none. Set test_every or test_fraction too.")
+            raise ConfigError(
+                "Expected test rows, whose score patience is about, got none. Set test_every or test_fraction too.",
+                knobs=["patience"],
+            )
         if self.target and self.target in self.features:
-            raise ConfigError(f"The target '{self.target}' is also among the features. Take it out of one of them.")
+            raise ConfigError(
+                f"The target '{self.target}' is also among the features. Take it out of one of them.",
+                knobs=["target", "features"],
+            )
         for pair in self.interactions:
             check_pair(pair)
 
@@ -322,14 +332,17 @@ class RunConfig:
             value = getattr(self, knob_.name)
             if choices and value not in choices:
                 raise ConfigError(
-                    f"Expected {knob_.name} to be one of {', '.join(choices)}, got '{value}'. Choose one of them."
+                    f"Expected {knob_.name} to be one of {', '.join(choices)}, got '{value}'. Choose one of them.",
+                    knobs=[knob_.name],
                 )
 
     def _check_range(self, name: str, value: float, low: float, high: float) -> None:
         if not (low <= value <= high) or math.isinf(value):
             ends = f"from {low:g} to {high:g}" if not math.isinf(high) else f"of at least {low:g}"
             ends = "that is finite" if math.isinf(low) else ends
-            raise ConfigError(f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.")
+            raise ConfigError(
+                f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.", knobs=[name]
+            )
 
     @property
     def dialect(self) -> dict[str, Any]:
@@ -362,19 +375,26 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     groups = values.get("training") or {}
     if not isinstance(groups, Mapping):
         raise ConfigError(
-            f"Expected groups of knobs under 'training', got {groups!r}. For example: pipeline, resources."
+            f"Expected groups of knobs under 'training', got {groups!r}. For example: pipeline, resources.",
+            knobs=["training"],
         )
     for group, knobs in groups.items():
         names = GROUPS.get(f"training.{group}")
         if names is None or not isinstance(knobs, Mapping):
             known = ", ".join(name.removeprefix("training.") for name in GROUPS)
-            raise ConfigError(f"Expected one of the groups {known} with knobs under 'training', got '{group}'.")
+            raise ConfigError(
+                f"Expected one of the groups {known} with knobs under 'training', got '{group}'.", knobs=[str(group)]
+            )
         for name, value in knobs.items():
             if names and name not in names:
-                raise ConfigError(f"Expected one of {', '.join(names)} under 'training.{group}', got '{name}'.")
+                raise ConfigError(
+                    f"Expected one of {', '.join(names)} under 'training.{group}', got '{name}'.", knobs=[str(name)]
+                )
             place = str(names.get(name) or name)
             if flat.setdefault(place, value) != value:
-                raise ConfigError(f"'{place}' is given twice, as {flat[place]!r} and as {value!r}. Keep one of them.")
+                raise ConfigError(
+                    f"'{place}' is given twice, as {flat[place]!r} and as {value!r}. Keep one of them.", knobs=[place]
+                )
     return flat
 
 
@@ -386,7 +406,8 @@ def config_from(values: Mapping[str, Any]) -> RunConfig:
     if unknown:
         raise ConfigError(
             f"Expected the names of knobs, got '{unknown[0]}'.{did_you_mean(unknown[0], knobs)} "
-            f"The knobs are: {', '.join(sorted(knobs))}."
+            f"The knobs are: {', '.join(sorted(knobs))}.",
+            knobs=[unknown[0]],
         )
     return RunConfig(**{name: _typed(knobs[name], value) for name, value in values.items()})
 
@@ -413,7 +434,9 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
     elif kind.startswith("str"):
         return str(value)  # a column or mark that YAML read as a number
     wanted = {"int": "a whole number", "float": "a number"}.get(kind.removesuffix(" | None"), "true or false")
-    raise ConfigError(f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.")
+    raise ConfigError(
+        f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.", knobs=[knob_.name]
+    )
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -30,7 +30,8 @@ def check_pair(text: str) -> None:
     """As far as that can be told without the columns of a file."""
     if SIGN not in text.strip(SIGN + " "):
         raise ConfigError(
-            f"Expected an interaction as two columns with a colon between, a:b, got '{text}'. Correct it."
+            f"Expected an interaction as two columns with a colon between, a:b, got '{text}'. Correct it.",
+            knobs=["interactions"],
         )
 
 

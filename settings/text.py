@@ -3,7 +3,6 @@ as one line of the command line. No files and no pages."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -60,7 +59,7 @@ def from_yaml(text: str) -> dict[str, Any]:
         flat = flattened({str(name): value for name, value in values.items()})
         config_from(flat)
     except ConfigError as error:
-        raise ConfigError(_with_line(str(error), lines)) from None
+        raise ConfigError(_with_line(error, lines), *error.remedies, knobs=error.knobs) from None
     return flat
 
 
@@ -97,10 +96,9 @@ def _syntax(error: Exception) -> str:
     return f"{where}Expected YAML such as 'target: price', but {what}. Correct it."
 
 
-def _with_line(message: str, lines: Mapping[str, int]) -> str:
-    words = [*re.findall(r"got '(\w+)'", message), *re.findall(r"\w+", message)]
-    found = next((lines[word] for word in words if word in lines), None)
-    return f"Line {found}: {message}" if found else message
+def _with_line(error: ConfigError, lines: Mapping[str, int]) -> str:
+    found = next((lines[knob] for knob in error.knobs if knob in lines), None)
+    return f"Line {found}: {error.message}" if found else error.message
 
 
 # ------------------------------------------------------------------ the command line

@@ -19,8 +19,8 @@ from shoal.solve.intervals import meaning
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 NO_TEST_ROWS = (
-    "No rows were kept for testing, so nothing says how far off predictions are. Train with --test-every 5 or "
-    "--test-fraction 0.2."
+    "No rows were kept for testing, so nothing says how far off predictions are. Train the model again with some "
+    "rows kept for testing."
 )
 NO_ROWS_SEEN = (
     "This model was refitted from sums, without a look at the rows. Fit it anew to have prediction intervals."

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.errors import ResourceError
+from shoal.errors import OutOfMemory, Remedy
 from shoal.models import Array
 
 CACHE_BYTES = 4 << 20  # one batch of centred rows stays in the cache between centring and Z'Z
@@ -153,8 +153,9 @@ def plan_cells(p: int, wanted: int, budget_bytes: int) -> int:
     one = 8 * p * (p + 1)
     fitting = budget_bytes // max(one, 1)
     if fitting < 1:
-        raise ResourceError(
+        raise OutOfMemory(
             f"The exact solver needs {one / 1e6:.0f} MB for its {p} x {p} matrix, but only "
-            f"{budget_bytes / 1e6:.0f} MB may be used. Use `--solver gradient`, fewer columns or more memory."
+            f"{budget_bytes / 1e6:.0f} MB may be used.",
+            Remedy.set("Use fewer columns, more memory, or gradient steps", "solver", "gradient"),
         )
     return max(1, min(wanted, fitting))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from shoal.errors import ResourceError, StateError
+from shoal.errors import DiskFull, ResourceError, StateError
 from shoal.storage.migrations import MIGRATIONS, migrate, version_of
 
 PAUSE = 0.01  # seconds between two tries to open
@@ -94,7 +94,7 @@ class SqliteFile:
                 "Close what has this file open, such as a database browser or a backup, and try again."
             )
         if code == sqlite3.SQLITE_FULL:
-            return ResourceError(
+            return DiskFull(
                 f"The disk is full: no room for the run's records '{self.path}'. Free some space and try again."
             )
         if code == sqlite3.SQLITE_IOERR:

@@ -18,7 +18,7 @@ from shoal.data_pipeline import Identity
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
-from shoal.errors import ConfigError, StateError
+from shoal.errors import ConfigError, Remedy, Standing, StateError
 from shoal.fitting.exact import Fit, Timings, fit_exact
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import contents_of, save_model
@@ -65,7 +65,7 @@ class Trained(NamedTuple):
 def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None = None) -> Trained:
     """Fit and report; writes the model where the config says."""
     if not config.target:
-        raise ConfigError("Expected a target, the column to predict; got none. Name it with --target.")
+        raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
     started, timings = time.perf_counter(), Timings()
@@ -111,7 +111,7 @@ def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> tuple[di
 
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder, open_storage("memory://") as storage:
         callbacks = callbacks_named(config.callbacks, lambda text: log("warning", text))
-        session = Session(storage, Checkpoints(Path(folder)), callbacks, log, lambda state, cause: None)
+        session = Session(storage, Checkpoints(Path(folder)), callbacks, log, lambda standing: None)
         outcome = train_gradient(coordinator, config, session, None, new_run_id())
     if config.out:
         save_model(Path(config.out), outcome.contents)
@@ -119,7 +119,7 @@ def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> tuple[di
 
 
 def train_in_folder(
-    run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[str, str], None]
+    run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[Standing], None]
 ) -> dict[str, Any]:
     """A gradient run from its newest checkpoint, if it has one, to its model file; what its result.json says."""
     # Imported here: an exact fit, which may take less time than this, needs none of it.
@@ -138,11 +138,10 @@ def train_in_folder(
         session = Session(storage, checkpoints, callbacks, log, state)
         newest = checkpoints.newest()
         if newest is None and "forked_from" in run.job:
-            raise StateError(
-                "The checkpoint that this fork begins from is damaged or gone. Fork it again with: shoal fork."
-            )
+            way = Remedy.run("Fork it again", "fork", run.job["forked_from"]["run"])
+            raise StateError("The checkpoint that this fork begins from is damaged or gone.", way)
         outcome = train_gradient(coordinator, config, session, newest, run.id)
     save_model(run.model_path, outcome.contents)
     if config.out:
         save_model(Path(config.out), outcome.contents)
-    return {**outcome.report, "run_id": run.id, "state": outcome.state, "cause": outcome.cause}
+    return {**outcome.report, "run_id": run.id}

@@ -21,7 +21,6 @@ is the oldest of its kind, because a newer one would be replaced before it could
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import math
@@ -38,9 +37,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import ConfigError, ResourceError, StateError
+from shoal.errors import ConfigError, DiskFull, ResourceError, StateError
 from shoal.home import alone_with
-from shoal.utils import listed, sync_folder, write_at
+from shoal.utils import is_full, listed, sync_folder, write_at
 
 MAGIC, VERSION = b"SHOALCK", b"1"
 START, DIGEST = 16, 32  # bytes before the header and after the payload
@@ -371,8 +370,8 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _no_room(path: Path, error: OSError) -> ResourceError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return ResourceError(
+    if is_full(error):
+        return DiskFull(
             f"The disk is full: there is no room for the checkpoint '{path}'. The one before is untouched. "
             "Free some space, or set SHOAL_HOME to a folder on a larger disk."
         )

@@ -25,6 +25,7 @@ class Steered(Protocol):
     server: ParameterServer
     objective: Objective
     phase: str
+    base_rate: float
     person_scales: bool
 
     def pause(self, cause: str) -> None: ...
@@ -53,6 +54,15 @@ class Commands:
             method(**arguments)
         except TypeError as error:
             raise Refused(f"The command '{name}' was given arguments that do not fit: {error}.") from None
+
+    def values(self) -> dict[str, Any]:
+        """What `set` may change, as it is now."""
+        server, policy = self._run.server, self._run.server.policy
+        bound = policy.bound if isinstance(policy, Stale) and math.isfinite(policy.bound) else None
+        return {
+            "learning_rate": self._run.base_rate, "alpha": self._run.objective.alpha, "staleness": bound,
+            "compression": server.steering.compression,
+        }  # fmt: skip
 
     # ---------------------------------------------------------------- the run as a whole
 
@@ -137,7 +147,7 @@ class Commands:
 
     def _check_elastic(self) -> None:
         if not self._run.server.elastic:
-            raise Refused("This run is one process. Start it with --engine processes for workers that come and go.")
+            raise Refused("This run is one process. Start one with worker processes for workers that come and go.")
 
     def _rank(self, rank: Any) -> int:
         present = sorted(self._run.server.workers)

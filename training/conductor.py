@@ -9,7 +9,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from shoal.coordinator import ParameterServer, Progress, silent
 from shoal.data.cache import digest
 from shoal.data.dataset import Dataset
-from shoal.errors import ResourceError, StateError
+from shoal.errors import Reason, ResourceError, Standing, StateError
 from shoal.metrics import Event
 from shoal.models import Array
 from shoal.plugins import STEP_RULES as STEP_RULE_PLUGINS
@@ -48,7 +48,7 @@ class Session:
     checkpoints: Checkpoints
     callbacks: Callbacks
     log: Callable[[str, str], None]  # (level, text)
-    state: Callable[[str, str], None]  # (state, cause)
+    state: Callable[[Standing], None]
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,6 @@ class Resolved:
     top: float  # largest eigenvalue of Xs'Xs / n
 
 
-@dataclass
-class Ending:
-    """Why a run comes to its end."""
-
-    state: str  # finished or stopped
-    cause: str
-
-
 class Conductor:
     """The observer of one server, from its first phase to its end."""
 
@@ -83,7 +75,7 @@ class Conductor:
         self.server, self.session, self.recorder, self.clock = server, session, recorder, clock
         self.phase = "steps"
         self.base_rate = resolved.learning_rate
-        self.ending: Ending | None = None
+        self.ending: Standing | None = None  # finished or stopped
         self.away = Away(None, None, None)
         self.good = server.w.copy()  # the last weights that were better than none
         self.best: tuple[float, Array] | None = None  # of the scores on test rows
@@ -129,7 +121,7 @@ class Conductor:
         self._seen_epochs, self._checked = self.server.policy.counts.epochs, self.server.version // CHECK
         ended = meta.get("ended")
         if ended is not None and ended["run"] == self.run_id:  # a fork of it goes on
-            self.ending, self.away = Ending("finished", ended["cause"]), Away(*ended["away"])
+            self.ending, self.away = Standing.read(ended, "finished"), Away(*ended["away"])
 
     def _bound(self) -> float | None:
         return float(self.config.staleness) if self.config.mode == "ssp" else None
@@ -171,7 +163,9 @@ class Conductor:
             if self.ending is None:
                 self._begin_finish()
                 self._seen_epochs = 0
-                self.happened("phase", f"Full passes begin after {self.steps_done} epochs of steps.")
+                self.happened(
+                    "phase", f"Full passes begin after {self.steps_done} epochs of steps.", epochs=self.steps_done
+                )
                 return
         self._end_of_work()
         if self.chosen is not None:
@@ -182,9 +176,10 @@ class Conductor:
         if self.ending is not None:
             return
         if self.phase == "finish":
-            self.ending = Ending("finished", f"not converged after {self.config.finish_passes} full passes")
+            cause = f"not converged after {self.config.finish_passes} full passes"
+            self.ending = Standing("finished", cause, Reason.NOT_CONVERGED)
         else:
-            self.ending = Ending("finished", f"all {self.config.epochs} epochs are done")
+            self.ending = Standing("finished", f"all {self.config.epochs} epochs are done", Reason.COMPLETE)
 
     def rate_at(self, epoch: float) -> float:
         if self.phase == "finish":
@@ -232,7 +227,8 @@ class Conductor:
         if self.recorder.affordable:
             self._record()
         if self.config.max_seconds and self.clock() > self.config.max_seconds:
-            self.end("finished", f"the time limit of {self.config.max_seconds:g} s is reached")
+            cause = f"the time limit of {self.config.max_seconds:g} s is reached"
+            self.end(Standing("finished", cause, Reason.TIME_LIMIT))
         if self.config.checkpoint_seconds and self.clock() - self._saved >= self.config.checkpoint_seconds:
             self.checkpoint()
 
@@ -252,15 +248,14 @@ class Conductor:
         elif loss <= objective.at_zero:
             self.good = server.w.copy()
         if self.config.tolerance > 0 and self.away.within(self.config.tolerance):
-            self.end("finished", "converged", server.w)
+            self.end(Standing("finished", "converged", Reason.CONVERGED), server.w)
 
     def _diverged(self) -> None:
-        self.end(
-            "stopped",
+        cause = (
             f"the run diverged at round {self.server.version} with a learning rate of {self.server.rate:.3g}; "
-            "the model has the last good weights. Choose a smaller learning rate, or auto",
-            self.good,
+            "the model has the last good weights. Choose a smaller learning rate, or auto"
         )
+        self.end(Standing("stopped", cause, Reason.DIVERGED), self.good)
 
     def _score(self) -> None:
         """Patience: stop when the score on the test rows has not risen for some epochs, with the best weights."""
@@ -274,7 +269,8 @@ class Conductor:
             return
         self._bad_epochs += 1
         if self._bad_epochs >= self.config.patience:
-            self.end("finished", f"no better score on the test rows for {self._bad_epochs} epochs", self.best[1])
+            cause = f"no better score on the test rows for {self._bad_epochs} epochs"
+            self.end(Standing("finished", cause, Reason.NO_BETTER_SCORE), self.best[1])
 
     @unbounded
     def _record(self) -> None:
@@ -293,7 +289,7 @@ class Conductor:
         if self._pausing and self.server.policy.idle and self.server.policy.paused:
             cause, self._pausing = self._pausing, ""
             self.checkpoint()
-            self.session.state("paused", cause)
+            self.session.state(Standing("paused", cause))
         if self.recorder.tick(self.server, now):
             self._progress(*self._so_far())
             self._follow_memory()
@@ -327,32 +323,33 @@ class Conductor:
         return self.server.w.copy()
 
     def stop(self, reason: str) -> None:
-        self.end("stopped", reason)
+        self.end(Standing("stopped", reason, Reason.STOPPED_BY_CALLBACK))
 
     def send(self, name: str, **arguments: Any) -> None:
         self._follow(name, arguments)
 
     # ---------------------------------------------------------------- stops and checkpoints
 
-    def end(self, state: str, cause: str, w: Array | None = None) -> None:
+    def end(self, ending: Standing, w: Array | None = None) -> None:
         """Come to an end as soon as what is in workers' hands is done, with these weights or those of that moment."""
         if w is not None and self.chosen is None:
             self.chosen = w.copy()
         if self.ending is None:
-            self.ending = Ending(state, cause)
+            self.ending = ending
             self.server.policy.closed, self.server.policy.paused = True, False
 
     def halt(self) -> None:
         """End because a person said so."""
-        self.session.state("stopping", "stopped by a command")
-        self.end("stopped", "stopped by a command")
+        ending = Standing("stopped", "stopped by a command", Reason.STOPPED)
+        self.session.state(replace(ending, state="stopping"))
+        self.end(ending)
 
     def pause(self, cause: str) -> None:
         self.server.policy.paused, self._pausing = True, cause
 
     def resume(self) -> None:
         self.server.policy.paused, self._pausing = False, ""
-        self.session.state("running", "")
+        self.session.state(Standing("running"))
 
     def set_rate(self, rate: float | None) -> None:
         """A learning rate of a person's choice, or None for the automatic one."""
@@ -366,10 +363,10 @@ class Conductor:
             self.session.checkpoints.save(self.snapshot())
             self.saving += self.clock() - self._saved
         except ResourceError as error:
-            self.happened("warning", str(error))
+            self.happened("warning", str(error), reason=error.reason)
             if not self.server.policy.paused and self.ending is None:
                 self.server.policy.paused = True
-                self.session.state("paused", str(error))
+                self.session.state(Standing.after(error, "paused"))
             return False
         self.happened("checkpoint", f"Checkpoint of round {self.server.version}.")
         self.session.callbacks.checkpoint_saved(self, self.server.version)
@@ -388,7 +385,7 @@ class Conductor:
             "seconds": self.clock(), "epoch": self.epoch,
         }  # fmt: skip
         if self.server.finished and self.ending is not None and self.ending.state == "finished":
-            meta["ended"] = {"run": self.run_id, "cause": self.ending.cause, "away": list(self.away)}
+            meta["ended"] = {**self.ending.as_dict(), "run": self.run_id, "away": list(self.away)}
         arrays["good"] = self.good
         if self.best is not None:
             meta["best"], arrays["best"] = self.best
@@ -433,13 +430,17 @@ class Conductor:
 
     def _follow(self, name: str, arguments: Mapping[str, Any]) -> str:
         """`done`, or why not; both are put on record."""
+        before = self._commands.values() if name == "set" else {}
         try:
             self._commands.follow(name, arguments)
             outcome = "done"
         except Refused as refusal:
             outcome = str(refusal)
         text = " ".join([name, *(f"{key}={value}" for key, value in arguments.items())])
-        self.happened("command", f"Command {text}: {outcome}", command=name, outcome=outcome)
+        self.happened(
+            "command", f"Command {text}: {outcome}", command=name, outcome=outcome, arguments=_plain(arguments),
+            before={knob: before[knob] for knob in arguments if knob in before},
+        )  # fmt: skip
         return outcome
 
     # ---------------------------------------------------------------- what the machine allows
@@ -452,7 +453,10 @@ class Conductor:
         used = host.memory_used / max(host.memory_total, 1)
         if used > self.config.max_memory and not knobs.tight:
             knobs.tight, knobs.prefetch = True, 0
-            self.happened("warning", f"{used:.0%} of the memory is in use: nothing is read ahead until there is room.")
+            self.happened(
+                "warning", f"{used:.0%} of the memory is in use: nothing is read ahead until there is room.",
+                reason=Reason.OUT_OF_MEMORY, used=used,
+            )  # fmt: skip
         elif used < self.config.max_memory - ROOM and knobs.tight:
             knobs.tight, knobs.prefetch = False, self.resolved.prefetch
 
@@ -470,6 +474,11 @@ class Conductor:
             self.server.hire(self.server.free_rank())
         elif advice < 0 and workers > 1:
             self.server.dismiss(max(self.server.workers))
+
+
+def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """As a store can keep them: callbacks may give numbers of other kinds."""
+    return {name: v if isinstance(v, str | int | float | None) else str(v) for name, v in arguments.items()}
 
 
 def header_of(dataset: Dataset) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from shoal.coordinator import Coordinator, ParameterServer, Steering
 from shoal.data.dataset import Dataset
-from shoal.errors import SourceChanged, StateError, TrainingError
+from shoal.errors import Reason, SourceChanged, Standing, StateError, TrainingError
 from shoal.fitting.exact import Timings
 from shoal.fitting.model_file import contents_of
 from shoal.fitting.reports import finite, report
@@ -52,6 +52,7 @@ class Outcome(NamedTuple):
 
     state: str
     cause: str
+    reason: Reason
     report: dict[str, Any]
     contents: dict[str, Any]
 
@@ -216,7 +217,7 @@ class _Training:
         conductor.begin(self.resume)
         begun = f"Going on from the checkpoint of round {self.resume.step}." if self.resume else "Training begins."
         conductor.happened("started", begun, resolved=vars(conductor.resolved))
-        self.session.state("running", "")
+        self.session.state(Standing("running"))
         if self.resume is None:
             conductor.checkpoint()
         self.session.callbacks.run_started(conductor)
@@ -225,12 +226,13 @@ class _Training:
         conductor.refuse_the_rest()
         ending = conductor.ending
         assert ending is not None
-        conductor.happened("state", f"The run is {ending.state}: {ending.cause}.")
+        conductor.happened("state", f"The run is {ending.state}: {ending.cause}.", **ending.as_dict())
         self.session.callbacks.run_ended(conductor, ending.state)
 
     def _failed(self, conductor: Conductor, error: BaseException) -> None:
         text = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
-        conductor.happened("error", text)
+        reason = error.reason if isinstance(error, TrainingError) else Reason.UNFORESEEN
+        conductor.happened("error", text, reason=reason)
         self.session.callbacks.run_ended(conductor, "failed")
 
     # ---------------------------------------------------------------- what came out
@@ -244,11 +246,11 @@ class _Training:
         said = report(fit) | finite(self._facts(conductor))
         if self.config.penalty:
             said |= {"penalty": self.config.penalty, "alpha": objective.alpha}
-        said["warnings"] += [*self._warnings(conductor), *self._source_notes()]
+        said["warnings"] += [*self._warnings(said["not_converged"]), *self._source_notes()]
         contents = contents_of(prepared.encoding, said, fit.config.as_dict(), prepared.dataset.manifest.content)
         self.timings.seconds["total"] = self.clock()
         said |= {"timings": self.timings.seconds, "run_id": self.run_id}
-        return Outcome(ending.state, ending.cause, said, contents)
+        return Outcome(ending.state, ending.cause, ending.reason, said, contents)
 
     def _scored(self, objective: Objective, w: Array) -> Sums:
         prepared, units = objective.prepared, objective.units
@@ -272,18 +274,23 @@ class _Training:
             "epochs": conductor.epoch, "rounds": conductor.server.version,
             "distance_to_optimum": away.objective, "coefficient_distance": away.coefficients,
             "slope": away.slope, "converged": away.within(self.config.tolerance or 1e-6),
-            "state": ending.state, "cause": ending.cause, "resolved": vars(conductor.resolved),
+            "not_converged": self._not_converged(conductor), **ending.as_dict(), "resolved": vars(conductor.resolved),
             "ledger": conductor.ledger(),
             "overhead": {"recording": conductor.recorder.spent, "checkpoints": conductor.saving},
             "events": [_plain(event) for event in conductor.recorder.events],
         }  # fmt: skip
 
-    def _warnings(self, conductor: Conductor) -> list[str]:
-        away, said = conductor.away, []
+    def _warnings(self, not_converged: str) -> list[str]:
+        said = []
         if self.config.mode == "local" and (self.config.step_rule != "sgd" or self.config.clip):
             said.append("Mode local takes plain steps within a shard: step_rule and clip are not used.")
+        return [*said, *([not_converged] if not_converged else [])]
+
+    def _not_converged(self, conductor: Conductor) -> str:
+        """What is left to the optimum; empty for a run that has converged."""
+        away = conductor.away
         if away.within(self.config.tolerance or 1e-6):
-            return said
+            return ""
         parts = []
         if away.objective is not None:
             parts.append(f"the objective is {away.objective:.1e} of the way from its optimum")
@@ -291,11 +298,10 @@ class _Training:
             parts.append(f"the coefficients differ by up to {away.coefficients:.1e} of the largest")
         if not parts and away.slope is not None:
             parts.append(f"the slope is still {away.slope:.1e} of that at the start")
-        return [
-            *said,
+        return (
             f"The run has not converged: {' and '.join(parts) or 'its distance to the optimum is not known'}. "
-            "Allow more epochs or passes, or use the exact solver.",
-        ]
+            "Allow more epochs or passes, or use the exact solver."
+        )
 
     def _source_notes(self) -> list[str]:
         if self.coordinator.is_cached(self.config):

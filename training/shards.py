@@ -22,7 +22,7 @@ from shoal.data.cache import digest
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
-from shoal.errors import ConfigError, DataError, StateError
+from shoal.errors import ConfigError, DataError, Remedy, StateError
 from shoal.home import MANIFEST, SHARDS, hold
 from shoal.models import Array
 from shoal.passes.shards import (
@@ -155,7 +155,8 @@ class _Making:
         if self.dtype == "float32" and max(largest) > SINGLE_RANGE:
             raise ConfigError(
                 f"Expected values up to {SINGLE_RANGE:g} for single precision, got {max(largest):.2g}. "
-                "Use --precision float64, or scale the columns."
+                "Scale the columns.",
+                Remedy.set("Or use double precision", "precision", "float64"),
             )
 
     def _gather(self, folder: str, counts: Counts) -> list[int]:

@@ -273,7 +273,7 @@ def _about_groups(cells: CellMoments) -> list[str]:
         return []
     return [
         f"'{choice.column}' makes the folds and is also a column to predict from, though no fold has seen the values "
-        f"that it is tested on. Leave it out with --exclude {choice.column}."
+        "that it is tested on. Leave that column out."
     ]
 
 

@@ -41,7 +41,7 @@ def inspected(run: Run) -> dict[str, Any] | None:
         return None
     result = run.result
     if result is None:
-        notice("error", wording.for_page(run.error or "The answer is gone."), "This file could not be read")
+        notice("error", wording.told(run.error), "This file could not be read")
     return result
 
 
@@ -96,7 +96,7 @@ def _report(found: Asked, result: dict[str, Any]) -> None:
         recent.remember(found.table.key, result["rows"], len(result["columns"]))
     reading.bad_rows(result["bad_rows"])
     for note in result["notes"]:
-        notice("info", wording.for_page(note))
+        notice("info", note)
     target = found.target if found.target in _numbers(result) and result["rows"] else None
     _action(found, result, target)
     st.subheader("Columns", anchor=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shoal.dashboard.parts import wording
 from shoal.errors import ConfigError
 from shoal.runs.forecast import Shape
 from shoal.settings.config import RunConfig
@@ -44,7 +45,7 @@ def product_problems(config: RunConfig, types: Mapping[str, str]) -> list[str]:
         try:
             left, right = split_pair(pair, list(types))
         except ConfigError as error:
-            problems.append(str(error))
+            problems.append(wording.told(error))
             continue
         if left == right:
             problems.append(f"Expected two different columns in '{pair}'. Choose it among the squares instead.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig, config_from
@@ -50,7 +51,7 @@ def _problem(text: str, config: RunConfig) -> str | None:
     try:
         checked(text, config)
     except ConfigError as error:
-        return str(error)
+        return wording.told(error)
     return None
 
 

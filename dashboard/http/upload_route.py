@@ -76,7 +76,7 @@ async def take(request: Request) -> Response:
     except ServerClosingError:
         return _problem("The dashboard is being closed; upload the file again when it is back.", 503)
     except ResourceError as error:
-        return _problem(str(error), 507)
+        return _problem(error.message, 507)
     except OSError as error:
         log.exception("An upload could not be saved.")
         return _problem(f"The file could not be saved: {error.strerror}. Ask whoever runs this dashboard.", 500)

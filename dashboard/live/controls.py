@@ -279,7 +279,7 @@ def _attempt(run: Run, label: str, act: Callable[[], Any]) -> None:
     try:
         said, went_well = act(), True
     except (TrainingError, OSError) as error:
-        said, went_well = wording.for_page(str(error)), False
+        said, went_well = wording.told(error), False
     text = said if isinstance(said, str) else "done"
     st.session_state[f"outcome:{run.id}"] = (label, text, went_well)
 

@@ -148,7 +148,8 @@ class RunFeed:
         """What is new since the last look; None if nothing is."""
         gone = not self.run.directory.is_dir()
         # The state comes first: what is read after the end of a run is all there will be.
-        state, cause = self.run.state, self.run.cause
+        standing = self.run.standing
+        state, cause = standing.state, wording.told(standing)
         self.ended = gone or state in ENDED
         new: dict[str, Any] = {}
         problem = ""
@@ -158,13 +159,13 @@ class RunFeed:
                 self._begin_anew(storage)
                 new = {}
         except TrainingError as error:
-            problem = wording.for_page(str(error))
+            problem = wording.told(error)
         if lines := self._log.new_lines():
             self.log = [*self.log, *lines][-LINES:]
             new["log"] = lines
         head = {
             "state": "gone" if gone else state,
-            "cause": "The folder of this run was removed." if gone else wording.for_page(cause),
+            "cause": "The folder of this run was removed." if gone else cause,
             "problem": problem,
             "ended": self.ended,
             "tiles": self._words.tiles(self.run, state, cause, self.rounds, self.lanes),

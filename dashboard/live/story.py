@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +10,13 @@ from shoal.dashboard.parts.wording import duration
 from shoal.metrics import Event
 
 HERE, LOST = "here", "lost"
-COMMAND = re.compile(r"Command (\w+)_worker rank=(\d+)")
 TONES = {
     "lost": "bad", "error": "bad", "warning": "warn", "restarted": "good", "joined": "good",
     "command": "person", "checkpoint": "quiet",
 }  # fmt: skip
 DEEDS = {
-    "kill": "is killed", "hang": "is made to hang", "slow": "is slowed down", "remove": "leaves when its work is done",
+    "kill_worker": "is killed", "hang_worker": "is made to hang", "slow_worker": "is slowed down",
+    "remove_worker": "leaves when its work is done",
 }  # fmt: skip
 REQUESTS = {
     "pause": "Pause", "resume": "Go on", "stop": "Stop", "checkpoint": "Save a checkpoint",
@@ -28,9 +27,6 @@ REQUESTS = {
 def told(number: int, event: Event, before: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """An event for a browser; `note` says how long it took to be noticed or to be made good."""
     seconds = event.seconds if math.isfinite(event.seconds) else None
-    rank, text = event.rank, event.text
-    if event.kind == "command" and (found := COMMAND.search(text)):
-        rank = int(found[2])
     tone = TONES.get(event.kind, "plain")
     if event.kind == "command" and event.data.get("outcome") != "done":
         tone = "warn"
@@ -39,11 +35,21 @@ def told(number: int, event: Event, before: Sequence[dict[str, Any]]) -> dict[st
         "seconds": None if seconds is None else round(seconds, 3),
         "kind": event.kind,
         "round": event.round,
-        "rank": rank,
+        "rank": _rank(event),
         "text": _plain(event),
         "note": _note(event, before) if seconds is not None else "",
         "tone": tone,
     }
+
+
+def _rank(event: Event) -> int | None:
+    """The worker that it is about: a command names it among its arguments."""
+    named = str(_arguments(event).get("rank", ""))
+    return int(named) if named.isdecimal() else event.rank
+
+
+def _arguments(event: Event) -> dict[str, Any]:
+    return dict(event.data.get("arguments") or {}) if event.kind == "command" else {}
 
 
 def _plain(event: Event) -> str:
@@ -51,13 +57,14 @@ def _plain(event: Event) -> str:
     if event.kind != "command":
         return event.text
     name, outcome = str(event.data.get("command", "")), str(event.data.get("outcome", ""))
-    asked, _, _ = event.text.removeprefix("Command ").partition(":")
-    if found := COMMAND.search(event.text):
-        request = f"Worker {found[2]} {DEEDS.get(found[1], found[1])}"
-    elif name == "set":
-        request = f"Set {asked.removeprefix('set ').replace('_', ' ').replace('=', ' to ')}"
+    arguments, rank = _arguments(event), _rank(event)
+    if name in DEEDS and rank is not None:
+        request = f"Worker {rank} {DEEDS[name]}"
+    elif name == "set" and arguments:
+        pairs = [f"{knob.replace('_', ' ')} to {value}" for knob, value in arguments.items()]
+        request = f"Set {' and '.join(pairs)}"
     else:
-        request = REQUESTS.get(name, asked)
+        request = REQUESTS.get(name, name.replace("_", " ").capitalize())
     return f"{request}, on request." if outcome == "done" else f"{request}: refused. {outcome}"
 
 

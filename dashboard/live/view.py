@@ -16,6 +16,7 @@ from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import table_of
+from shoal.errors import Standing
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run
 
@@ -71,7 +72,7 @@ def _exact(run: Run, state: str, config: Mapping[str, Any]) -> None:
     if result := run.result:
         results.show_result(run, result)
     else:
-        notice("error", wording.for_page(run.error or "The answer is gone."), "This fit did not finish")
+        notice("error", wording.told(run.error), "This fit did not finish")
 
 
 # ------------------------------------------------------------------ gradient runs
@@ -80,7 +81,7 @@ def _exact(run: Run, state: str, config: Mapping[str, Any]) -> None:
 def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
     active = state in ACTIVE
     if not active:
-        _ending(state, run.cause)
+        _ending(run.standing)
     controls.bar(run, state, config)
     if not active and (result := run.result):
         tab_result, tab_training = st.tabs(["Result", "Training"])
@@ -93,14 +94,13 @@ def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
     if state == "queued":
         notice("info", "Gradient runs take turns. It begins by itself, also when this tab is closed.", "In the queue")
     elif state == "paused":
-        cause = wording.for_page(run.cause)
-        notice("info", f"{_sentence(cause)} Workers keep their place until you resume it.", "Paused")
+        notice("info", f"{_sentence(run.standing)} Workers keep their place until you resume it.", "Paused")
     live_run.tiles(run, state, active)
     live_run.panels(run, state, config, active)
 
 
-def _ending(state: str, cause: str) -> None:
-    text = _sentence(wording.for_page(cause))
+def _ending(standing: Standing) -> None:
+    state, text = standing.state, _sentence(standing)
     if state == "finished":
         notice("success", text, "Finished")
     elif state == "stopped":
@@ -109,5 +109,6 @@ def _ending(state: str, cause: str) -> None:
         notice("error", f"{text} {WAYS_ON[state]}", state_of(state).word)
 
 
-def _sentence(text: str) -> str:
+def _sentence(standing: Standing) -> str:
+    text = wording.told(standing)
     return text if not text else f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")

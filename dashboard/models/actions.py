@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from shoal.dashboard.parts import places
+from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
 from shoal.library import saved_models as model_store
@@ -103,6 +103,6 @@ def _tried(what: Callable[[], T], then: Callable[[T], None]) -> None:
     try:
         done = what()
     except (TrainingError, OSError) as error:
-        notice("error", str(error))
+        notice("error", wording.told(error))
         return
     then(done)

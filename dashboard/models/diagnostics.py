@@ -33,7 +33,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
         arguments = {"model": str(version.model_path), "own_data": own}
         run = _job(config, arguments, version, own)
     except (TrainingError, OSError) as error:
-        notice("error", str(error), "The plots could not be made")
+        notice("error", wording.told(error), "The plots could not be made")
         return
     if run is None:
         return
@@ -42,7 +42,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
     elif result := run.result:
         _plots(result)
     else:
-        notice("error", wording.for_page(run.error or "The answer is gone."), "The plots could not be made")
+        notice("error", wording.told(run.error), "The plots could not be made")
         if st.button("Try again", key="diagnose:again"):
             launch_job("diagnose", config, arguments, anew=True)
             st.rerun()

@@ -41,7 +41,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
     try:
         model = load_model(version.model_path)
     except TrainingError as error:
-        notice("error", str(error), "This model cannot be exported")
+        notice("error", wording.told(error), "This model cannot be exported")
         return
     st.html(STYLE)
     line(
@@ -68,7 +68,7 @@ def _formats(version: Version, model: SavedModel) -> None:
         if any("refused" in found for found in result["formats"].values()):
             _again("export", config_from({}), {**identity(version), "packages": installed()})
     else:
-        notice("error", wording.for_page(run.error or "The answer is gone."), "The exports could not be made")
+        notice("error", wording.told(run.error), "The exports could not be made")
         _again("export", config_from({}), {**identity(version), "packages": installed()})
 
 
@@ -94,7 +94,7 @@ def _job(task: str, config: RunConfig, arguments: dict[str, Any]) -> Run | None:
         run = launch_job(task, config, arguments)
         return launch_job(task, config, arguments, anew=True) if run.state == "interrupted" else run
     except (TrainingError, OSError) as error:
-        notice("error", str(error), "It could not be started")
+        notice("error", wording.told(error), "It could not be started")
         return None
 
 
@@ -110,7 +110,7 @@ def _card(
     with st.container(border=True, key=f"export-{to}"):
         if "proof" not in found:
             _head(title, about)
-            notice("warning", wording.for_page(found.get("refused") or "It was not made."), "Not offered")
+            notice("warning", found.get("refused") or "It was not made.", "Not offered")
             return
         name = words.file_name(version.name, version.number, to, found["file"])
         with st.container(horizontal=True, vertical_alignment="center", gap="medium", key=f"exported-{to}"):
@@ -188,7 +188,7 @@ def _report(version: Version, contents: dict[str, Any]) -> None:
             _made(version, run, result, about)
         else:
             _head("Report", about)
-            notice("error", wording.for_page(run.error or "The answer is gone."), "The report could not be made")
+            notice("error", wording.told(run.error), "The report could not be made")
             _again("report", config, arguments)
 
 
@@ -216,4 +216,4 @@ def _made(version: Version, run: Run, result: dict[str, Any], about: str) -> Non
             _head("Report", about)
         download(run, result, f"{version.name}-v{version.number}-report.html", "text/html", "Download report")
     for text in result["notes"]:
-        notice("info", wording.for_page(text), "What the report is without")
+        notice("info", text, "What the report is without")

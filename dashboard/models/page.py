@@ -187,7 +187,7 @@ def _detail_view(model: Model, version: Version) -> None:
         results.title(contents)
     except (TrainingError, KeyError) as error:
         heading(model.name)
-        notice("error", str(error), "This version cannot be read")
+        notice("error", wording.told(error), "This version cannot be read")
         model_actions.menu(model, version)
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

@@ -37,7 +37,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
     try:
         model = load_model(version.model_path)
     except TrainingError as error:
-        notice("error", str(error), "This model cannot predict")
+        notice("error", wording.told(error), "This model cannot predict")
         return
     way = st.segmented_control(
         "Predict", ["One row", "A file"], default="A file" if "rows" in st.query_params else "One row", required=True,
@@ -135,7 +135,7 @@ def interval_words(prediction: float, contents: dict[str, Any]) -> str:
     said = contents.get("prediction_interval") or {"half_widths": {}, "note": FROM_BEFORE}
     width = said["half_widths"].get(str(LEVEL))
     if width is None:
-        return wording.for_page(str(said["note"]))
+        return str(said["note"])
     return (
         f"Nine in ten new rows like the {plural(said['rows'], 'test row')} lie within {number(width)} of their "
         f"prediction: here from {number(prediction - width, 6)} to {number(prediction + width, 6)}."
@@ -240,14 +240,14 @@ def _predictions(version: Version, table: Table, interval: float | None) -> None
         if run.state == "interrupted":
             run = launch_job("predict", config, arguments, anew=True)
     except (TrainingError, OSError) as error:
-        notice("error", str(error), "The predictions could not be made")
+        notice("error", wording.told(error), "The predictions could not be made")
         return
     if run.is_active:
         watch(run, "Predicting")
     elif result := run.result:
         _predicted(run, result, version, table)
     else:
-        notice("error", wording.for_page(run.error or "The answer is gone."), "This table could not be predicted")
+        notice("error", wording.told(run.error), "This table could not be predicted")
         if st.button("Try again", key="predict:again"):
             launch_job("predict", config, arguments, anew=True)
             st.rerun()
@@ -256,7 +256,7 @@ def _predictions(version: Version, table: Table, interval: float | None) -> None
 def _predicted(run: Run, result: dict[str, Any], version: Version, table: Table) -> None:
     notice("success", f"{plural(result['rows'], 'prediction')} of {result['target']} for {table.title}.", "Done")
     if result["warnings"]:
-        notice("warning", "\n".join(wording.for_page(text) for text in result["warnings"]), "What to know")
+        notice("warning", "\n".join(result["warnings"]), "What to know")
     _download(run, version, table)
     st.markdown("##### First rows")
     st.dataframe(preview_table(run.directory / "predictions.csv", result), hide_index=True, placeholder="")

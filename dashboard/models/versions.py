@@ -33,7 +33,7 @@ def show(model: Model, version: Version) -> None:
     try:
         _comparison(Version(model.name, other), version)
     except TrainingError as error:
-        notice("error", str(error))
+        notice("error", wording.told(error))
 
 
 def _table(model: Model, version: Version) -> None:

@@ -14,14 +14,14 @@ import streamlit as st
 from shoal.dashboard.parts import charts, places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice
 from shoal.dashboard.parts.wording import duration, number, plural
-from shoal.errors import TrainingError
+from shoal.errors import Reason, TrainingError
 from shoal.library import saved_models as model_store
 from shoal.runs.launch import Run
 
 PER = {"sd": "One standard deviation", "unit": "One unit"}
 ENDINGS = {
-    "converged": "It ended because it came as close to the optimum as was asked for.",
-    "stopped by command": "It was stopped by a person.",
+    Reason.CONVERGED: "It ended because it came as close to the optimum as was asked for.",
+    Reason.STOPPED: "It was stopped by a person.",
 }
 
 
@@ -171,8 +171,8 @@ def trust(result: dict[str, Any]) -> None:
         title = "This is the exact optimum" if exact else "This is close to the optimum, not at it"
         notice("success" if exact else "warning", wording.certificate(result["certificate"]), title)
     for warning in result["warnings"]:
-        if not (result.get("solver") == "gradient" and warning.startswith("The run has not converged")):
-            notice("warning", wording.for_page(warning))
+        if warning != result.get("not_converged"):  # which the box above says
+            notice("warning", warning)
 
 
 def gradient_trust(result: dict[str, Any]) -> tuple[str, str, str]:
@@ -221,7 +221,7 @@ def training_facts(result: dict[str, Any]) -> list[str]:
     if ledger.get("redone"):
         facts.append(f"{plural(ledger['redone'], 'batch').replace('batchs', 'batches')} made again after lost workers")
     if cause := result.get("cause"):
-        facts.append(ENDINGS.get(cause, f"It ended: {cause}."))
+        facts.append(ENDINGS.get(Reason(result.get("reason", "unknown")), f"It ended: {cause}."))
     return facts
 
 
@@ -276,7 +276,7 @@ def _save(run: Run, result: dict[str, Any]) -> None:
     try:
         version = model_store.save_run(run, result)
     except (TrainingError, OSError) as error:
-        notice("error", str(error), "The model was not saved")
+        notice("error", wording.told(error), "The model was not saved")
         return
     places.go("models", model=version.name, version=str(version.number))
 

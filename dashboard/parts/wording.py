@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from shoal.errors import Kind, Remedy, Standing, TrainingError
 from shoal.settings.config import RunConfig
 
 MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
@@ -185,6 +185,7 @@ HELP = {
     "squares": "Their squares are used beside them, so that the effect of a number can bend.",
     "interactions": "The product of two columns is used beside them, so that the effect of one can depend on the "
     "other. A text column gives one product a level. Choose pairs, or type them as a:b.",
+    "fill": "The number that stands in where a number of your choice is chosen.",
     "seed": "The same number gives the same choice of test rows, the same parts and the same order of batches.",
     "confidence": "0.95: of a hundred such intervals, about 95 hold the true coefficient.",
     "engine": "One process is quickest for small files, worker processes for large ones.",
@@ -211,19 +212,19 @@ HELP = {
     "shards": "The rows are dealt out to so many parts, which workers take in turn. Empty: by the size of the data.",
     "warmup": "The learning rate rises from a tenth over so many epochs. Empty: at once.",
 }
-_FLAG_IN_TEXT = re.compile(r"\s*\bwith --on-bad-rows skip|\s*\(?--on-bad-rows skip\)?")
-# What a person would type on the command line, and where it is on the pages.
-_COMMANDS_IN_TEXT = {
-    r"\s*See: shoal show [\w-]+\.": "",
-    r"(,? with)?: shoal (resume|fork)( [\w-]+)?": " with the button on its page",
-    r"\s*\(shoal send [\w-]+ checkpoint\)": " (the button Checkpoint)",
-    r"\s*\(shoal logs [\w-]+\)": "",
-    r"( with)?: shoal train": " on the Train page",
-    r"( with)?: shoal runs": " on the Runs page",
-    r"--engine processes": "worker processes",
-    r"Train with --test-every 5 or --test-fraction 0\.2": "Train it again with some rows kept for testing",
-    r"Use --precision float64": "Choose double precision",
-    r"Add --set learning_rate=\.\.\. to step_rule=(\S+)\.": r"Give a learning rate together with the step rule \1.",
+# Where the commands of a terminal are on the pages.
+PLACES = {
+    "fork": "with the button Fork",
+    "logs": "on its page",
+    "resume": "with the button Resume",
+    "runs": "on the Runs page",
+    "runs --archived": "on the Runs page, archived runs included",
+    "search --continue": "with the button Continue",
+    "search --list": "on the Search page",
+    "send": "with the buttons on its page",
+    "show": "on its page",
+    "stop": "with the button Stop",
+    "train": "on the Train page",
 }
 
 
@@ -231,7 +232,7 @@ def help_for(knob: str) -> str:
     """The config's own words for a knob, as a sentence."""
     if knob in HELP:
         return HELP[knob]
-    text: str = RunConfig.knobs()[knob].metadata["help"].replace("--impute constant", "that choice")
+    text: str = RunConfig.knobs()[knob].metadata["help"]
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -250,11 +251,27 @@ def default_of(knob: str) -> Any:
     return getattr(RunConfig(), knob)
 
 
-def for_page(message: str) -> str:
-    """A message that names a flag of the command line, with the place on the page instead."""
-    for pattern, words in _COMMANDS_IN_TEXT.items():
-        message = re.sub(pattern, words, message)
-    return _FLAG_IN_TEXT.sub(" (Reading options: rows that cannot be read)", message)
+def told(said: Exception | Standing | None) -> str:
+    """What went wrong, or why a run is in its state, and what can be done about it on the pages."""
+    if said is None:
+        return "The answer is gone."
+    if isinstance(said, Standing):
+        return " ".join([said.cause, *map(remedied, said.remedies)])
+    if isinstance(said, TrainingError):
+        return " ".join([said.message, *map(remedied, said.remedies)])
+    return str(said)
+
+
+def remedied(remedy: Remedy) -> str:
+    """A remedy with the fields and buttons of the pages; plain advice where they have none for it."""
+    label = LABELS.get(remedy.name, "")
+    if remedy.kind == Kind.SET and label:
+        return f"{remedy.advice}: set '{label}' to '{choice_for(remedy.name, *remedy.arguments)}'."
+    if remedy.kind == Kind.CHOOSE and label:
+        return f"{remedy.advice} under '{label}'."
+    if remedy.kind == Kind.RUN and remedy.name in PLACES:
+        return f"{remedy.advice} {PLACES[remedy.name]}."
+    return f"{remedy.advice}."
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -13,7 +13,7 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import entry, line, notice
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.runs.listing import name_of
-from shoal.errors import TrainingError
+from shoal.errors import Standing, TrainingError
 from shoal.home import jobs_directory, runs_directory
 from shoal.library import archives
 from shoal.library import notes as run_notes
@@ -41,7 +41,7 @@ def forget_choice() -> None:
 def bar(chosen: Sequence[Summary]) -> None:
     """All the buttons, always in the same place; those that do not fit the choice are asleep."""
     if problem := st.session_state.pop(PROBLEM, None):
-        notice("error", wording.for_page(problem), "That did not work")
+        notice("error", problem, "That did not work")
     if done := st.session_state.pop(DONE, None):
         st.toast(done, icon=":material/check:")
     here = [run for run in chosen if not run.archived]
@@ -115,7 +115,7 @@ def _tried(action: Callable[[], Any]) -> bool:
     try:
         action()
     except (TrainingError, OSError) as error:
-        st.session_state[PROBLEM] = str(error)
+        st.session_state[PROBLEM] = wording.told(error)
         return False
     return True
 
@@ -160,13 +160,14 @@ def watch_jobs() -> None:
 def _say_outcome(job: Run, task: str) -> None:
     result = job.result
     if result is None:
-        notice("error", job.error or "It ended without a word. Nothing was lost; try again.", f"{JOBS[task]} failed")
+        said = wording.told(job.error) if job.error else "It ended without a word. Nothing was lost; try again."
+        notice("error", said, f"{JOBS[task]} failed")
         return
     problems = result.get("problems", {})
     if done := result.get("done"):
         st.toast(f"{wording.plural(len(done), 'run')} {task}d", icon=":material/check:")
     for problem in list(problems.values())[:3]:
-        notice("error", problem)
+        notice("error", wording.told(Standing.read(problem, "failed")))
 
 
 # ------------------------------------------------------------------ dialogs
@@ -227,7 +228,7 @@ def _about(runs: list[Summary]) -> None:
                     _run(run.id), words if alone else (*before.tags, *words), note if alone else before.note
                 )
         except (TrainingError, OSError) as error:
-            notice("error", str(error))
+            notice("error", wording.told(error))
             return
         _done("Saved")
 
@@ -270,7 +271,7 @@ def _delete_all(runs: list[Summary]) -> None:
             freed += archives.delete_archived(run.id) if run.archived else archives.delete(_run(run.id))
             count += 1
     except TrainingError as error:
-        st.session_state[PROBLEM] = str(error)
+        st.session_state[PROBLEM] = wording.told(error)
     forget_choice()
     _done(f"{wording.plural(count, 'run')} deleted, {wording.file_size(freed)} free again")
 
@@ -311,7 +312,7 @@ def _fork(runs: list[Summary]) -> None:
         try:
             made = run_store.fork(run, int(step), changed)
         except (TrainingError, OSError) as error:
-            notice("error", wording.for_page(str(error)))
+            notice("error", wording.told(error))
             return
         _close()
         forget_choice()

@@ -11,7 +11,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from shoal.dashboard.parts import places
+from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice
 from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.runs import charts as compare_charts
@@ -89,7 +89,7 @@ def _series(run: Run) -> list[Round]:
         with metrics_of(run) as storage:
             return storage.rounds(POINTS) if storage else []
     except TrainingError as error:
-        notice("warning", f"The curves of {run.id} could not be read: {error}")
+        notice("warning", f"The curves of {run.id} could not be read: {wording.told(error)}")
         return []
 
 

@@ -158,7 +158,7 @@ class SearchForm:
         if config is not None and plan is not None:
             _foresee(config, plan)
         for problem in problems:
-            notice("warning", wording.for_page(problem))
+            notice("warning", problem)
         if st.button(
             "Start the search", type="primary", icon=":material/manage_search:", width="stretch", key="search:start",
             disabled=bool(problems) or config is None,
@@ -182,7 +182,7 @@ class SearchForm:
                 {"file": str(self.found.table.path), **self.found.read, **own, **fixed, "solver": "gradient"}
             )
         except ConfigError as error:
-            return None, None, [str(error)]
+            return None, None, [wording.told(error)]
         problems = problems_of(config, dict(self.result))
         few = combinations(space, config)
         if few is not None and len(few) < 2:
@@ -220,5 +220,5 @@ def _started(config: RunConfig, plan: Plan) -> Search | None:
     try:
         return start(config, plan)
     except (TrainingError, OSError) as error:
-        notice("error", wording.for_page(str(error)), "The search was not started")
+        notice("error", wording.told(error), "The search was not started")
         return None

@@ -78,7 +78,7 @@ def _earlier(but: str = "") -> None:
 
 
 def _entry(search: Search) -> None:
-    account, state = search.account, search.standing[0]
+    account, state = search.account, search.standing.state
     left, right = st.columns([3, 4], vertical_alignment="center")
     with left:
         places.link("search", label(search.title), icon=":material/manage_search:", id=search.id)

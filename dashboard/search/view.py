@@ -37,7 +37,7 @@ def show(search_id: str) -> None:
         plan = search.plan
     except StateError as error:
         heading(f"Search {search.id}")
-        notice("error", str(error), "This search cannot be read")
+        notice("error", wording.told(error), "This search cannot be read")
         return
     active = search.is_active
     # The same fragment in both cases: one that is drawn late finds the page as it left it.
@@ -47,10 +47,11 @@ def show(search_id: str) -> None:
 def _drawn(search: Search, plan: Plan, active: bool) -> None:
     if active and not search.is_active:
         st.rerun()
-    (state, cause), account = search.standing, search.account
+    standing, account = search.standing, search.account
+    state = standing.state
     _head(search, plan, state)
     if state in ("failed", "interrupted"):
-        notice("error" if state == "failed" else "warning", _for_page(cause), "It did not come to its end")
+        notice("error" if state == "failed" else "warning", wording.told(standing), "It did not come to its end")
     _controls(search, plan, account, state)
     if said := st.session_state.pop(SAID, None):
         notice(*said)
@@ -61,10 +62,6 @@ def _drawn(search: Search, plan: Plan, active: bool) -> None:
     _best(search, account)
     _charts(plan, account)
     _table(plan, account)
-
-
-def _for_page(cause: str) -> str:
-    return wording.for_page(cause.partition(": go on with shoal")[0].rstrip(".") + ".")
 
 
 def _head(search: Search, plan: Plan, state: str) -> None:
@@ -143,7 +140,7 @@ def _try(action: Any, done: str) -> None:
     try:
         action()
     except (TrainingError, OSError) as error:
-        st.session_state[SAID] = ("error", _for_page(str(error)))
+        st.session_state[SAID] = ("error", wording.told(error))
     else:
         if done:
             st.session_state[SAID] = ("success", done)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from shoal.dashboard.parts import wording
 from shoal.dashboard.tables import uploads
 from shoal.errors import TrainingError
 from shoal.home import home
@@ -71,7 +72,7 @@ def _slots() -> str:
         said = "SHOAL_SLOTS" if os.environ.get("SHOAL_SLOTS") else "one a core"
         return f"{run_queue.slots()} for gradient runs ({said})"
     except TrainingError as error:
-        return str(error)
+        return wording.told(error)
 
 
 def _upload_limit() -> str:
@@ -79,7 +80,7 @@ def _upload_limit() -> str:
         said = "SHOAL_MAX_UPLOAD" if os.environ.get("SHOAL_MAX_UPLOAD") else "unless SHOAL_MAX_UPLOAD says otherwise"
         return f"{size(uploads.largest())} ({said})"
     except TrainingError as error:
-        return str(error)
+        return wording.told(error)
 
 
 def _without_user(path: Path) -> str:

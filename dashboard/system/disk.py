@@ -6,6 +6,7 @@ import time
 
 import streamlit as st
 
+from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.system import about
 from shoal.dashboard.system.style import bar
@@ -75,7 +76,7 @@ def _clean_up(name: str) -> None:
     try:
         wanted = plan(name, choice)
     except (TrainingError, OSError) as error:
-        notice("error", str(error))
+        notice("error", wording.told(error))
         return
     _say_plan(wanted)
     with st.container(horizontal=True, horizontal_alignment="right"):
@@ -121,7 +122,7 @@ def _cleaned(name: str, choice: Choice) -> Cleaned | str:
     try:
         return clean(name, choice)
     except (TrainingError, OSError) as error:
-        return str(error)
+        return wording.told(error)
 
 
 def _say_cleaned(done: Cleaned | str) -> None:

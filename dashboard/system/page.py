@@ -135,7 +135,7 @@ def _taken(work: Work) -> str:
     if work.since is not None:
         parts.append(f"for {wording.duration(max(0.0, time.time() - work.since))}")
     if work.state == "queued":
-        parts.append(work.run.cause)
+        parts.append(wording.told(work.run.standing))
     return " · ".join(parts) or "its process is starting"
 
 

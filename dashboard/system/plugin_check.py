@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from shoal import plugins
+from shoal.dashboard.parts import wording
 from shoal.errors import TrainingError
 
 SECONDS = 30.0  # for all of them together
@@ -23,14 +24,14 @@ def found_here() -> list[dict[str, Any]]:
         try:
             names = plugins.names(group)
         except TrainingError as error:
-            found.append({"what": word, "name": "", "problem": str(error)})
+            found.append({"what": word, "name": "", "problem": wording.told(error)})
             continue
         for name in names:
             try:
                 plugins.find(group, name)
                 problem = ""
             except TrainingError as error:
-                problem = str(error)
+                problem = wording.told(error)
             found.append({"what": word, "name": name, "problem": problem})
     return found
 

@@ -32,7 +32,7 @@ def size_form() -> None:
     try:
         shape = Shape(int(rows), int(columns))
     except ConfigError as error:
-        notice("warning", str(error))
+        notice("warning", wording.told(error))
         return
     made = shape.path.is_file()
     st.caption("It is there already." if made else f"About {wording.file_size(shape.bytes)} on disk.")
@@ -51,7 +51,7 @@ def _ask(shape: Shape) -> None:
             config = RunConfig(file=str(shape.path))
             launch_job("generate", config, {"rows": shape.rows, "columns": shape.columns}, anew=True)
         except (TrainingError, OSError) as error:
-            st.session_state["problem"] = str(error)
+            st.session_state["problem"] = wording.told(error)
             return
     places.stay(data=generated_sample(shape).key)
 
@@ -75,7 +75,7 @@ def unmade_view(sample: Sample) -> None:
         st.caption("It is made in a process of its own. Close this tab if you like; this address finds it again.")
         return
     if job and job.error:
-        notice("error", job.error, "The table could not be made")
+        notice("error", wording.told(job.error), "The table could not be made")
     else:
         notice("info", "This made-up table is not here yet. It can be made, always the same to the last digit.")
     with st.container(horizontal=True):

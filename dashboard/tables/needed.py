@@ -45,7 +45,7 @@ def looked_at(found: Asked) -> dict[str, Any] | None:
         return None
     result = look.result
     if result is None:
-        notice("error", wording.for_page(look.error or "The answer is gone."), "This file could not be read")
+        notice("error", wording.told(look.error), "This file could not be read")
         places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
         return None
     if not any(column["type"] == "numeric" for column in result["columns"]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import os
@@ -15,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from shoal.errors import ConfigError, ResourceError
+from shoal.errors import ConfigError, DiskFull
 from shoal.home import alone_with, uploads_directory
+from shoal.utils import is_full
 
 CHUNK = 1 << 20
 ENDINGS = ("csv", "tsv", "txt", "gz", "parquet")
@@ -143,8 +143,8 @@ def _full_disk_in_words() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise ResourceError(
+        if is_full(error):
+            raise DiskFull(
                 "The disk is full: the file could not be saved, and nothing of it was kept. Free some space (the "
                 "System page can clean up), or set SHOAL_HOME to a folder on a larger disk, and try again."
             ) from error

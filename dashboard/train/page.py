@@ -151,7 +151,7 @@ class Composer:
         try:
             config = config_from(self.values)
         except ConfigError as error:
-            return None, [wording.for_page(str(error))]
+            return None, [wording.told(error)]
         return config, problems_of(config, self.result)
 
     def _fallback(self) -> RunConfig:
@@ -216,7 +216,7 @@ def _launch(config: RunConfig) -> None:
     try:
         run = launch(config)
     except (TrainingError, OSError) as error:
-        notice("error", str(error), "The run was not started")
+        notice("error", wording.told(error), "The run was not started")
         return
     places.stay(run=run.id)
     st.rerun()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from shoal.dashboard.parts import wording
 from shoal.dashboard.tune.studies import OpenStudy
 from shoal.errors import StateError, TrainingError
 from shoal.models import Array
@@ -28,7 +29,7 @@ def told(study: OpenStudy, question: Question, alpha: float) -> dict[str, Any]:
             setting.cells, study.study.drawn_from, question.model, alpha, question.l1_ratio, resamples=RESAMPLES
         )
     except TrainingError as error:
-        return {**found, "problem": str(error)}
+        return {**found, "problem": wording.told(error)}
     ways.append(_resampled(drawn, names))
     if drawn.selected is not None:
         words = str(drawn.as_dict(names)["selection"]["meaning"])

@@ -105,7 +105,7 @@ def _asked_for() -> StudyChoice:
     try:
         return StudyChoice.parse(st.query_params.get(STUDY, "{}"))
     except TrainingError as error:
-        notice("warning", f"{error} The usual preparation is shown.")
+        notice("warning", f"{wording.told(error)} The usual preparation is shown.")
         return StudyChoice(USUAL_FOLDS, "row", {})
 
 
@@ -163,7 +163,7 @@ class Preparation:
         try:
             config = chosen.config(self.found)
         except TrainingError as error:
-            return wording.for_page(str(error))
+            return wording.told(error)
         return " ".join(product_problems(config, self.types))
 
     def _folds(self) -> tuple[int, str]:

@@ -60,27 +60,27 @@ def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
     try:
         study = _made(found, choice)
     except (TrainingError, OSError) as error:
-        notice("error", wording.for_page(str(error)), "This cannot be tuned")
+        notice("error", wording.told(error), "This cannot be tuned")
         return
     if study.is_active:
         watch(study, "Summing the folds")
         return
     if study.result is None:
-        notice("error", wording.for_page(study.error or "The answer is gone."), "This cannot be tuned")
+        notice("error", wording.told(study.error), "This cannot be tuned")
         if st.button("Try again", key="tune:again", icon=":material/refresh:"):
             _again(found, choice)
         return
     try:
         _panel(found, result, study)
     except TrainingError as error:
-        notice("error", str(error), "This cannot be tuned")
+        notice("error", wording.told(error), "This cannot be tuned")
 
 
 def _again(found: Asked, choice: StudyChoice) -> None:
     try:
         _made(found, choice, anew=True)
     except (TrainingError, OSError) as error:
-        notice("error", wording.for_page(str(error)), "It was not started")
+        notice("error", wording.told(error), "It was not started")
         return
     st.rerun()
 
@@ -137,6 +137,6 @@ def _train(study: Run, said: dict[str, Any]) -> None:
         question = state.question(studies.opened(study.directory.name).whatif)
         run = launch(run_config(study, state.settings(question, float(state.alpha))))
     except (TrainingError, OSError, ValueError, TypeError) as error:
-        notice("error", wording.for_page(str(error)), "The run was not started")
+        notice("error", wording.told(error), "The run was not started")
         return
     places.go("train", run=run.id)

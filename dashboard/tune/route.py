@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from shoal.dashboard.parts import wording
 from shoal.dashboard.tune import studies
 from shoal.dashboard.tune.state import TuneState, checked_alpha, command_lines
 from shoal.errors import ConfigError, StateError, TrainingError
@@ -70,11 +71,11 @@ def _safely(part: Part, job: str, asked: Parameters) -> Response:
     try:
         study = studies.opened(job)
     except StateError as error:
-        return _json({"problem": str(error)}, 410)
+        return _json({"problem": wording.told(error)}, 410)
     try:
         return _json(part(study, asked))
     except TrainingError as error:
-        return _json({"problem": str(error)})
+        return _json({"problem": wording.told(error)})
     except Exception:
         log.exception("A question of the Tune page failed.")
         return _json(

@@ -124,7 +124,7 @@ def test_damaged_files_never_break_the_list(name: str, text: str) -> None:
     found = {account.id: account for account in run_index.summaries(archived=True)}
     assert set(found) == {run.id, good.id}
     assert found[good.id].train_r2 == 0.5
-    assert (found[run.id].state, found[run.id].cause) == run.standing
+    assert (found[run.id].state, found[run.id].cause) == (run.state, run.cause)
 
 
 def test_folders_that_are_no_runs_and_runs_that_vanish(finished: Path) -> None:

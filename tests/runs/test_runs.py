@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 import pytest
 
-from shoal.errors import ConfigError, StateError
+from shoal.errors import ConfigError, Standing, StateError
 from shoal.home import is_held, own_lock
 from shoal.runs import slots as run_queue
 from shoal.runs.folder import new_run_id, write_state
@@ -65,6 +65,8 @@ def data(tmp_path: Path) -> Path:
     ({"result": {"model": "linear"}}, "finished", "complete"),
     ({"result": {"state": "stopped", "cause": "A person stopped it."}}, "stopped", "A person stopped it."),
     ({"error": {"message": "Expected x, got y."}}, "failed", "Expected x, got y."),
+    ({"error": {"message": "Expected x.", "remedies": [{"kind": "run", "advice": "See them", "name": "runs",
+                                                        "arguments": []}]}}, "failed", "Expected x. See them: shoal runs."),
     ({"error": "{torn"}, "failed", "cannot be read"),
     ({"state": {"state": "running", "cause": ""}}, "interrupted", "its process was stopped"),
     ({"state": {"state": "queued", "cause": ""}}, "interrupted", "its process was stopped"),
@@ -85,7 +87,7 @@ def test_states_of_a_live_process_are_its_own_words(state: str) -> None:
     with own_lock(run.directory) as mine:
         assert mine
         assert (run.state, run.pid) == ("running", os.getpid())
-        write_state(run.directory, state, "because")
+        write_state(run.directory, Standing(state, "because"))
         assert (run.state, run.cause, run.is_active) == (state, "because", True)
         with own_lock(run.directory, wait=0) as twice:
             assert not twice

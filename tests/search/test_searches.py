@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.errors import StateError
+from shoal.errors import Standing, StateError
 from shoal.library import cleaning as housekeeping
 from shoal.library import saved_models as model_store
 from shoal.library.notes import read as notes_of
@@ -26,7 +26,7 @@ from support.tables import shoal
 
 def over(search: Search) -> str:
     until(lambda: not search.is_active and not search.folder.is_alive, 90)
-    return search.standing[0]
+    return search.standing.state
 
 
 def test_every_combination_is_tried_once_scored_by_its_records_and_the_best_is_saved_on_request(data: Path) -> None:
@@ -37,7 +37,7 @@ def test_every_combination_is_tried_once_scored_by_its_records_and_the_best_is_s
     account = search.account
     tried = sorted((t.knobs["schedule"], t.knobs.get("decay_every")) for t in account.trials)
     assert tried == [("constant", None), ("inverse", 1.0), ("inverse", 4.0)]
-    assert search.standing[1] == "All 3 combinations have been tried."
+    assert search.standing.cause == "All 3 combinations have been tried."
     for trial in account.trials:
         if trial.state in ("reached", "short"):
             assert trial.score == pytest.approx(_score_by_hand(trial, 1e-5, 20.0))
@@ -97,11 +97,11 @@ def test_a_killed_search_finds_its_trial_again_and_a_stopped_one_tries_it_again(
     with pytest.raises(StateError, match="nothing to continue"):
         go_on(search)
     os.kill(search.folder.pid or 0, signal.SIGKILL)
-    until(lambda: search.standing[0] == "interrupted")
-    assert f"--continue {search.id}" in search.standing[1]
+    until(lambda: search.standing.state == "interrupted")
+    assert f"--continue {search.id}" in str(search.standing)
     assert run.is_active
     go_on(search)
-    until(lambda: search.standing[0] == "running" and search.folder.pid)
+    until(lambda: search.standing.state == "running" and search.folder.pid)
     before = rounds(run)
     until(lambda: rounds(run) > before + 3)
     assert [t.run for t in search.account.trials] == [run.id]  # the same, not another
@@ -128,14 +128,14 @@ def test_a_trial_ends_when_its_search_was_killed_and_nobody_came_back(
     (folder / "started").touch()
     asked: list[bool] = []
     look = run_process.Orphanhood(folder, lambda: asked.append(True))
-    write_state(folder, "running", "")  # and no process
+    write_state(folder, Standing("running"))  # and no process
     look()
     assert not asked
     time.sleep(0.1)
     look()
     look()
     assert asked == [True]
-    write_state(folder, "stopped", "")  # one that ended as it should: a person went on with its trial
+    write_state(folder, Standing("stopped"))  # one that ended as it should: a person went on with its trial
     calm = run_process.Orphanhood(folder, lambda: asked.append(True))
     for _ in range(3):
         calm()
@@ -146,8 +146,8 @@ def test_a_trial_ends_when_its_search_was_killed_and_nobody_came_back(
 def test_a_search_whose_trials_all_fail_says_why_and_ends(data: Path) -> None:
     search = begun(data, {"mode": "sync,async,local", "batch_size": "16,32"}, {"target": "nothing"})
     assert over(search) == "failed"
-    assert "The first 3 trials failed" in search.standing[1]
-    assert "nothing" in search.standing[1]
+    assert "The first 3 trials failed" in str(search.standing)
+    assert "nothing" in str(search.standing)
     assert [trial.state for trial in search.account.trials] == ["failed"] * 3
     with pytest.raises(StateError, match="no finished trial"):
         save_best(search)

@@ -59,7 +59,8 @@ class Bench:
     def session(self, callbacks: Iterable[Callback]) -> Session:
         return Session(
             self.storage, self.checkpoints, Callbacks(callbacks, self._failed),
-            lambda level, text: self.log.append((level, text)), lambda state, cause: self.states.append((state, cause)),
+            lambda level, text: self.log.append((level, text)),
+            lambda standing: self.states.append((standing.state, standing.cause)),
         )  # fmt: skip
 
     def _failed(self, text: str) -> None:

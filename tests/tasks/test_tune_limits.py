@@ -98,7 +98,7 @@ def test_time_that_stands_still(tmp_path: Path) -> None:
 def test_groups_that_predict_are_warned_of(tmp_path: Path) -> None:
     path = odd(tmp_path, team=np.where(np.arange(40) % 8 < 4, "a", "b"))
     found = tuned(path, "--fold-by", "group:team", "--folds", "2")
-    assert any("--exclude team" in said for said in found["warnings"])
+    assert any("'team' makes the folds" in said for said in found["warnings"])
     assert not tuned(path, "--fold-by", "group:team", "--folds", "2", "--exclude", "team")["warnings"]
 
 

@@ -9,7 +9,6 @@ import pytest
 from shoal.dashboard.live import story as live_story
 from shoal.dashboard.live import tiles as live_words
 from shoal.dashboard.live.feed import ROUND_COLUMNS, columns
-from shoal.dashboard.parts import wording
 from shoal.metrics import Event
 from support.dashboard.live import a_round
 
@@ -22,10 +21,10 @@ def told(*events: Event) -> list[dict[str, Any]]:
 
 
 def test_a_loss_is_told_from_its_cause_to_its_end() -> None:
-    killed = {"command": "kill_worker", "outcome": "done"}
+    killed = {"command": "kill_worker", "outcome": "done", "arguments": {"rank": "1"}}
     events = told(
         Event(0.0, "joined", 0, "Worker 1 is here (process 7).", 1),
-        Event(4.0, "command", 9, "Command kill_worker rank=1: done", None, killed),
+        Event(4.0, "command", 9, "In whatever words.", None, killed),
         Event(4.5, "lost", 9, "Worker 1 is gone.", 1, {"tasks_redone": 8}),
         Event(6.0, "restarted", 12, "Worker 1 is here (process 8).", 1),
         Event(9.0, "lost", 20, "Worker 1 is gone.", 1, {"tasks_redone": 1}),
@@ -52,8 +51,9 @@ def test_workers_go_with_their_run() -> None:
 
 
 def test_a_refused_command_says_why() -> None:
-    data = {"command": "set", "outcome": "Only the steps of the modes ssp and async have a bound of staleness."}
-    (event,) = told(Event(1.0, "command", 3, f"Command set staleness=3: {data['outcome']}", None, data))
+    why = "Only the steps of the modes ssp and async have a bound of staleness."
+    data = {"command": "set", "outcome": why, "arguments": {"staleness": 3}}
+    (event,) = told(Event(1.0, "command", 3, "In whatever words.", None, data))
     assert event["tone"] == "warn"
     assert event["text"].startswith("Set staleness to 3: refused. Only the steps")
 
@@ -68,15 +68,11 @@ def test_time_left() -> None:
     assert live_words.time_left(columns(passes[:1], ROUND_COLUMNS), {"tolerance": 1e-9}) is None
 
 
-@pytest.mark.parametrize(
-    ("message_", "expected"),
-    [
-        ("Start it again, or resume it: shoal resume 2026-1.", "Start it again, or resume it with the button on its page."),
-        ("It has none yet. Wait (shoal send 2026-1 checkpoint), or start another run.",
-         "It has none yet. Wait (the button Checkpoint), or start another run."),
-        ("Start a new run for that: shoal train.", "Start a new run for that on the Train page."),
-        ("It is running. See: shoal show 2026-1.", "It is running."),
-    ],
-)  # fmt: skip
-def test_words_of_the_command_line_become_those_of_the_page(message_: str, expected: str) -> None:
-    assert wording.for_page(message_) == expected
+@pytest.mark.parametrize("rank", ["the first", "-1", None])
+def test_a_worker_that_nobody_has_leaves_the_request_in_words(rank: str | None) -> None:
+    """As a run of an earlier version, whose events have no arguments, or as a request that was refused."""
+    arguments = {} if rank is None else {"rank": rank}
+    data = {"command": "kill_worker", "outcome": "Expected the number of a worker.", "arguments": arguments}
+    (event,) = told(Event(1.0, "command", 3, "Command kill_worker rank=2: refused", None, data))
+    assert event["rank"] is None
+    assert event["text"] == "Kill worker: refused. Expected the number of a worker."

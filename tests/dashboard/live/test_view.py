@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.live import controls
 from shoal.dashboard.live.feed import ROUND_COLUMNS, RunFeed
+from shoal.errors import DiskFull, Reason, Remedy, Standing
 from shoal.metrics import Round
 from shoal.runs import launch as run_store
 from shoal.runs.launch import Run, launch, metrics_of
@@ -92,12 +93,13 @@ def test_a_refusal_is_a_plain_sentence(tmp_path: Path) -> None:
         controls.bar(run, "running", run.config)
 
     page = AppTest.from_function(script, args=(run.id,), default_timeout=20).run()
-    assert "This run is one process. Start it with worker processes" in said(page)
+    assert "This run is one process. Start one with worker processes" in said(page)
     assert "--engine" not in said(page)
     run_store.post(run, "stop")
     ended(run)
     page = AppTest.from_function(script, args=(run.id,), default_timeout=20).run()
     assert "is stopped, so it takes no commands" in said(page)
+    assert "Resume it first with the button Resume." in said(page)
     assert "shoal resume" not in said(page)
 
 
@@ -145,9 +147,11 @@ def test_what_the_page_of_a_run_asks_the_browser_to_draw(tmp_path: Path) -> None
 
 
 def test_states_without_a_process(home: Path) -> None:
-    failed = made(error={"message": "The disk is full. Resume it with: shoal resume 1."})
+    full = DiskFull("The disk is full.", Remedy.run("Make room, then resume it", "resume", "1"))
+    failed = made(error={"message": full.message, **Standing.after(full).as_dict()})
     page = open_page("train", run=failed.id)
-    assert "The disk is full. Resume it with the button on its page." in said(page)
+    assert "The disk is full. Make room, then resume it with the button Resume." in said(page)
+    assert failed.standing.reason == Reason.OUT_OF_DISK
     assert "Resume" in labels(page)
     interrupted = made()
     page = open_page("train", run=interrupted.id)

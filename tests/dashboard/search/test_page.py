@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.search import charts as search_charts
+from shoal.errors import Standing
 from shoal.home import searches_directory
 from shoal.library.saved_models import list_models
 from shoal.runs.folder import write_json, write_state
@@ -71,7 +72,7 @@ def made(
     write_json(directory / "config.json", config.as_dict())
     write_json(directory / "search.json", Plan(SPACE, trials=8, seconds=2.0).as_dict())
     write_json(directory / "account.json", Account(trials, importance or {}, 12.0).as_dict())
-    write_state(directory, state, cause)
+    write_state(directory, Standing(state, cause))
     (directory / "started").touch()
     return Search(directory)
 
