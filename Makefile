@@ -1,10 +1,20 @@
 # Every target makes .venv and installs what it needs, so a fresh clone wants Python 3.11+ and make, nothing else.
+# With PYTHON=python3.13 it is made by that one, or, if .venv is another's already, .venv-3.13 beside it.
 # Pass more to the program behind a target with ARGS, for example: make test ARGS="-k moments"
 
 PYTHON ?= python3
 ARGS ?=
 comma := ,
-BIN := .venv/bin
+VERSION = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+VENV := .venv
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard .venv/bin/python),)
+ifneq ($(call VERSION,.venv/bin/python),$(call VERSION,$(PYTHON)))
+VENV := .venv-$(call VERSION,$(PYTHON))
+endif
+endif
+endif
+BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 COMPILER := $(or $(shell command -v cc),$(shell command -v gcc),$(shell command -v clang))
 EXTRAS := export$(if $(COMPILER),,$(comma)compiler)
@@ -13,68 +23,71 @@ PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench soak shots build clean
+.PHONY: help run test lint bench soak shots requirements build clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
-run: .venv/.kernel ## start the dashboard on http://localhost:5000
+run: $(VENV)/.kernel ## start the dashboard on http://localhost:5000
 	@$(BIN)/shoal dashboard $(ARGS)
 
-test: .venv/.dev .venv/.kernel ## run the whole test suite
+test: $(VENV)/.dev $(VENV)/.kernel ## run the whole test suite
 	@failed=0; \
 	$(BIN)/pytest tests -n 2 --dist loadfile -m "not alone" $(ARGS) || [ $$? = 5 ] || failed=1; \
 	$(BIN)/pytest tests -m alone $(ARGS) || [ $$? = 5 ] || failed=1; \
 	exit $$failed # both parts are run; 5 says that there was no test of that name in one of them
 
-lint: .venv/.dev ## check style (ruff) and types (mypy, strict)
+lint: $(VENV)/.dev ## check style (ruff) and types (mypy, strict)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@mkdir -p .venv/types && ln -sfn ../.. .venv/types/shoal # mypy knows a package by the name of its folder
-	@MYPYPATH=.venv/types $(BIN)/mypy -p shoal
+	@mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/shoal # mypy knows a package by the name of its folder
+	@MYPYPATH=$(VENV)/types $(BIN)/mypy -p shoal
 
-bench: .venv/.bench .venv/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
+bench: $(VENV)/.bench $(VENV)/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks $(ARGS)
 
-soak: .venv/.dev .venv/.kernel ## kill 200 workers and 50 runs, and compare the ends; writes docs/soak.md
+soak: $(VENV)/.dev $(VENV)/.kernel ## kill 200 workers and 50 runs, and compare the ends; writes docs/soak.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.soak $(ARGS)
 
-shots: .venv/.dev .venv/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
+shots: $(VENV)/.dev $(VENV)/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
 	@$(WITH_SUPPORT) $(BIN)/python -m tools.shots $(ARGS)
 
-build: .venv/.dev ## make the source archive and the wheel in dist/
+requirements: $(VENV)/.dev ## write requirements.txt: what runs Shoal, in the versions of constraints.txt
+	@$(BIN)/python -m tools.requirements > requirements.tmp && mv requirements.tmp requirements.txt
+
+build: $(VENV)/.dev ## make the source archive and the wheel in dist/
 	@$(BIN)/python -m build --no-isolation $(ARGS)
 
 clean: ## remove .venv and everything else that was built
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.python:
+$(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo >&2 \
 	  "Shoal needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; \
 	  exit 1; }
-	@echo "Making the virtual environment .venv ..."
-	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo >&2 \
+	@echo "Making the virtual environment $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo >&2 \
 	  "'$(PYTHON) -m venv' failed; on Debian and Ubuntu it needs: apt-get install python3-venv"; exit 1; }
 	@touch $@
 
-.venv/.run: .venv/.python $(PINS)
+$(VENV)/.run: $(VENV)/.python $(PINS)
 	@echo "Installing Shoal$(if $(COMPILER),, with a C compiler from PyPI) ..."
 	@$(PIP) install -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
-.venv/.dev: .venv/.run
+$(VENV)/.dev: $(VENV)/.run
 	@echo "Installing the tools for tests and checks ..."
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 
-.venv/.bench: .venv/.run
+$(VENV)/.bench: $(VENV)/.run
 	@echo "Installing what the benchmarks compare with ..."
 	@$(PIP) install -c constraints.txt -e '.[bench]'
 	@touch $@
 
 # Workers and runs are processes of their own, so bytecode that is ready saves each of them a tenth of a second.
-.venv/.kernel: .venv/.run $(wildcard kernels/*.c) $(wildcard *.py */*.py dashboard/*/*.py)
+$(VENV)/.kernel: $(VENV)/.run $(wildcard kernels/*.c) $(wildcard *.py */*.py dashboard/*/*.py)
 	@$(BIN)/python -P -m shoal.kernels.build >/dev/null
-	@$(BIN)/python -m compileall -q -x '/(\.venv|build|tests|examples)/' .
+	@$(BIN)/python -m compileall -q -x '/(\.venv[^/]*|build|tests|examples)/' .
 	@touch $@

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-NOT_COPIED = (".git", ".venv", ".*_cache", ".hypothesis", "build", "dist", "__pycache__", "*.egg-info")
+NOT_COPIED = (".git", ".venv*", ".*_cache", ".hypothesis", "build", "dist", "__pycache__", "*.egg-info")
 SLOW = 60.0  # seconds; the machine may be busy with other things
 # Names of our own modules and of the usual ones of other people.
 TRAPS = [
