@@ -153,7 +153,7 @@ def inspect(path: str | Path, **knobs: Any) -> dict[str, Any]:
     ['numeric', 'categorical', 'numeric']
     """
     from shoal.fitting.inspection import inspect as look
-    from shoal.settings.config import config_from
+    from shoal.settings.values import config_from
     from shoal.tasks.workers import kept_coordinator
 
     config = config_from({**knobs, "file": str(path)})

@@ -18,7 +18,8 @@ from shoal.coordinator import Progress
 from shoal.errors import DataError
 from shoal.exports import export
 from shoal.fitting.model_file import model_from, save_model
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.predict import open_for
 from shoal.tasks.refit import Basis

@@ -16,7 +16,8 @@ from shoal.coordinator import Coordinator, Progress
 from shoal.errors import ConfigError
 from shoal.fitting.exact import Timings, prepare, rows_dropped
 from shoal.models import Certificate
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.solve.paths import Path, follow
 from shoal.tasks.refit import Basis
 from shoal.tasks.train import described

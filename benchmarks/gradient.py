@@ -26,7 +26,7 @@ from shoal.engines.base import Engine
 from shoal.engines.processes import ProcessEngine
 from shoal.metrics import Round
 from shoal.passes.shards import Shards
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.storage import open_storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints

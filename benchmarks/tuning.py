@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from shoal.api.cv_estimators import LassoCV
 from shoal.data.encoding import Encoding
 from shoal.data.terms import Number
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments
 from shoal.solve.paths import alpha_grid, follow

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from shoal.errors import ConfigError
-from shoal.settings.config import RunConfig, config_from, read_yaml
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from, read_yaml
 from shoal.words import did_you_mean, short
 
 Add = Callable[..., "Parser"]  # makes the parser of a command from its name and a `help` that sums it up

@@ -88,7 +88,8 @@ def _start(chosen: argparse.Namespace) -> int:
     from shoal.search.folder import start
     from shoal.search.plan import PASSES, Plan
     from shoal.search.space import KNOBS, chosen_space
-    from shoal.settings.config import RunConfig, config_from
+    from shoal.settings.config import RunConfig
+    from shoal.settings.values import config_from
 
     space, fixed = chosen_space({knob: getattr(chosen, knob) for knob in KNOBS if getattr(chosen, knob) is not None})
     given = {k: v for k, v in vars(chosen).items() if k in RunConfig.knobs() and k not in KNOBS and v is not None}

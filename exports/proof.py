@@ -16,7 +16,7 @@ from shoal.exports.sql import Sql
 from shoal.exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
 from shoal.fitting.model_file import SavedModel, load_model, model_from
 from shoal.models import Array
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
 from shoal.tasks.workers import kept_coordinator
 from shoal.utils import keep_apart

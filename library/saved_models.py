@@ -28,7 +28,8 @@ from shoal.errors import ResourceError, StateError
 from shoal.home import lock_file, models_directory
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.runs.folder import Run, find_run, write_json
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.utils import disk_errors, listed, write_atomically
 
 VERSION = re.compile(r"v([1-9][0-9]{0,8})")

@@ -29,7 +29,8 @@ from typing import Any
 
 from shoal.errors import Reason, Remedy, Standing, StateError
 from shoal.home import is_held, runs_directory, waiting_directory
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.utils import THREAD_LIMITS, write_atomically
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started

@@ -10,7 +10,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.training.checkpoints import Snapshot
 from shoal.training.conductor import step_rule
 from shoal.utils import listed

@@ -14,7 +14,8 @@ from typing import Any
 
 from shoal import plugins
 from shoal.errors import ConfigError
-from shoal.settings.config import AUTO, RANGES, RunConfig, config_from
+from shoal.settings.config import AUTO, RANGES, RunConfig
+from shoal.settings.values import config_from
 from shoal.utils import listed
 
 MOST_CHOICES = 50

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.errors import ConfigError
-from shoal.settings.config import AUTO, RunConfig, config_from, flattened
+from shoal.settings.config import AUTO, RunConfig
+from shoal.settings.values import config_from, flattened
 
 LONGEST = 100_000  # characters of a text that a person may have written
 

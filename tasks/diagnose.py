@@ -21,7 +21,8 @@ from shoal.fitting.reports import finite
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.residuals import Count, Counted, Edges, Overview, Rows, Survey
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
 from shoal.tasks.train import coordinated
 

@@ -20,7 +20,8 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import make_study
 from shoal.models import Array, penalty_for
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve

@@ -14,7 +14,8 @@ from shoal.fitting.exact import Fit, Reduced, Timings, precision_notes, prepare
 from shoal.metrics import Residuals
 from shoal.models import penalty_for
 from shoal.passes.blocks import Sums
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.solve.inference import inference
 from shoal.solve.least_squares import needs_data
 from shoal.solve.moments import Moments

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, TimeoutError, syn
 
 from shoal.home import jobs_directory
 from shoal.runs.launch import Run, launch, launch_job, list_runs, metrics_of, post
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.browser import ARGS, CHROMIUM, Server, free_port
 
 ROOT = Path(__file__).parents[1]

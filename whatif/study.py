@@ -20,7 +20,7 @@ import numpy.typing as npt
 from shoal.data.encoding import Encoding, encoding_from
 from shoal.errors import ResourceError, StateError
 from shoal.models import Array
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.moments import Moments
 from shoal.utils import disk_errors, write_atomically
 from shoal.whatif.cells import CellMoments, Factors

@@ -10,8 +10,9 @@ import streamlit as st
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import ConfigError
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
 from shoal.settings.text import as_yaml, command_line, from_yaml
+from shoal.settings.values import config_from
 
 HEIGHT = 320  # pixels of the field
 

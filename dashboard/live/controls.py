@@ -14,7 +14,8 @@ from shoal.dashboard.tables.sources import table_of
 from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.runs import launch as run_store
 from shoal.runs.launch import Run
-from shoal.settings.config import COMPRESSIONS, config_from
+from shoal.settings.config import COMPRESSIONS
+from shoal.settings.values import config_from
 
 SETTLED = 1.5  # seconds to wait for what became of a command; it is on the timeline in any case
 GONE = 3.0  # seconds without a sample after which a worker is not offered

@@ -18,8 +18,8 @@ from shoal.errors import TrainingError
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
-from shoal.settings.config import config_from
 from shoal.settings.limits import SMALL_FILE
+from shoal.settings.values import config_from
 
 OWN = ""
 QUIET = {"displayModeBar": False}

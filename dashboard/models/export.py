@@ -19,8 +19,9 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_FILE
+from shoal.settings.values import config_from
 
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
 SHOWN = 20_000  # characters of a file that the page shows

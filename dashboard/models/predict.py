@@ -21,7 +21,7 @@ from shoal.errors import TrainingError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.conformal import FROM_BEFORE
 from shoal.tasks.explain_row import Explained, Value, explain, typical_row
 

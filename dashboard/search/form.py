@@ -19,7 +19,8 @@ from shoal.runs import slots as run_queue
 from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
 from shoal.search.plan import PASSES, Plan
 from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 
 DRAFTS = "search:drafts"
 PILLS = ("mode", "step_rule", "schedule", "compression", "batch_size")  # by their choices

@@ -15,7 +15,8 @@ import streamlit as st
 from shoal.dashboard.tables import server_files, uploads
 from shoal.dashboard.tables.samples import SAMPLES, Sample, generated, generated_at, sample_at
 from shoal.errors import TrainingError
-from shoal.settings.config import DIALECT, RunConfig, config_from
+from shoal.settings.config import DIALECT, RunConfig
+from shoal.settings.values import config_from
 
 READING = (*DIALECT, "on_bad_rows", "categorical", "numeric", "exclude")  # the knobs that an address may set
 

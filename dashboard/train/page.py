@@ -20,7 +20,8 @@ from shoal.dashboard.train.forecast import show_forecast, show_queue
 from shoal.errors import ConfigError, TrainingError
 from shoal.runs.forecast import Forecast, forecast
 from shoal.runs.launch import Run, find_run, launch
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 
 LAST = "train:last"  # in the session: the last address
 ELSEWHERE = {"file", "out", *READING}  # knobs that the address says, or that have no place in a form

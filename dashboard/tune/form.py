@@ -14,7 +14,8 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.whatif.folds import FoldChoice
 
 USUAL_FOLDS = 10

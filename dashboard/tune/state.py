@@ -12,9 +12,10 @@ from typing import Any
 
 from shoal.errors import ConfigError
 from shoal.runs.launch import Run
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
 from shoal.settings.pairs import split_pair
 from shoal.settings.text import command_line
+from shoal.settings.values import config_from
 from shoal.whatif.answers import BEST, ONE_SE, WhatIf
 from shoal.whatif.courses import Question
 

@@ -15,7 +15,7 @@ from shoal.dashboard.tables.samples import SAMPLES
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version, version_of
 from shoal.runs.launch import launch
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.explain_row import explain, typical_row
 from support.browser import SLOW, Server, Visitor, browser, needs_chromium, overflow, server, settled, visitor
 from support.runs import ended

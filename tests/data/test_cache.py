@@ -17,7 +17,7 @@ from shoal.data.cache import Cache
 from shoal.data.dataset import Dataset
 from shoal.engines.inline import InlineEngine
 from shoal.home import MANIFEST, UNFINISHED
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.tables import column, opened, shoal, table, written
 
 TEXT = "a,b,c\n" + "".join(f"{i},{i * i % 11},{'xyz'[i % 3]}\n" for i in range(50))

@@ -20,7 +20,7 @@ from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.splits import Split
 from shoal.engines.inline import InlineEngine
 from shoal.settings import limits
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.data.encoding import frame, saved
 from support.tables import fitted, opened, shoal, written
 

@@ -21,7 +21,7 @@ from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.terms import Indicator, Number, Product
 from shoal.errors import ConfigError, DataError
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.moments import Moments
 from shoal.tasks.diagnose import diagnose
 from support.data.encoding import Array, saved

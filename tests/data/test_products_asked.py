@@ -18,8 +18,8 @@ from shoal.data.columns import base_encoding, choose_columns
 from shoal.errors import ConfigError
 from shoal.runs.forecast import Shape
 from shoal.runs.launch import list_runs
-from shoal.settings.config import config_from
 from shoal.settings.pairs import pair_text, split_pair
+from shoal.settings.values import config_from
 from support.data.encoding import saved
 from support.data.products import PAIRS, frame
 from support.pages import checked, open_page, said, settle, widget

@@ -17,7 +17,7 @@ from shoal.coordinator import Coordinator, silent
 from shoal.engines.inline import InlineEngine
 from shoal.fitting.summing import sum_cells
 from shoal.home import home
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.whatif.cells import CellMoments, cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.importance import drop_one

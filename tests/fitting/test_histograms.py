@@ -12,7 +12,7 @@ import pytest
 
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.fitting.histograms import BINS, histogram
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.train import look
 from support.tables import written
 

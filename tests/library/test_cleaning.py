@@ -17,7 +17,7 @@ from shoal.library import cleaning as housekeeping
 from shoal.library.cleaning import Choice, clean, plan
 from shoal.library.inventory import items, survey
 from shoal.runs.launch import Run, launch, launch_job
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.library import aged, fitted, freed, names, upload
 from support.runs import ended, made, short_run
 

@@ -19,7 +19,7 @@ from shoal.library.inventory import items
 from shoal.passes import blocks as block_requests
 from shoal.runs import slots as run_queue
 from shoal.runs.launch import launch, list_runs, post, resume
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.train import train
 from support.library import aged, fitted, freed, names, upload
 from support.runs import descendants, ended, made, short_run, slots_taken, training, until

@@ -34,7 +34,8 @@ from shoal.library.saved_models import (
 )
 from shoal.runs.launch import Run, launch, post
 from shoal.runs.log import read_log
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from support.runs import ended, endless_run, short_run, small_table, training
 from support.tables import shoal
 

@@ -28,7 +28,7 @@ from shoal.engines.processes import ProcessEngine
 from shoal.errors import DataError, ResourceError, SourceChanged
 from shoal.home import UNFINISHED
 from shoal.settings import limits
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.tables import column, files_of, mounted, numbers, opened, shoal, table, written
 
 ROOT = Path(__file__).parents[2]
@@ -201,7 +201,7 @@ SCRIPT = """
     from shoal.settings import limits
     limits.BLOCK_BYTES = 10_007
     from pathlib import Path
-    from shoal.settings.config import config_from
+    from shoal.settings.values import config_from
     from shoal.coordinator import Coordinator
     from shoal.engines.processes import ProcessEngine
 

@@ -13,8 +13,9 @@ import pytest
 
 from shoal.runs.forecast import Forecast, Machine, Shape, forecast, readable
 from shoal.runs.launch import Run, launch, launch_job
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
 from shoal.settings.limits import MB
+from shoal.settings.values import config_from
 from shoal.solve.moments import plan_cells
 from support.memory import tree_memory
 

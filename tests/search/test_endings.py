@@ -15,7 +15,7 @@ from shoal.runs.log import RunLog
 from shoal.search.folder import Search
 from shoal.search.plan import Plan, Trial
 from shoal.search.space import chosen_space
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.runs import made
 
 pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")  # as the process of a search

@@ -19,7 +19,7 @@ from shoal.search.course import STEPS, Course
 from shoal.search.folder import Search
 from shoal.search.plan import Plan
 from shoal.search.space import usual_space
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 
 # ------------------------------------------------------------------ what records are worth
 

@@ -17,7 +17,8 @@ from shoal.search import space as search_space
 from shoal.search.folder import list_searches
 from shoal.search.plan import Plan
 from shoal.search.space import Choices, Range, chosen_space, combinations, own_choice, usual_space
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from support.runs import ALONE, begun
 
 

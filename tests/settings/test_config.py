@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from shoal.errors import ConfigError
-from shoal.settings.config import RunConfig, config_from, read_yaml
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from, read_yaml
 
 NESTED = """
 file: houses.csv

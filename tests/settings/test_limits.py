@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shoal.settings.config import config_from
 from shoal.settings.limits import MB, block_bytes, cells_from_reading, shard_count, worker_count
+from shoal.settings.values import config_from
 
 
 @pytest.mark.parametrize(("knobs", "small", "large"), [

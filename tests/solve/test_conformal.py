@@ -79,7 +79,7 @@ def test_a_fit_says_what_its_test_rows_say(tmp_path: Path, knobs: dict[str, Any]
 def _test_rows(path: Path, test_fraction: float, seed: int) -> list[int]:
     """The rows that the product keeps for testing, as its own diagnostics list them."""
     from shoal.fitting.model_file import save_model
-    from shoal.settings.config import config_from
+    from shoal.settings.values import config_from
     from shoal.tasks.diagnose import diagnose
 
     said = fitted(path, "y", test_fraction=test_fraction, seed=seed)

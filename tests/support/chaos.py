@@ -22,7 +22,8 @@ import psutil
 from shoal.metrics import Event
 from shoal.runs.launch import Run, launch, metrics_of
 from shoal.runs.log import read_log
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.training.checkpoints import Checkpoints
 from support.runs import until
 

@@ -12,7 +12,8 @@ from shoal.library import accounts as run_index
 from shoal.library import cleaning as housekeeping
 from shoal.library.cleaning import Choice, clean, plan
 from shoal.runs.launch import Run, launch
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from support.runs import ended, until
 
 

@@ -24,7 +24,8 @@ from shoal.runs.log import read_log
 from shoal.search.folder import Search, start
 from shoal.search.plan import Plan
 from shoal.search.space import chosen_space
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 
 SLOW = 60.0  # seconds; two cores may be busy with other things
 ALONE = {"step_rule": "sgd", "schedule": "constant", "compression": "none", "batch_size": "64", "mode": "sync"}

@@ -22,7 +22,8 @@ from shoal.data import block_reader
 from shoal.data.dataset import Dataset
 from shoal.engines.inline import InlineEngine
 from shoal.settings import limits
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.tasks.train import train
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -19,7 +19,7 @@ from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.home import home
 from shoal.metrics import Event, Round
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.storage import open_storage
 from shoal.storage.base import Command, Storage
 from shoal.training.callbacks import Callback, Callbacks, RunView

@@ -17,7 +17,7 @@ from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import DataError, SourceChanged
 from shoal.fitting.model_file import SavedModel, load_model, save_model
 from shoal.library.saved_models import own_data
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.diagnose import diagnose
 from shoal.tasks.explain_row import explain, typical_row
 from shoal.tasks.predict import predict_file

@@ -21,7 +21,7 @@ from shoal.data.encoding import Encoding
 from shoal.data.terms import Number
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.fitting.summing import sum_cells
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.moments import Moments
 from shoal.tasks.train import coordinated
 from shoal.whatif import answers as whatif

@@ -20,7 +20,7 @@ from shoal.errors import ConfigError, StateError
 from shoal.fitting.summing import make_study
 from shoal.models import Array
 from shoal.passes.folds import bucket_of
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.intervals import debiased_intervals, desparsified, linear_intervals
 from shoal.solve.moments import Moments
 from shoal.tasks.train import coordinated

@@ -19,7 +19,7 @@ from shoal.coordinator import Coordinator, silent
 from shoal.engines.inline import InlineEngine
 from shoal.fitting.summing import sum_cells
 from shoal.home import home
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.whatif.cells import CellMoments, CrossValidation, cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.penalty_choice import Tuned, tune

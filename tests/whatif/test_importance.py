@@ -17,7 +17,7 @@ from shoal.data.terms import Number
 from shoal.errors import DataError
 from shoal.fitting.summing import sum_cells
 from shoal.models import Array
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.moments import Moments
 from shoal.tasks.train import coordinated
 from shoal.whatif.cells import CellMoments

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from shoal.errors import ConfigError, ResourceError, StateError
 from shoal.fitting.summing import make_study, sum_cells
 from shoal.models import penalty_for
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.least_squares import needs_data
 from shoal.solve.paths import solve
 from shoal.tasks.train import coordinated

@@ -10,7 +10,7 @@ import pytest
 from shoal.dashboard.tables import sources
 from shoal.dashboard.tables.samples import SAMPLES, generated_sample
 from shoal.data.generated import Shape, generate
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.train import look
 from support.dashboard.data_page import columns_of, upload, view
 from support.pages import checked, now_on, open_page, said, settle, widget

@@ -9,7 +9,8 @@ import pytest
 from shoal.dashboard.forms.knob_widgets import default_values, is_asked
 from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.parts import wording
-from shoal.settings.config import RANGES, config_from
+from shoal.settings.config import RANGES
+from shoal.settings.values import config_from
 from support.dashboard.train_page import KNOBS, apply, labels
 from support.pages import open_page, settle
 

@@ -17,8 +17,9 @@ from shoal.cli import app as cli
 from shoal.dashboard.forms.settings_tabs import checked as checked_yaml
 from shoal.dashboard.tables import uploads
 from shoal.errors import ConfigError
-from shoal.settings.config import RunConfig, config_from
+from shoal.settings.config import RunConfig
 from shoal.settings.text import as_yaml, changed, command_line, from_yaml
+from shoal.settings.values import config_from
 from support.dashboard.train_page import KNOBS, address, apply, example, yaml_of
 from support.pages import checked, open_page, said, settle, widget
 

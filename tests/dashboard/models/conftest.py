@@ -10,7 +10,7 @@ import pytest
 
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.runs.launch import launch
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.runs import ended, run_home, short_run
 
 

@@ -31,7 +31,7 @@ from shoal.library import model_names
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.explain_row import explain, typical_row
 from support.pages import checked, open_page, said, settle
 from support.runs import ended, run_home

@@ -18,7 +18,7 @@ from shoal.dashboard.tables.samples import SAMPLES
 from shoal.fitting.model_file import load_model
 from shoal.library.saved_models import Version
 from shoal.runs.launch import launch_job
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.solve.conformal import NO_TEST_ROWS
 from shoal.tasks.explain_row import explain, typical_row
 from support.dashboard.models_page import NAME, open_model

@@ -21,7 +21,7 @@ from shoal.home import runs_directory
 from shoal.library import archives
 from shoal.metrics import Round
 from shoal.runs.folder import Run
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, choose, press
 from support.pages import checked, open_page, said, widget
 

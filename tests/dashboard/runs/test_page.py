@@ -13,7 +13,7 @@ from shoal.home import runs_directory
 from shoal.library import notes as run_notes
 from shoal.library.accounts import Summary
 from shoal.runs.folder import Run
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
 from support.pages import checked, open_page, said, widget
 

@@ -19,7 +19,7 @@ from shoal.runs.folder import write_json, write_state
 from shoal.search.folder import Search, find_search, list_searches
 from shoal.search.plan import Account, Plan, Trial
 from shoal.search.space import chosen_space, usual_space
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.pages import checked, open_page, said, settle, widget
 from support.runs import run_home, until
 

@@ -19,7 +19,7 @@ from shoal.dashboard.system import about, disk, plugin_check
 from shoal.dashboard.system import machine as readings
 from shoal.dashboard.system import page as system_page
 from shoal.runs.launch import launch, post
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.pages import checked, open_page, said
 from support.runs import ended, endless_run, run_home, short_run, slots_taken, small_table, training, until
 

@@ -12,7 +12,7 @@ from shoal.dashboard.tables.samples import generated
 from shoal.data import generated as generated_data
 from shoal.data.generated import Shape, generate
 from shoal.errors import ConfigError, ResourceError
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.tasks.train import train
 from support.pages import checked, open_page, said, settle, widget
 

@@ -28,7 +28,7 @@ from shoal.dashboard.tune.state import TuneState, run_config
 from shoal.errors import ConfigError
 from shoal.home import jobs_directory
 from shoal.runs.launch import Run, launch, launch_job
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from shoal.whatif.answers import WhatIf
 from support.pages import open_page, said, settle, widget
 from support.runs import ended

@@ -7,7 +7,7 @@ import json
 from streamlit.testing.v1 import AppTest
 
 from shoal.home import runs_directory
-from shoal.settings.config import config_from
+from shoal.settings.values import config_from
 from support.pages import checked, widget
 
 FIRST, SECOND, EXACT = "20260101-080000-0000001", "20260102-080000-0000002", "20260103-080000-0000003"
