@@ -128,7 +128,7 @@ class Rows:
         return total
 
     def residuals(self, problem: LeastSquares, coef: Floats, intercept: Floats) -> ResidualSums:
-        parts = self._sweep(RangeResiduals, coef, intercept, problem.centre, problem.scale)
+        parts = self._sweep(RangeResiduals, coef, intercept, problem.units.centre, problem.units.scale)
         total: ResidualSums = next(parts)
         for part in parts:
             total = total + part

@@ -23,9 +23,9 @@ from shoal.models import penalty_for
 from shoal.settings.limits import SHARE_FOR_SUMS
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
 from shoal.solve.moments import Moments, merge_all, plan_cells
-from shoal.solve.paths import Path, alpha_grid, follow, has_path
+from shoal.solve.paths import alpha_grid, has_path
 from shoal.utils import available_memory
-from shoal.whatif.cells import CrossValidation, mean_squares
+from shoal.whatif.curve import CrossValidation, Fold, curves
 from shoal.whatif.penalty_choice import checked_alphas, checked_ratios
 
 __all__ = ["ElasticNetCV", "LassoCV", "RidgeCV"]
@@ -114,39 +114,23 @@ def _moments(X: npt.NDArray[Any], y: Floats, rows: Rows1) -> Moments:
     return Moments.of(np.column_stack((X[rows], y[rows])))
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """One split: fitted from moments where these are fine enough, else from the rows."""
-
-    X: npt.NDArray[Any]
-    y: Floats
-    split: _Split
-    train: Moments
-    test: Moments
-    plan: Plan
-
-    def errors(self, ratios: Sequence[float], grids: Sequence[Floats]) -> list[Any]:
-        """The mean squared errors on the test rows (m,), for each mixing ratio."""
-        plan = self.plan
-        problem = LeastSquares.from_moments(self.train, plan.intercept, plan.standardize)
-        weakest = min(
-            penalty_for(plan.model, float(grid.min()), ratio, problem.n).l2
-            for ratio, grid in zip(ratios, grids, strict=True)
-        )
-        by_rows = needs_data(problem, weakest)
-        if by_rows:
-            units = Standardisation.of(self.train, plan.intercept, plan.standardize)
-            T = triangle(units.apply(self.X[self.split.train], self.y[self.split.train]))
-            problem = LeastSquares.from_triangle(T, units, self.train.n)
-        error = self._of_rows if by_rows else self._of_moments
-        return [error(follow(problem, plan.model, grid, ratio)) for ratio, grid in zip(ratios, grids, strict=True)]
-
-    def _of_moments(self, path: Path) -> Any:
-        return mean_squares(self.test, path.coef, path.intercepts)
-
-    def _of_rows(self, path: Path) -> Any:
-        X, y = self.X[self.split.test], self.y[self.split.test]
-        return ((y[:, None] - X @ path.coef.T - path.intercepts) ** 2).mean(axis=0)
+def _fold(
+    X: npt.NDArray[Any], y: Floats, split: _Split, train: Moments, test: Moments, plan: Plan,
+    ratios: Sequence[float], grids: Sequence[Floats],
+) -> Fold:  # fmt: skip
+    """One split: from moments where these are fine enough for the weakest penalty, else from the rows."""
+    problem = LeastSquares.from_moments(train, plan.intercept, plan.standardize)
+    weakest = min(
+        penalty_for(plan.model, float(grid.min()), ratio, problem.n).l2
+        for ratio, grid in zip(ratios, grids, strict=True)
+    )
+    if not needs_data(problem, weakest):
+        return Fold(problem, test.n, test)
+    units = Standardisation.of(train, plan.intercept, plan.standardize)
+    T = triangle(units.apply(X[split.train], y[split.train]))
+    problem = LeastSquares.from_triangle(T, units, train.n)
+    rows = problem.units.apply(X[split.test], y[split.test])
+    return Fold(problem, test.n, rows[:, int(plan.intercept) :])
 
 
 # ------------------------------------------------------------------ the estimators
@@ -188,9 +172,8 @@ class _Tuned(Exact):
             check_squares(sums.whole)
             grids, about = self._grids(sums.whole, plan, ratios, given)
             parts = zip(splits, sums.parts, strict=True)
-            errors = [_Fold(X, y, split, *moments, plan).errors(ratios, grids) for split, moments in parts]
-            by_ratio = zip(grids, zip(*errors, strict=True), strict=True)
-            chosen = self._choose([CrossValidation(grid, np.array(found)) for grid, found in by_ratio], ratios)
+            folds = (_fold(X, y, split, *moments, plan, ratios, grids) for split, moments in parts)
+            chosen = self._choose(curves(folds, plan.model, ratios, grids), ratios)
             solutions = solve_all(rows, chosen, X, y[:, None])
         self._keep(solutions, 1)
         self.notes_ = (*about, *self.notes_)
@@ -209,13 +192,13 @@ class _Tuned(Exact):
         grids = [alpha_grid(problem, plan.model, ratio, self.n_alphas) for ratio in ratios]
         return [np.asarray(grid, np.float64) for grid in grids], ()
 
-    def _choose(self, curves: Sequence[CrossValidation], ratios: Sequence[float]) -> Plan:
+    def _choose(self, found: Sequence[CrossValidation], ratios: Sequence[float]) -> Plan:
         """Keeps what was found; the plan of the final fit."""
-        place = int(np.argmin([curve.mean[curve.best] for curve in curves]))
-        curve = curves[place]
-        several = len(curves) > 1
-        self.alphas_ = np.array([one.alphas for one in curves]) if several else curve.alphas
-        self.mse_path_ = np.array([one.errors.T for one in curves]) if several else curve.errors.T
+        place = int(np.argmin([curve.mean[curve.best] for curve in found]))
+        curve = found[place]
+        several = len(found) > 1
+        self.alphas_ = np.array([one.alphas for one in found]) if several else curve.alphas
+        self.mse_path_ = np.array([one.errors.T for one in found]) if several else curve.errors.T
         one_se = curve.one_se if len(curve.errors) > 1 else curve.best  # one error has no standard error
         self.best_alpha_, self.one_se_alpha_ = (float(curve.alphas[i]) for i in (curve.best, one_se))
         self.alpha_ = self.best_alpha_ if self.selection == "best" else self.one_se_alpha_

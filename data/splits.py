@@ -10,6 +10,9 @@ import numpy.typing as npt
 from shoal.data.dataset import Block, Dataset
 from shoal.models import Array
 
+Bits = npt.NDArray[np.uint64]
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # how far one state of SplitMix64 is from the next
+
 
 @dataclass(frozen=True)
 class Split:
@@ -40,14 +43,17 @@ class Split:
         return 1 / self.every if self.every else self.fraction
 
 
-def hashed_index(index: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.uint64]:
-    """64 random bits for each row index: SplitMix64, so that it needs no order and no state."""
+def hashed_index(index: npt.NDArray[np.int64], seed: int) -> Bits:
+    """64 random bits for each row index; needs no order and no state."""
     with np.errstate(over="ignore"):
-        z = (index.astype(np.uint64) + np.uint64(seed % 2**32) * np.uint64(0x632BE59BD9B4E019)) * np.uint64(
-            0x9E3779B97F4A7C15
-        )
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        stream = np.uint64(seed % 2**32) * np.uint64(0x632BE59BD9B4E019)
+        return mixed((index.astype(np.uint64) + stream) * GOLDEN)
+
+
+def mixed(state: Bits) -> Bits:
+    """The output of SplitMix64 (Steele, Lea and Flood 2014) for each state: every bit depends on every other."""
+    z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
 
 

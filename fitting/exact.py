@@ -208,7 +208,7 @@ def _checked_on_data(
     while True:
         sums = coordinator.score(
             prepared.dataset, prepared.encoding, prepared.split,
-            solution.coef, solution.intercept, problem.centre, problem.scale,
+            solution.coef, solution.intercept, problem.units.centre, problem.units.scale,
         )  # fmt: skip
         solution = with_certificate(problem, penalty, solution, sums.gradient, sums.train.squares)
         if best is not None and not solution.certificate.relative < best[0].certificate.relative / 2:

@@ -16,7 +16,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Block, Column, Dataset
 from shoal.data.encoding import Encoding
-from shoal.data.splits import Split
+from shoal.data.splits import Bits, Split, mixed
 from shoal.data.terms import Level, Number
 from shoal.fitting.histograms import Counts, histogram, level_counts, most_frequent
 from shoal.settings.config import RunConfig
@@ -29,7 +29,6 @@ PROBE = 256  # first values of a block, from which it is told whether nearly all
 BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
 FORMAT = 2  # of profile.json; one of another format is made anew
 LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
-Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Sketch:
     At level 0 these are all; each level keeps about half. `whole`: all values are whole numbers.
     """
 
-    hashes: Hashes
+    hashes: Bits
     level: int
     whole: bool
 
@@ -60,11 +59,11 @@ class Sketch:
         return len(self.hashes) << self.level, self.level == 0
 
 
-def _at(level: int, hashes: Hashes) -> Hashes:
+def _at(level: int, hashes: Bits) -> Bits:
     return hashes[hashes >> np.uint64(64 - level) == 0] if level else hashes
 
 
-def _sorted_set(hashes: Hashes) -> Hashes:
+def _sorted_set(hashes: Bits) -> Bits:
     """As np.unique, which takes several times as long for whole numbers since it hashes them first."""
     ordered = np.sort(hashes)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
@@ -115,19 +114,12 @@ def _profile(dataset: Dataset, block: Block) -> Profile:
 
 def _sketch(values: npt.NDArray[np.float64]) -> Sketch:
     values = values + 0.0  # -0.0 is 0.0
-    hashes = _hashed(values.view(np.uint64))
+    hashes = mixed(values.view(np.uint64))
     # Where the first values nearly all differ there will be too many to keep: most are dropped before the sorting.
     many = len(hashes) > SKETCH and len(_sorted_set(hashes[:PROBE])) > PROBE // 2
     level = 3 if many else 0
     whole = bool((values == np.floor(values)).all())
     return Sketch(_sorted_set(_at(level, hashes)), level, whole).thinned()
-
-
-def _hashed(bits: Hashes) -> Hashes:
-    with np.errstate(over="ignore"):
-        z = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> dict[str, Any]:

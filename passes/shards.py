@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.encoding import Chunk
+from shoal.data.splits import GOLDEN, mixed
 from shoal.errors import StateError
 from shoal.models import Array, LinearModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest
-from shoal.solve.least_squares import CONSTANT, Standardisation
+from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors, read_at, write_at
 from shoal.worker import Worker
 
@@ -229,13 +230,11 @@ class Deal(BlockRequest):
 
 
 def shard_of(index: npt.NDArray[np.int64], seed: int, shards: int) -> npt.NDArray[np.uint64]:
-    """The shard of each row index: SplitMix64, another stream than the one that chooses rows for testing."""
+    """The shard of each row index, by another stream of random bits than the one that chooses rows for testing."""
     with np.errstate(over="ignore"):
-        z = index.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z += np.uint64(seed % 2**32 + 1) * np.uint64(0xD1B54A32D192ED03)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(32)) * np.uint64(shards) >> np.uint64(32)
+        stream = np.uint64(seed % 2**32 + 1) * np.uint64(0xD1B54A32D192ED03)
+        bits = mixed(index.astype(np.uint64) * GOLDEN + stream)
+    return (bits >> np.uint64(32)) * np.uint64(shards) >> np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -325,13 +324,8 @@ class Spreads:
     scatter: Array
 
     def units(self, intercept: bool, standardize: bool) -> Standardisation:
-        """As `Standardisation.of` has them from moments, which wide tables have no room for."""
-        mean, spread = self.mean[:-1], np.sqrt(self.scatter[:-1] / max(self.n, 1))
-        constant = spread <= CONSTANT * np.abs(mean)
-        scale = np.where(constant, 1.0, spread) if standardize else np.ones_like(mean)
-        if intercept:
-            return Standardisation(mean.copy(), scale, constant, float(self.mean[-1]), True)
-        return Standardisation(np.zeros_like(mean), scale, constant, 0.0, False)
+        """As from moments, which wide tables have no room for."""
+        return Standardisation.of_spread(self.n, self.mean, self.scatter, intercept, standardize)
 
 
 class SpreadPool:

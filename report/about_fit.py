@@ -10,7 +10,7 @@ from shoal.report import charts as drawn
 from shoal.report import words
 from shoal.report.evidence import PenaltyPath, Validation
 from shoal.report.html import charts, figure, heading, key, paragraph, table
-from shoal.whatif.cells import CrossValidation
+from shoal.whatif.curve import CrossValidation
 from shoal.words import short
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.report.evidence import PenaltyPath
 from shoal.report.svg import RIGHT, WIDTH, Axis, Plot, drawing, element, shortened, sparkline, text
-from shoal.whatif.cells import CrossValidation
+from shoal.whatif.curve import CrossValidation
 from shoal.words import short
 
 SHOWN = 40  # coefficients in the picture; the table has all

@@ -30,7 +30,8 @@ from shoal.solve.moments import merge_all
 from shoal.solve.paths import alpha_grid, weights_along
 from shoal.tasks.diagnose import residuals_of
 from shoal.tasks.train import coordinated
-from shoal.whatif.cells import CellMoments, CrossValidation, cross_validate
+from shoal.whatif.cells import CellMoments
+from shoal.whatif.curve import CrossValidation, cross_validate
 from shoal.whatif.folds import FoldChoice
 
 FOLDS = 10

@@ -45,18 +45,18 @@ def inference(problem: LeastSquares, solution: Solution, confidence: float = 0.9
     from scipy.special import fdtrc
 
     rank, rss = solution.rank, problem.rss(solution.w)
-    df = problem.n - rank - problem.intercept
+    df = problem.n - rank - problem.units.intercept
     fitted = problem.R @ solution.w
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.float64(rss) / df if df > 0 else np.float64("nan")
         f = np.float64(fitted @ fitted) / rank / variance if rank else np.float64("nan")
         r2 = 1 - np.float64(rss) / problem.y_scatter
-        adjusted = 1 - (1 - r2) * (problem.n - problem.intercept) / df if df > 0 else np.float64("nan")
+        adjusted = 1 - (1 - r2) * (problem.n - problem.units.intercept) / df if df > 0 else np.float64("nan")
     leverage, at_mean = _leverages(problem)
     sd = float(np.sqrt(variance))
-    coef = _estimates(solution.coef, sd * leverage / problem.scale, df, confidence)
+    coef = _estimates(solution.coef, sd * leverage / problem.units.scale, df, confidence)
     intercept = None
-    if problem.intercept:
+    if problem.units.intercept:
         intercept = _estimates(np.array([solution.intercept]), np.array([sd * at_mean]), df, confidence)
     p_value = float(fdtrc(rank, df, f)) if np.isfinite(f) else (0.0 if f > 0 else float("nan"))
     return Inference(coef, intercept, confidence, sd, df, float(f), p_value, float(r2), float(adjusted))
@@ -67,7 +67,7 @@ def _leverages(problem: LeastSquares) -> tuple[Array, float]:
     live = problem.norms > 0
     T, _ = triangular(problem, 0.0, live)
     unit, norms = unit_columns(T)
-    centre = (problem.centre / problem.scale)[live] / norms
+    centre = (problem.units.centre / problem.units.scale)[live] / norms
     inverse, free = safe_inverse(unit, problem.floor), np.zeros((0, len(norms)))
     if inverse is None:
         U, s, Vt = np.linalg.svd(unit)

@@ -152,18 +152,18 @@ def ridge_intervals(problem: LeastSquares, l2: float, confidence: float = 0.95) 
     shrunk = d**2 / (d**2 + problem.n * l2)
     spread = Vt.T * (d / (d**2 + problem.n * l2))  # S = spread spread'
     w = solve(problem, L1L2(l2=l2)).w
-    df = problem.n - problem.rank - problem.intercept
+    df = problem.n - problem.rank - problem.units.intercept
     squares = problem.rss(solve(problem, L1L2()).w)
     if df < FEW_LEFT:
-        df = problem.n - problem.intercept - float((2 * shrunk - shrunk**2).sum())
+        df = problem.n - problem.units.intercept - float((2 * shrunk - shrunk**2).sum())
         squares = problem.rss(w)
     sd = float(np.sqrt(squares / df)) if df > 0 else float("nan")
-    coef, intercept = problem.raw(w)
-    error = sd * np.sqrt((spread**2).sum(axis=1)) / problem.scale
+    coef, intercept = problem.units.raw(w)
+    error = sd * np.sqrt((spread**2).sum(axis=1)) / problem.units.scale
     half = error * _student(df, confidence)
     at = None
-    if problem.intercept:
-        own = sd * float(np.sqrt(1 / problem.n + ((problem.centre / problem.scale @ spread) ** 2).sum()))
+    if problem.units.intercept:
+        own = sd * float(np.sqrt(1 / problem.n + ((problem.units.centre / problem.units.scale @ spread) ** 2).sum()))
         reach = own * _student(df, confidence)
         at = (intercept, own, intercept - reach, intercept + reach)
     return Intervals("ridge", coef, error, coef - half, coef + half, at, confidence, sd, float(df))
@@ -184,7 +184,7 @@ def debiased_intervals(problem: LeastSquares, confidence: float = 0.95) -> Inter
     With more rows than columns M = H^-1, and b is the least-squares answer for every w. Else M is found column by
     column (`desparsified`).
     """
-    if problem.n - problem.rank - problem.intercept >= 1:
+    if problem.n - problem.rank - problem.units.intercept >= 1:
         return linear_intervals(problem, confidence, "debiased")
     return _desparsified_intervals(problem, confidence)
 
@@ -247,11 +247,11 @@ def _desparsified_intervals(problem: LeastSquares, confidence: float) -> Interva
     from scipy.special import ndtri
 
     found = desparsified(problem)
-    df = problem.n - problem.intercept - int(np.count_nonzero(found.w))
+    df = problem.n - problem.units.intercept - int(np.count_nonzero(found.w))
     sd = found.noise * float(np.sqrt(problem.n / df)) if df > 0 else float("nan")
     H = problem.gram / problem.n
-    error = sd * np.sqrt(np.einsum("ij,jk,ik->i", found.M, H, found.M) / problem.n) / problem.scale
+    error = sd * np.sqrt(np.einsum("ij,jk,ik->i", found.M, H, found.M) / problem.n) / problem.units.scale
     error[problem.norms == 0] = np.nan
-    coef = np.where(problem.norms > 0, found.b / problem.scale, np.nan)
+    coef = np.where(problem.norms > 0, found.b / problem.units.scale, np.nan)
     half = error * float(ndtri((1 + confidence) / 2))
     return Intervals("desparsified", coef, error, coef - half, coef + half, None, confidence, sd, float(df))

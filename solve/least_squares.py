@@ -5,7 +5,7 @@ No penalty and no solver lives here: answers are found in `paths`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -58,12 +58,17 @@ class Standardisation:
     @classmethod
     def of(cls, moments: Moments, intercept: bool, standardize: bool) -> Standardisation:
         """From moments of the columns (X..., y)."""
-        mean, spread = moments.mean[:-1], np.sqrt(np.diag(moments.scatter)[:-1] / max(moments.n, 1))
-        constant = spread <= CONSTANT * np.abs(mean)
-        scale = np.where(constant, 1.0, spread) if standardize else np.ones_like(mean)
+        return cls.of_spread(moments.n, moments.mean, np.diag(moments.scatter), intercept, standardize)
+
+    @classmethod
+    def of_spread(cls, n: float, mean: Array, squares: Array, intercept: bool, standardize: bool) -> Standardisation:
+        """From the means of the columns (X..., y) and their sums of squares about them."""
+        centre, spread = mean[:-1], np.sqrt(squares[:-1] / max(n, 1))
+        constant = spread <= CONSTANT * np.abs(centre)
+        scale = np.where(constant, 1.0, spread) if standardize else np.ones_like(centre)
         if intercept:
-            return cls(mean.copy(), scale, constant, float(moments.mean[-1]), True)
-        return cls(np.zeros_like(mean), scale, constant, 0.0, False)
+            return cls(centre.copy(), scale, constant, float(mean[-1]), True)
+        return cls(np.zeros_like(centre), scale, constant, 0.0, False)
 
     def apply(self, X: NDArray[Any], y: NDArray[Any]) -> Array:
         """Rows for `triangle`: [1, (X - centre)/scale, y - y_mean], or [X/scale, y] without an intercept."""
@@ -77,12 +82,22 @@ class Standardisation:
         np.subtract(y, self.y_mean, out=Z[:, -1])
         return Z
 
+    def raw(self, w: Array) -> tuple[Array, float]:
+        """Weights and intercept in the units of the file."""
+        coef = w / self.scale
+        return coef, (self.y_mean - float(self.centre @ coef) if self.intercept else 0.0)
+
+    def raw_along(self, W: Array) -> tuple[Array, Array]:
+        """The same for each row of W (m, p): weights (m, p) and intercepts (m,)."""
+        coef = W / self.scale
+        return coef, self.y_mean - coef @ self.centre if self.intercept else np.zeros(len(W))
+
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
     """The p x p data set equal to all n rows:  ||y - b - Xs w||^2 = ||z - R w||^2 + rest  for every w (p,).
 
-    Xs = (X - centre)/scale (n, p);  R (p, p) upper triangular;  z (p,);  rest is what no w can remove;
+    Xs = (X - centre)/scale (n, p) in `units`;  R (p, p) upper triangular;  z (p,);  rest is what no w can remove;
     y_scatter = ||y - y_mean||^2.  A constant column is a column of zeros in R (with an intercept).
     """
 
@@ -90,11 +105,8 @@ class LeastSquares:
     R: Array
     z: Array
     rest: float
-    centre: Array
-    scale: Array
-    y_mean: float
+    units: Standardisation
     y_scatter: float
-    intercept: bool
     rests_on: RestsOn
 
     @classmethod
@@ -110,8 +122,7 @@ class LeastSquares:
         R, z = _factor(square[:-1, :-1], square[:-1, -1])
         total = float(square[-1, -1])
         rest = max(total - float(z @ z), 0.0)
-        centre, scale = units.centre, units.scale
-        return cls(moments.n, R / scale, z, rest, centre, scale, units.y_mean, total, intercept, "moments")
+        return cls(moments.n, R / units.scale, z, rest, units, total, "moments")
 
     @classmethod
     def from_triangle(cls, T: Array, units: Standardisation, n: float) -> LeastSquares:
@@ -119,14 +130,15 @@ class LeastSquares:
 
         The column of ones takes up what rounding left in the centre, and its row tells how much that was.
         """
-        centre, y_mean, lead = units.centre, units.y_mean, int(units.intercept)
+        lead = int(units.intercept)
         if lead:
             offset = T[0, 1:] / T[0, 0]
-            centre, y_mean = centre + units.scale * offset[:-1], y_mean + float(offset[-1])
+            centre, y_mean = units.centre + units.scale * offset[:-1], units.y_mean + float(offset[-1])
+            units = replace(units, centre=centre, y_mean=y_mean)
         R, column = T[lead:-1, lead:-1], T[lead:, -1]
         z, total = column[:-1], float(column @ column)
         rest = float(column[-1] ** 2)
-        return cls(n, R, z, rest, centre, units.scale, y_mean, total, units.intercept, "data")
+        return cls(n, R, z, rest, units, total, "data")
 
     def rss(self, w: Array) -> float:
         residual = self.z - self.R @ w
@@ -136,16 +148,6 @@ class LeastSquares:
         """-Xs'r / n."""
         gradient: Array = self.R.T @ (self.R @ w - self.z) / self.n
         return gradient
-
-    def raw(self, w: Array) -> tuple[Array, float]:
-        """Weights and intercept in the units of the file."""
-        coef = w / self.scale
-        return coef, (self.y_mean - float(self.centre @ coef) if self.intercept else 0.0)
-
-    def raw_along(self, W: Array) -> tuple[Array, Array]:
-        """The same for each row of W (m, p): weights (m, p) and intercepts (m,)."""
-        coef = W / self.scale
-        return coef, self.y_mean - coef @ self.centre if self.intercept else np.zeros(len(W))
 
     @cached_property
     def zero_gradient(self) -> float:
@@ -168,7 +170,7 @@ class LeastSquares:
         """Singular values under this share of the largest are rounding: of the arithmetic, or of the numbers
         in the file, which hold about eps * |centre| each while the column spreads by norm / sqrt(n)."""
         live = self.norms > 0
-        far = np.abs((self.centre / self.scale)[live] / self.norms[live]).max(initial=0.0)
+        far = np.abs((self.units.centre / self.units.scale)[live] / self.norms[live]).max(initial=0.0)
         return EPS * (10 * len(self.z) + float(np.sqrt(self.n)) * (1 + float(far)))
 
     @cached_property

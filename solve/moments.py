@@ -137,6 +137,18 @@ def _square(rows: Array, weights: Array) -> Array:
     return product
 
 
+def mean_squares(moments: Moments, coef: Array, intercepts: Array) -> Array:
+    """The mean of (y - b - x'w)^2 over the rows of moments of (x..., y), for each row of coef (m, p)."""
+    V = np.column_stack((-coef, np.ones(len(coef))))
+    within = np.einsum("ij,ij->i", V @ moments.scatter, V) / moments.n
+    return np.asarray(np.maximum(within, 0.0) + (V @ moments.mean - intercepts) ** 2)
+
+
+def residual_squares(moments: Moments, coef: Array, intercept: float) -> float:
+    """The sum of (y - b - x'w)^2 over the rows of moments of (x..., y), for one w (p,); 0 without rows."""
+    return float(moments.n * mean_squares(moments, coef[None], np.array([intercept]))[0]) if moments.n else 0.0
+
+
 def by_residue(X: NDArray[Any], K: int) -> list[Moments]:
     """K cells; cell r holds the rows r, r + K, r + 2K, ... of X."""
     return [Moments.of(X[r::K]) for r in range(K)]

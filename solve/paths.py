@@ -45,7 +45,7 @@ def solve(problem: LeastSquares, penalty: L1L2, start: Array | None = None) -> S
 
 
 def _solution(problem: LeastSquares, penalty: L1L2, w: Array, unique: bool, notes: tuple[str, ...]) -> Solution:
-    coef, intercept = problem.raw(w)
+    coef, intercept = problem.units.raw(w)
     return Solution(w, coef, intercept, problem.rank, certificate_of(problem, penalty, w), unique, notes)
 
 
@@ -91,7 +91,9 @@ def follow(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0
     """The whole path with a certificate at each point."""
     alphas = np.asarray(alphas, np.float64)
     W = weights_along(problem, model, alphas, l1_ratio)
-    return Path(model, l1_ratio, alphas, W, *problem.raw_along(W), certify_along(problem, model, alphas, l1_ratio, W))
+    return Path(
+        model, l1_ratio, alphas, W, *problem.units.raw_along(W), certify_along(problem, model, alphas, l1_ratio, W)
+    )
 
 
 def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0.5) -> Array:
@@ -174,7 +176,7 @@ def has_path(problem: LeastSquares) -> bool:
 
 
 def _is_flat(problem: LeastSquares) -> bool:
-    return bool(np.sqrt(problem.y_scatter / problem.n) <= CONSTANT * abs(problem.y_mean))
+    return bool(np.sqrt(problem.y_scatter / problem.n) <= CONSTANT * abs(problem.units.y_mean))
 
 
 def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
@@ -249,11 +251,11 @@ def polish(X: NDArray[Any], y: NDArray[Any], problem: LeastSquares, solution: So
     live = problem.norms > 0
     if not solution.unique:
         return solution
-    Z = ((X - problem.centre.astype(np.longdouble)) / problem.scale)[:, live]
+    Z = ((X - problem.units.centre.astype(np.longdouble)) / problem.units.scale)[:, live]
     w = solution.w[live].astype(np.longdouble)
-    if problem.intercept:
+    if problem.units.intercept:
         Z, w = np.column_stack((np.ones(len(Z), np.longdouble), Z)), np.append(np.longdouble(0), w)
-    target = y - np.longdouble(problem.y_mean)
+    target = y - np.longdouble(problem.units.y_mean)
     Q, T = np.linalg.qr(Z.astype(np.float64))
     r, last = target - Z @ w, np.inf
     for _ in range(rounds):
@@ -269,10 +271,10 @@ def polish(X: NDArray[Any], y: NDArray[Any], problem: LeastSquares, solution: So
 
 def _polished(problem: LeastSquares, solution: Solution, Z: Any, w: Any, r: Any, live: NDArray[np.bool_]) -> Solution:
     """Back to double only at the very end: the intercept is a difference of large numbers."""
-    lead = int(problem.intercept)
+    lead = int(problem.units.intercept)
     full, gradient = np.zeros((2, len(live)), np.longdouble)
     full[live], gradient[live] = w[lead:], (Z.T @ r)[lead:]
-    coef = full / problem.scale
-    offset = problem.y_mean + w[0] - problem.centre @ coef if lead else 0.0
+    coef = full / problem.units.scale
+    offset = problem.units.y_mean + w[0] - problem.units.centre @ coef if lead else 0.0
     better = replace(solution, w=full.astype(np.float64), coef=coef.astype(np.float64), intercept=float(offset))
     return with_certificate(problem, L1L2(), better, gradient.astype(np.float64), float(r @ r))

@@ -18,8 +18,8 @@ from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.inference import inference
 from shoal.solve.least_squares import needs_data
-from shoal.solve.moments import Moments
-from shoal.solve.paths import Solution, solve
+from shoal.solve.moments import Moments, residual_squares
+from shoal.solve.paths import solve
 from shoal.tasks.workers import kept_coordinator
 
 
@@ -79,19 +79,12 @@ class Basis:
         train, test = self.moments
         sums = Sums(
             _residuals(train, problem.rss(solution.w)),
-            _residuals(test, _squares(test, solution)),
+            _residuals(test, residual_squares(test, solution.coef, solution.intercept)),
             np.zeros_like(solution.w),
             0,
         )
         notes = (*self.prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution))
         return Fit(config, self.prepared, solution, sums, worth, rows_dropped, notes, problem.condition(penalty.l2))
-
-
-def _squares(moments: Moments, solution: Solution) -> float:
-    """The sum of squared residuals y - b - x'w over the rows of moments of (x..., y)."""
-    v = np.append(-solution.coef, 1.0)
-    off = float(moments.mean @ v) - solution.intercept
-    return max(float(v @ moments.scatter @ v), 0.0) + moments.n * off**2
 
 
 def _residuals(moments: Moments, squares: float) -> Residuals:

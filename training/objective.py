@@ -37,7 +37,7 @@ from shoal.plugins import make_penalty
 from shoal.settings.config import MODELS, RunConfig
 from shoal.settings.limits import MOST_EXACT
 from shoal.solve.least_squares import Standardisation
-from shoal.solve.moments import Moments
+from shoal.solve.moments import Moments, residual_squares
 from shoal.solve.paths import Solution, solve
 from shoal.training.shards import spreads
 
@@ -86,9 +86,7 @@ class Held:
         moments = self.moments
         if moments is None or moments.n < 1:
             return None
-        v = np.append(-w / self.units.scale, 1.0)  # residual = v'(x, y) but for a constant
-        away = float(v @ moments.mean) + float(self.units.centre @ (w / self.units.scale)) - self.units.y_mean
-        return float(v @ moments.scatter @ v) + moments.n * away**2, float(moments.scatter[-1, -1])
+        return residual_squares(moments, *self.units.raw(w)), float(moments.scatter[-1, -1])
 
     def _from_rows(self, w: Array) -> tuple[float, float] | None:
         found = self.rows.held() if self.rows is not None else None
@@ -178,10 +176,7 @@ class Objective:
 
     def raw(self, w: Array) -> tuple[Array, float]:
         """Weights and intercept in the units of the file."""
-        if self.problem is not None:
-            return self.problem.raw(w)
-        coef = w / self.units.scale
-        return coef, (self.units.y_mean - float(self.units.centre @ coef) if self.units.intercept else 0.0)
+        return (self.problem.units if self.problem else self.units).raw(w)
 
     def fit(self, w: Array, sums: Sums) -> Fit:
         """The model of these weights, as an exact fit has it; `sums` are from a pass over the rows."""

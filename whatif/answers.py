@@ -18,9 +18,11 @@ from shoal.errors import ConfigError
 from shoal.kernels.path_kernel import sparse_path
 from shoal.models import L1L2, MODELS, Array, penalty_for
 from shoal.solve.least_squares import LeastSquares
+from shoal.solve.moments import mean_squares
 from shoal.solve.paths import alpha_grid, follow, solve, weights_along
-from shoal.whatif.cells import CellMoments, CrossValidation, mean_squares
+from shoal.whatif.cells import CellMoments
 from shoal.whatif.courses import Course, Point, Question, Setting, point_at
+from shoal.whatif.curve import CrossValidation
 from shoal.whatif.importance import Importance, drop_one
 
 ALPHAS = 100

@@ -1,6 +1,5 @@
-"""Cross-validation from the sums of cells: every fold refitted with its own imputation, levels and units; no rows.
-
-Mean squared errors are averaged over folds without weights; the standard error is sd / sqrt(folds), sd with folds - 1.
+"""Sums over the rows of each cell, and the problem of each fold from them, with its own imputation, levels and units;
+no rows. The errors of folds are in `curve`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from shoal.data.columns import design_encoding, fills_for
 from shoal.data.encoding import Encoding, mapped, matrix_between
 from shoal.data.terms import Number
 from shoal.errors import ConfigError, DataError, StateError
-from shoal.models import TINY, Array
+from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
 from shoal.solve.moments import Moments, merge_all
-from shoal.solve.paths import weights_along
 from shoal.whatif.folds import FoldChoice
 
 
@@ -156,68 +154,3 @@ class CellMoments:
         rows = self.factors.rows(self.training_cells(fold), self.base, encoding, units)
         T = triangle(rows if units.intercept else rows[:, 1:])
         return encoding, LeastSquares.from_triangle(T, units, moments.n)
-
-    def test(self, fold: int, encoding: Encoding) -> Moments:
-        """The rows that a fold is tested on, in the design of its training rows."""
-        return mapped(self.cells[self.choice.test_cell(fold)], self.base, encoding)
-
-    def errors(self, fold: int, encoding: Encoding, problem: LeastSquares, W: Array) -> Array:
-        """The mean squared error on the rows that a fold is tested on, for each row of W (m, p)."""
-        cell = self.choice.test_cell(fold)
-        n = self.cells[cell].n
-        if self.factors is None:
-            return mean_squares(self.test(fold, encoding), *problem.raw_along(W))
-        constant = np.zeros(len(problem.scale), bool)  # what does not vary in training has no weight, but may vary here
-        units = Standardisation(problem.centre, problem.scale, constant, problem.y_mean, problem.intercept)
-        rows = self.factors.rows([cell], self.base, encoding, units)
-        residuals = rows[:, -1:] - rows[:, 1:-1] @ W.T
-        return np.asarray(np.einsum("ij,ij->j", residuals, residuals) / n)
-
-
-@dataclass(frozen=True, eq=False)
-class CrossValidation:
-    """errors (folds, m): mean squared errors at each alpha, which fall."""
-
-    alphas: Array
-    errors: Array
-
-    @property
-    def mean(self) -> Array:
-        return np.asarray(self.errors.mean(axis=0))
-
-    @property
-    def standard_error(self) -> Array:
-        size = np.maximum(self.errors.max(axis=0), TINY)  # squares of errors that are squares already may overflow
-        return np.asarray((self.errors / size).std(axis=0, ddof=1) * size / np.sqrt(len(self.errors)))
-
-    @property
-    def best(self) -> int:
-        """The place of the smallest mean error; of equals the strongest penalty."""
-        return int(np.argmin(self.mean))
-
-    @property
-    def one_se(self) -> int:
-        """The place of the strongest penalty whose error is within one standard error of the best."""
-        bound = self.mean[self.best] + self.standard_error[self.best]
-        return int(np.flatnonzero(self.mean <= bound)[np.argmax(self.alphas[self.mean <= bound])])
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"alphas": self.alphas.tolist(), "cv_mean": self.mean.tolist(), "cv_se": self.standard_error.tolist()}
-
-
-def cross_validate(cells: CellMoments, model: str, alphas: Sequence[float] | Array, l1_ratio: float) -> CrossValidation:
-    """The whole path in every fold."""
-    errors = [_fold_errors(cells, fold, model, np.asarray(alphas, float), l1_ratio) for fold in cells.tested]
-    return CrossValidation(np.asarray(alphas, float), np.array(errors))
-
-
-def _fold_errors(cells: CellMoments, fold: int, model: str, alphas: Array, l1_ratio: float) -> Array:
-    encoding, problem = cells.problem(fold)
-    return cells.errors(fold, encoding, problem, weights_along(problem, model, alphas, l1_ratio))
-
-
-def mean_squares(moments: Moments, coef: Array, intercepts: Array) -> Array:
-    """The mean of (y - b - x'w)^2 over the rows of moments of (x..., y), for each row of coef (m, p)."""
-    V = np.column_stack((-coef, np.ones(len(coef))))
-    within = np.einsum("ij,ij->i", V @ moments.scatter, V) / moments.n
-    return np.asarray(np.maximum(within, 0.0) + (V @ moments.mean - intercepts) ** 2)

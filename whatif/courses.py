@@ -14,9 +14,10 @@ import numpy as np
 from shoal.data.encoding import Encoding, mapped
 from shoal.models import L1L2, Array, Certificate
 from shoal.solve.least_squares import LeastSquares
-from shoal.solve.moments import Moments
+from shoal.solve.moments import Moments, mean_squares
 from shoal.solve.paths import Path, certificate_of
-from shoal.whatif.cells import CellMoments, CrossValidation, mean_squares
+from shoal.whatif.cells import CellMoments
+from shoal.whatif.curve import CrossValidation, Fold, fold_of
 
 
 class Question(NamedTuple):
@@ -30,13 +31,6 @@ class Question(NamedTuple):
     @property
     def setting(self) -> tuple[str, tuple[str, ...]]:
         return self.target, self.columns
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    number: int
-    encoding: Encoding
-    problem: LeastSquares
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +51,19 @@ class Setting:
 
     @cached_property
     def folds(self) -> list[Fold]:
-        return [Fold(fold, *self.cells.problem(fold)) for fold in self.cells.tested]
+        return [fold_of(self.cells, number)[1] for number in self.cells.tested]
 
     @property
     def size(self) -> int:
-        """Bytes, nearly: R and its square for every fold, and the sums of its cell."""
-        return 24 * (len(self.cells.cells) + 2) * (len(self.problem.z) + 1) ** 2
+        """Bytes, nearly: R and its square for every fold, the sums of its cell, and the same in its design."""
+        return 32 * (len(self.cells.cells) + 2) * (len(self.problem.z) + 1) ** 2
 
     def errors(self, weights: Callable[[LeastSquares], Array], pause: Callable[[], None] = lambda: None) -> Array:
         """(folds, m): the mean squared errors of the weights (m, p) that each fold's problem is given."""
         found = []
         for fold in self.folds:
             pause()
-            found.append(self.cells.errors(fold.number, fold.encoding, fold.problem, weights(fold.problem)))
+            found.append(fold.errors(weights(fold.problem)))
         return np.array(found)
 
 
@@ -149,7 +143,7 @@ class Course:
 
 def point_at(setting: Setting, alpha: float, penalty: L1L2, w: Array, cv: CrossValidation) -> Point:
     problem = setting.problem
-    coef, intercepts = problem.raw_along(w[None])
+    coef, intercepts = problem.units.raw_along(w[None])
     mean = float(cv.mean[0])
     scores = [
         None if rows is None else Scores.of(float(mean_squares(rows, coef, intercepts)[0]), rows)

@@ -8,12 +8,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.data.encoding import Encoding
 from shoal.kernels.path_kernel import sparse_path
 from shoal.models import L1L2, Array, penalty_for
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.paths import solve
 from shoal.solve.smooth import safe_inverse, triangular, unit_columns
 from shoal.whatif.cells import CellMoments
+from shoal.whatif.curve import Fold, fold_of
 
 
 @dataclass(frozen=True)
@@ -27,17 +29,15 @@ class Importance:
 def drop_one(cells: CellMoments, model: str, alpha: float, l1_ratio: float) -> Importance:
     """At this alpha, for every column of the file: with its levels, its missing indicator, its square and products."""
     columns = cells.columns
-    errors = np.array([_fold(cells, fold, columns, model, alpha, l1_ratio) for fold in cells.tested])
+    errors = np.array([_errors(*fold_of(cells, number), columns, model, alpha, l1_ratio) for number in cells.tested])
     mean = errors.mean(axis=0)
     return Importance(float(mean[0]), dict(zip(columns, (mean[1:] - mean[0]).tolist(), strict=True)))
 
 
-def _fold(cells: CellMoments, fold: int, columns: list[str], model: str, alpha: float, l1_ratio: float) -> Array:
-    """The error with all columns, then without each."""
-    encoding, problem = cells.problem(fold)
-    fitter = _WithoutSome(problem, penalty_for(model, alpha, l1_ratio, problem.n))
-    W = np.array([fitter.full, *(fitter.weights(encoding.owned_by(column)) for column in columns)])
-    return cells.errors(fold, encoding, problem, W)
+def _errors(encoding: Encoding, fold: Fold, columns: list[str], model: str, alpha: float, l1_ratio: float) -> Array:
+    """Of a fold with all columns, then without each."""
+    fitter = _WithoutSome(fold.problem, penalty_for(model, alpha, l1_ratio, fold.problem.n))
+    return fold.errors(np.array([fitter.full, *(fitter.weights(encoding.owned_by(column)) for column in columns)]))
 
 
 class _WithoutSome:

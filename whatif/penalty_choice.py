@@ -1,6 +1,6 @@
 """The choice of a penalty by cross-validation, from the sums of cells: the answer of `shoal tune`; no row is read.
 
-What is fitted in a fold and how its error is found is in `cross_validation`.
+What is fitted in a fold is in `cells`, how its error is found in `curve`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from shoal.data.encoding import mapped
 from shoal.errors import ConfigError
 from shoal.models import MODELS, Array, Certificate
 from shoal.solve.least_squares import LeastSquares
-from shoal.solve.moments import Moments, merge_all
+from shoal.solve.moments import Moments, mean_squares, merge_all
 from shoal.solve.paths import Path, alpha_grid, certify_along, follow, weights_along
 from shoal.utils import listed
-from shoal.whatif.cells import CellMoments, CrossValidation, mean_squares
+from shoal.whatif.cells import CellMoments
+from shoal.whatif.curve import CrossValidation, fold_of
 from shoal.whatif.folds import FoldChoice
 
 USUAL_COUNT = 100  # alphas of a path where none are given
@@ -128,7 +129,7 @@ def tune(
     paths = tuple(follow(problem, model, grid, ratio) for ratio, grid in zip(ratios, grids, strict=True))
     # The arithmetic of a fold runs outside the interpreter's lock, so threads are enough for all cores.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as hands:
-        found = hands.map(lambda fold: _fold(cells, fold, model, ratios, grids), cells.tested)
+        found = hands.map(lambda number: _answer(cells, number, model, ratios, grids), cells.tested)
         folds = dict(zip(cells.tested, found, strict=True))
     errors = zip(*(fold.errors for fold in folds.values()), strict=True)
     return Tuned(
@@ -201,7 +202,7 @@ def grid_for(problem: LeastSquares, model: str, l1_ratio: float, n_alphas: int |
 # ---- the folds
 
 
-class _Fold(NamedTuple):
+class _Answer(NamedTuple):
     """What one fold says: its errors for each mixing ratio, its worst certificate, and what is odd about it."""
 
     errors: list[Array]
@@ -211,17 +212,18 @@ class _Fold(NamedTuple):
     still: set[str]
 
 
-def _fold(cells: CellMoments, fold: int, model: str, ratios: Sequence[float], grids: Sequence[Array]) -> _Fold:
-    encoding, problem = cells.problem(fold)
+def _answer(cells: CellMoments, number: int, model: str, ratios: Sequence[float], grids: Sequence[Array]) -> _Answer:
+    encoding, fold = fold_of(cells, number)
+    problem = fold.problem
     errors: list[Array] = []
     certificates: list[Certificate] = []
     for ratio, grid in zip(ratios, grids, strict=True):
         W = weights_along(problem, model, grid, ratio)
-        errors.append(cells.errors(fold, encoding, problem, W))
+        errors.append(fold.errors(W))
         certificates += certify_along(problem, model, grid, ratio, W)
     worst = max(certificates, key=_relative)
     flat, wide = not problem.y_scatter > 0, problem.n <= len(problem.z)
-    return _Fold(errors, worst, flat, wide, _still(problem, encoding.names))
+    return _Answer(errors, worst, flat, wide, _still(problem, encoding.names))
 
 
 def _relative(certificate: Certificate) -> float:
@@ -236,7 +238,7 @@ def _still(problem: LeastSquares, names: Sequence[str]) -> set[str]:
 # ---- what is said
 
 
-def _notes(cells: CellMoments, problem: LeastSquares, names: Sequence[str], folds: Mapping[int, _Fold]) -> list[str]:
+def _notes(cells: CellMoments, problem: LeastSquares, names: Sequence[str], folds: Mapping[int, _Answer]) -> list[str]:
     notes = []
     always = _still(problem, names)
     if always:

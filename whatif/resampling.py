@@ -130,8 +130,8 @@ class Refits:
 
     def __init__(self, pool: Pool, problem: LeastSquares, standardize: bool) -> None:
         self.pool, self.problem, self.standardize = pool, problem, standardize
-        self.wide = problem.n - problem.rank - problem.intercept < 1  # then least squares determines nothing
-        self.usual = problem.norms**2 / problem.n * problem.scale**2  # mean squares in the units of the file
+        self.wide = problem.n - problem.rank - problem.units.intercept < 1  # then least squares determines nothing
+        self.usual = problem.norms**2 / problem.n * problem.units.scale**2  # mean squares in the units of the file
 
     def kind(self, penalty: L1L2) -> str:
         if penalty.l1 == 0 and penalty.l2 > 0:
@@ -144,14 +144,14 @@ class Refits:
         """What the refits are refits of, from all rows."""
         kind, problem = self.kind(penalty), self.problem
         if kind == "desparsified":
-            return np.where(problem.norms > 0, self.one_step.b / problem.scale, np.nan)
+            return np.where(problem.norms > 0, self.one_step.b / problem.units.scale, np.nan)
         if kind == "ridge":
             return solve(problem, penalty).coef
         return np.where(self.determined, solve(problem, L1L2()).coef, np.nan)
 
     def of(self, batch: Batch, model: str, alpha: float, l1_ratio: float) -> tuple[Array, Array, Array]:
         """Coefficients (r, p) and intercepts (r,) of the kind, and weights (r, p) of the model if it has an L1 term."""
-        found = _Sums(batch, self.pool.origin, self.problem.intercept, self.standardize, self.usual)
+        found = _Sums(batch, self.pool.origin, self.problem.units.intercept, self.standardize, self.usual)
         penalties = [penalty_for(model, alpha, l1_ratio, float(n)) for n in batch.n]
         l1, l2 = (np.array([getattr(p, part) for p in penalties]) for part in ("l1", "l2"))
         sparse = self._sparse(found, l1, l2) if l1.any() else np.zeros((len(l1), 0))
@@ -214,8 +214,8 @@ class Refits:
         """b + M (g* - g) with g* the mean of x (y - x'w) over a resample, at the w of all rows: the score bootstrap."""
         problem, step = self.problem, self.one_step
         X, y = found.products[:, :-1, :-1], found.products[:, :-1, -1]
-        score = (y - X @ (step.w / problem.scale)) / problem.scale / found.n[:, None]
-        coef: Array = (step.b + (score + problem.gradient(step.w)) @ step.M.T) / problem.scale
+        score = (y - X @ (step.w / problem.units.scale)) / problem.units.scale / found.n[:, None]
+        coef: Array = (step.b + (score + problem.gradient(step.w)) @ step.M.T) / problem.units.scale
         return np.where(problem.norms > 0, coef, np.nan)
 
 

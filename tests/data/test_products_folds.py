@@ -18,7 +18,8 @@ from shoal.engines.inline import InlineEngine
 from shoal.fitting.summing import sum_cells
 from shoal.home import home
 from shoal.settings.values import config_from
-from shoal.whatif.cells import CellMoments, cross_validate
+from shoal.whatif.cells import CellMoments
+from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.importance import drop_one
 from support.data.encoding import Array, saved

@@ -185,7 +185,7 @@ def test_the_small_problem_equals_the_rows_for_every_w(intercept: bool, standard
     for problem in problems(X, y, intercept, standardize):
         rng = np.random.default_rng(3)
         scale = np.where(X.std(axis=0) < 1e-12, 1, X.std(axis=0)) if standardize else np.ones(9)
-        np.testing.assert_allclose(problem.scale, scale, rtol=1e-12)
+        np.testing.assert_allclose(problem.units.scale, scale, rtol=1e-12)
         for _ in range(3):
             w = rng.standard_normal(9)
             Z = (X - X.mean(axis=0) * intercept) / scale
@@ -194,7 +194,7 @@ def test_the_small_problem_equals_the_rows_for_every_w(intercept: bool, standard
             np.testing.assert_allclose(
                 problem.gradient(w), -Z.T @ r / len(y), rtol=1e-8, atol=1e-10 * np.abs(Z.T @ r).max()
             )
-            coef, b = problem.raw(w)
+            coef, b = problem.units.raw(w)
             np.testing.assert_allclose(b + X @ coef, y - r, rtol=1e-9)
         assert problem.y_scatter == pytest.approx(((y - y.mean() * intercept) ** 2).sum(), rel=1e-12)
         assert problem.rank == {"tall": 9, "wide": 6 - intercept, "dependent": 8, "constant": 9 - intercept}[shape]

@@ -71,11 +71,11 @@ def test_wampler_needs_the_data_and_gradients_from_the_data_repair_the_moments()
     assert needs_data(problem)
     solution = solve(problem, L1L2())
     before = worst_digits(numbers(solution), estimate)
-    Z = (X - problem.centre) / problem.scale
+    Z = (X - problem.units.centre) / problem.units.scale
     for _ in range(2):
-        residual = y - problem.y_mean - Z @ solution.w
+        residual = y - problem.units.y_mean - Z @ solution.w
         solution = refine(problem, L1L2(), solution, Z.T @ residual)
-    residual = y - problem.y_mean - Z @ solution.w
+    residual = y - problem.units.y_mean - Z @ solution.w
     solution = with_certificate(problem, L1L2(), solution, Z.T @ residual, residual @ residual)
     assert worst_digits(numbers(solution), estimate) >= max(9, before + 2)
     assert solution.certificate.rests_on == "data"

@@ -20,7 +20,8 @@ from shoal.engines.inline import InlineEngine
 from shoal.fitting.summing import sum_cells
 from shoal.home import home
 from shoal.settings.values import config_from
-from shoal.whatif.cells import CellMoments, CrossValidation, cross_validate
+from shoal.whatif.cells import CellMoments
+from shoal.whatif.curve import CrossValidation, cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.penalty_choice import Tuned, tune
 from support.tables import written

@@ -19,7 +19,7 @@ from shoal.settings.values import config_from
 from shoal.solve.least_squares import needs_data
 from shoal.solve.paths import solve
 from shoal.tasks.train import coordinated
-from shoal.whatif.cells import cross_validate
+from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.study import Buckets, RowSample, Study, open_study, save_study
 
