@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
-from shoal.errors import ConfigError, DataError, Remedy, StateError
+from shoal.errors import DataError, StateError
 from shoal.settings.config import RunConfig
 from shoal.words import print_json, short, show_fit, table
 
@@ -72,10 +72,7 @@ def train_detached(config: RunConfig, detach: bool, as_json: bool) -> int:
 
 def _check(config: RunConfig) -> None:
     """What would make the run fail at once is said before there is a run."""
-    if not config.file:
-        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
-    if not config.target:
-        raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
+    config.ready()
     path = Path(config.file).expanduser()
     try:
         path.stat()

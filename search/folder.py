@@ -178,10 +178,7 @@ def _new_directory() -> Path:
 
 def _checked(config: RunConfig) -> RunConfig:
     """What would make every trial fail is said before there is a search."""
-    if not config.file:
-        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
-    if not config.target:
-        raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
+    config.ready()
     if config.penalty:
         raise ConfigError(
             f"A search needs the exact optimum, which is not known for the plug-in penalty '{config.penalty}'. "

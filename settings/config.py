@@ -6,12 +6,10 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from shoal.errors import ConfigError
-from shoal.settings.pairs import check_pair, is_pair, pair_text
-from shoal.words import did_you_mean
+from shoal.errors import ConfigError, Remedy
+from shoal.settings.pairs import check_pair
 
 MODELS = ("linear", "ridge", "lasso", "elasticnet")
 CODINGS = ("drop_first", "full")
@@ -344,6 +342,13 @@ class RunConfig:
                 f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.", knobs=[name]
             )
 
+    def ready(self, target: bool = True) -> None:
+        """Refuse what is asked for without the file to read or, where one is fitted, the target."""
+        if not self.file:
+            raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
+        if target and not self.target:
+            raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
+
     @property
     def dialect(self) -> dict[str, Any]:
         """What is known of the dialect; the rest is found out."""
@@ -359,96 +364,3 @@ class RunConfig:
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
         }
-
-
-# The names that a nested YAML file may use; `training.optimization.*` are the knobs under their own names.
-GROUPS: dict[str, dict[str, str]] = {
-    "training.pipeline": {"batch_size": "batch_size", "prefetch": "prefetch", "max_memory": "max_memory"},
-    "training.resources": {"cpu_workers": "workers", "io_queue_size": "prefetch"},
-    "training.optimization": {},
-}
-
-
-def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The knobs of a mapping in which those of training may stand in groups (`training: pipeline: batch_size: 64`)."""
-    flat = {name: value for name, value in values.items() if name != "training"}
-    groups = values.get("training") or {}
-    if not isinstance(groups, Mapping):
-        raise ConfigError(
-            f"Expected groups of knobs under 'training', got {groups!r}. For example: pipeline, resources.",
-            knobs=["training"],
-        )
-    for group, knobs in groups.items():
-        names = GROUPS.get(f"training.{group}")
-        if names is None or not isinstance(knobs, Mapping):
-            known = ", ".join(name.removeprefix("training.") for name in GROUPS)
-            raise ConfigError(
-                f"Expected one of the groups {known} with knobs under 'training', got '{group}'.", knobs=[str(group)]
-            )
-        for name, value in knobs.items():
-            if names and name not in names:
-                raise ConfigError(
-                    f"Expected one of {', '.join(names)} under 'training.{group}', got '{name}'.", knobs=[str(name)]
-                )
-            place = str(names.get(name) or name)
-            if flat.setdefault(place, value) != value:
-                raise ConfigError(
-                    f"'{place}' is given twice, as {flat[place]!r} and as {value!r}. Keep one of them.", knobs=[place]
-                )
-    return flat
-
-
-def config_from(values: Mapping[str, Any]) -> RunConfig:
-    """A config from plain values, with the types that flags and YAML give them put right."""
-    values = flattened(values)
-    knobs = {f.name: f for f in dataclasses.fields(RunConfig)}
-    unknown = [name for name in values if name not in knobs]
-    if unknown:
-        raise ConfigError(
-            f"Expected the names of knobs, got '{unknown[0]}'.{did_you_mean(unknown[0], knobs)} "
-            f"The knobs are: {', '.join(sorted(knobs))}.",
-            knobs=[unknown[0]],
-        )
-    return RunConfig(**{name: _typed(knobs[name], value) for name, value in values.items()})
-
-
-def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
-    kind = str(knob_.type)
-    if value is None:
-        return knob_.default
-    if kind.startswith("tuple"):
-        items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
-        if knob_.metadata.get("of") == "pairs":
-            items = [pair_text(*item) if is_pair(item) else item for item in items]
-        return tuple(str(item).strip() for item in items if str(item).strip() or knob_.name == "missing")
-    if value == AUTO and "auto" in knob_.metadata:
-        return knob_.metadata["auto"]
-    if kind.removesuffix(" | None") in ("int", "float") and not isinstance(value, bool):
-        try:
-            if kind == "float" or float(value) == int(value):
-                return int(value) if kind != "float" else float(value)
-        except (TypeError, ValueError, OverflowError):
-            pass
-    elif (kind.startswith("bool") and isinstance(value, bool)) or (kind.startswith("str") and isinstance(value, str)):
-        return value
-    elif kind.startswith("str"):
-        return str(value)  # a column or mark that YAML read as a number
-    wanted = {"int": "a whole number", "float": "a number"}.get(kind.removesuffix(" | None"), "true or false")
-    raise ConfigError(
-        f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.", knobs=[knob_.name]
-    )
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The knobs in a YAML file."""
-    import yaml
-
-    try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"Expected a YAML file at '{path}', got: {error.strerror}. Check the path.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"'{path}' is not valid YAML: {str(error).splitlines()[0]}. Correct the file.") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"Expected lines such as 'target: price' in '{path}', got something else.")
-    return flattened(values)

@@ -26,19 +26,26 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     groups = values.get("training") or {}
     if not isinstance(groups, Mapping):
         raise ConfigError(
-            f"Expected groups of knobs under 'training', got {groups!r}. For example: pipeline, resources."
+            f"Expected groups of knobs under 'training', got {groups!r}. For example: pipeline, resources.",
+            knobs=["training"],
         )
     for group, knobs in groups.items():
         names = GROUPS.get(f"training.{group}")
         if names is None or not isinstance(knobs, Mapping):
             known = ", ".join(name.removeprefix("training.") for name in GROUPS)
-            raise ConfigError(f"Expected one of the groups {known} with knobs under 'training', got '{group}'.")
+            raise ConfigError(
+                f"Expected one of the groups {known} with knobs under 'training', got '{group}'.", knobs=[str(group)]
+            )
         for name, value in knobs.items():
             if names and name not in names:
-                raise ConfigError(f"Expected one of {', '.join(names)} under 'training.{group}', got '{name}'.")
+                raise ConfigError(
+                    f"Expected one of {', '.join(names)} under 'training.{group}', got '{name}'.", knobs=[str(name)]
+                )
             place = str(names.get(name) or name)
             if flat.setdefault(place, value) != value:
-                raise ConfigError(f"'{place}' is given twice, as {flat[place]!r} and as {value!r}. Keep one of them.")
+                raise ConfigError(
+                    f"'{place}' is given twice, as {flat[place]!r} and as {value!r}. Keep one of them.", knobs=[place]
+                )
     return flat
 
 
@@ -50,7 +57,8 @@ def config_from(values: Mapping[str, Any]) -> RunConfig:
     if unknown:
         raise ConfigError(
             f"Expected the names of knobs, got '{unknown[0]}'.{did_you_mean(unknown[0], knobs)} "
-            f"The knobs are: {', '.join(sorted(knobs))}."
+            f"The knobs are: {', '.join(sorted(knobs))}.",
+            knobs=[unknown[0]],
         )
     return RunConfig(**{name: _typed(knobs[name], value) for name, value in values.items()})
 
@@ -77,7 +85,9 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
     elif kind.startswith("str"):
         return str(value)  # a column or mark that YAML read as a number
     wanted = {"int": "a whole number", "float": "a number"}.get(kind.removesuffix(" | None"), "true or false")
-    raise ConfigError(f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.")
+    raise ConfigError(
+        f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.", knobs=[knob_.name]
+    )
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

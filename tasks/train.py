@@ -34,8 +34,7 @@ __all__ = ["cores"]
 
 def workers_for(config: RunConfig) -> int:
     """How many worker processes suit the file and the config; 0 for none, this process does it."""
-    if not config.file:
-        raise ConfigError("Expected a file to read, got none. Name a CSV or Parquet file.")
+    config.ready(target=False)
     return worker_count(config, Identity.of(Path(config.file).expanduser()).size, cores())
 
 
@@ -64,8 +63,7 @@ class Trained(NamedTuple):
 
 def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None = None) -> Trained:
     """Fit and report; writes the model where the config says."""
-    if not config.target:
-        raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
+    config.ready()
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
     started, timings = time.perf_counter(), Timings()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shoal.coordinator import Coordinator
 from shoal.data.columns import choose_columns
 from shoal.data.dataset import Dataset
-from shoal.errors import ConfigError, Remedy
+from shoal.errors import ConfigError
 from shoal.fitting.exact import Timings, bad_row_notes
 from shoal.fitting.summing import sum_cells
 from shoal.settings.config import RunConfig
@@ -33,8 +33,7 @@ class Wish:
 
     def check(self, config: RunConfig) -> None:
         """Before a file is read for it."""
-        if not config.target:
-            raise ConfigError("Expected a target, the column to predict; got none.", Remedy.choose("Name it", "target"))
+        config.ready()
         self.choice(config)
         checked_ratios(config.model, self.l1_ratio)
         checked_alphas(config.model, self.alphas, self.n_alphas)
