@@ -21,9 +21,10 @@ from shoal.data.block_reader import BlockReport
 from shoal.data.cache import Cache
 from shoal.data.dataset import FORMAT, Dataset
 from shoal.data.encoding import Encoding
+from shoal.data.files import Identity, Source, file_format, inspect_text, reader_question, spool
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.splits import Split
-from shoal.data_pipeline import Identity, Source, file_format, inspect_text, reader_question, spool
+from shoal.data_pipeline import Shards
 from shoal.engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
 from shoal.errors import BadRowsError, DataError, EngineError, SourceChanged, WorkerFailed
 from shoal.models import Array, LinearModel, Penalty
@@ -40,7 +41,6 @@ from shoal.passes.blocks import (
 )
 from shoal.passes.gradient_loop import COPIES, Assignment, Board, Part, Update
 from shoal.passes.ingest import Ingest, ragged_message
-from shoal.passes.shards import Shards
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import cells_from_reading
 from shoal.solve.least_squares import Standardisation, stack

@@ -1,439 +1,310 @@
-"""From a file to a table of blocks (where rows begin, what columns hold) and from blocks to batches of rows.
+"""What training feeds on: rows loaded from memory-mapped blocks and cleaned, their partitions, and their batches.
 
-What does not belong here: guessing the dialect (dialects), reading one block (block_reader), keeping blocks on disk
-(datasets), turning columns into a design matrix (design), finding plug-ins (plugins), and giving ranges to workers
-(coordinator).
+    file  --data.files, data.block_reader-->  blocks  --design_rows-->  X, y  --passes.shards-->  Shards  -->  Batches
+
+How a file becomes blocks, and which columns become which terms, belongs to `data`; what is computed from rows, to
+`passes`.
 """
 
 from __future__ import annotations
 
-import ctypes
-import gzip
-import io
-import itertools
-import math
-import queue
-import re
-import shutil
-import threading
-import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+import functools
+import mmap
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal import plugins
-from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split
-from shoal.data.sniffing import detect, usual_width
-from shoal.errors import ConfigError, DataError, TrainingError
-from shoal.kernels.csv_kernel import PADDING, DateOrder, Kind, Parser, library
-from shoal.models import Array
-from shoal.settings.limits import block_bytes
-from shoal.utils import disk_errors
-from shoal.words import no_such_column
+from shoal.data.dataset import Block, Dataset
+from shoal.data.encoding import Encoding
+from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Product
+from shoal.errors import StateError
+from shoal.models import Array, Values
+from shoal.settings.limits import CHUNK_BYTES
 
-SAMPLE_BYTES = 1 << 20
-ODD_SHARE = 0.05  # a column with more values than this that are not of its kind is of another kind
+Rows = slice  # a method of that name hides the type
+MAPPED = 256  # shards that a process keeps mapped: each holds a descriptor
+ORDERS = 2048  # permutations of slices that a process remembers
+PAGE = mmap.PAGESIZE
 
-Scratch = Callable[[str, int], npt.NDArray[np.uint8]]
 
+# ------------------------------------------------------------------ loading and cleaning
 
-# ------------------------------------------------------------------ where the bytes are
 
+class Chunk(NamedTuple):
+    """Some encoded rows: X (n, terms), y (n,) or NaN without a target, and their indices in the file."""
 
-@dataclass(frozen=True)
-class Identity:
-    """What the operating system says about a file; it differs after any change of the content."""
+    X: Array
+    y: Array
+    row: npt.NDArray[np.int64]
+    unseen: int
 
-    size: int
-    modified: int
-    changed: int
-    inode: int
 
-    @classmethod
-    def of(cls, path: Path) -> Identity:
-        try:
-            s = path.stat()
-        except OSError as error:
-            raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
-        if not path.is_file():
-            raise DataError(f"Expected a file at '{path}', got a folder or device. Choose a CSV or Parquet file.")
-        return cls(s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+def design_rows(encoding: Encoding, dataset: Dataset, block: Block, with_target: bool = True) -> Iterator[Chunk]:
+    """A block's rows, mapped and cleaned a few at a time: missing values filled, levels coded, columns multiplied.
 
-
-MAGIC = {
-    b"\x1f\x8b": "gzip",
-    b"PAR1": "parquet",
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a zstd archive",
-    b"%PDF": "a PDF document",
-}
-
-
-# Names that are never a plug-in's: their files are known by their first bytes, and nothing has to be searched for.
-OWN_SUFFIXES = frozenset(("", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"))
-READER_DIALECT = {"encoding": "utf-8", "delimiter": ",", "quote": '"', "escape": "", "decimal": ".", "thousands": "",
-                  "comment": "", "newline": "\n", "skip_lines": 0, "header": True}  # fmt: skip
-
-
-def plugin_reader(path: Path) -> plugins.Plugin | None:
-    """The plug-in that reads files with such a name, if one is installed."""
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return None if inner.suffix.lower() in OWN_SUFFIXES else plugins.reader_for(path)
-
-
-def reader_question(path: Path) -> dict[str, str]:
-    """What a file's answer depends on besides its content: the plug-in that reads it, and its version."""
-    plugin = plugin_reader(path)
-    return {"reader": f"{plugin.origin}: {plugin.name}"} if plugin else {}
-
-
-class PluginText(io.RawIOBase):
-    """The text that a plug-in's reader makes of a file, as a file; what goes wrong in it is said to be its doing."""
-
-    def __init__(self, plugin: plugins.Plugin, path: Path) -> None:
-        self.plugin, self.path = plugin, path
-        self.pieces: Iterator[bytes] | None = None
-        self.rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target: Any, /) -> int:
-        while not self.rest:
-            piece = self._next()
-            if piece is None:
-                return 0
-            self.rest = memoryview(piece)
-        count = min(len(target), len(self.rest))
-        target[:count], self.rest = self.rest[:count], self.rest[count:]
-        return count
-
-    def _next(self) -> bytes | None:
-        try:
-            if self.pieces is None:
-                self.pieces = iter(self.plugin.value.text(self.path))
-            piece = next(self.pieces, None)
-        except TrainingError:
-            raise
-        except Exception as error:
-            raise DataError(
-                f"'{self.path.name}' could not be read by the plug-in {self.plugin.origin} "
-                f"({type(error).__name__}: {error}). Check the file, or tell the authors of the plug-in."
-            ) from error
-        if piece is not None and not isinstance(piece, bytes):
-            raise ConfigError(
-                f"Expected bytes from the reader '{self.plugin.name}' of the plug-in {self.plugin.origin}, "
-                f"got {type(piece).__name__}. Install a version that fits, or uninstall it."
-            )
-        return piece
-
-    def close(self) -> None:
-        if isinstance(self.pieces, Generator):
-            self.pieces.close()  # one that was left early lets go of its file
-        super().close()
-
-
-def file_format(path: Path) -> str:
-    """plugin by the name; csv, gzip or parquet by the first bytes; other well-known formats are refused by name."""
-    if plugin_reader(path) is not None:
-        return "plugin"
-    try:
-        with path.open("rb") as file:
-            head = file.read(8)
-    except OSError as error:
-        raise DataError(f"'{path.name}' could not be read: {error.strerror}. Check its permissions.") from None
-    found = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "csv")
-    if found not in ("csv", "gzip", "parquet"):
-        raise DataError(f"Expected a CSV or Parquet file, got {found}. Save or unpack it as CSV and try again.")
-    return found
-
-
-def read_sample(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of a file, unpacked, and whether that is all of it."""
-    try:
-        with open_plain(path) as file:
-            sample = file.read(SAMPLE_BYTES)
-            return sample, not file.read(1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"'{path.name}' could not be read: {error}. Check the file and its permissions.") from None
-
-
-def open_plain(path: Path) -> IO[bytes]:
-    """The text in the file, unpacked or made by a plug-in if need be."""
-    if (plugin := plugin_reader(path)) is not None:
-        return io.BufferedReader(PluginText(plugin, path))
-    if file_format(path) == "gzip":
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
-
-
-def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float], None]) -> None:
-    """Write the text of a packed or many-byte file, or a plug-in's, as plain bytes that can be read at any place."""
-    if file_format(path) == "plugin":
-        with disk_errors(), open_plain(path) as made, target.open("wb") as out:
-            shutil.copyfileobj(made, out, 1 << 20)
-        return
-    size = max(1, path.stat().st_size)
-    encoding = dialect.encoding if dialect.rewrites else None
-    try:
-        with disk_errors(), path.open("rb") as raw, target.open("wb") as out:
-            plain: IO[bytes] = gzip.GzipFile(fileobj=raw) if file_format(path) == "gzip" else raw  # type: ignore[assignment]
-            if encoding is None:
-                while chunk := plain.read(1 << 20):
-                    out.write(chunk)
-                    progress(raw.tell() / size)
-                return
-            text = io.TextIOWrapper(plain, encoding=encoding, errors="replace", newline="")
-            while piece := text.read(1 << 20):
-                out.write(piece.encode())
-                progress(raw.tell() / size)
-    except (EOFError, zlib.error, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise DataError(f"'{path.name}' could not be unpacked: {error}. The file is damaged; fetch it again.") from None
-
-
-# ------------------------------------------------------------------ what the columns hold
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The columns in file order: their names, how their fields are read, and how dates are written."""
-
-    names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    orders: tuple[int, ...]
-    fixed: frozenset[int] = frozenset()  # columns whose kind was given: a value of another kind is a bad row
-
-    @property
-    def numbers(self) -> list[int]:
-        """Columns that become doubles: numbers and dates."""
-        return [i for i, kind in enumerate(self.kinds) if kind in (Kind.NUMBER, Kind.DATE)]
-
-    @property
-    def levels(self) -> list[int]:
-        return [i for i, kind in enumerate(self.kinds) if kind == Kind.LEVEL]
-
-    def slots(self) -> npt.NDArray[np.int32]:
-        """A column's place among those of its sort."""
-        slots = np.zeros(len(self.kinds), np.int32)
-        for group in (self.numbers, self.levels):
-            slots[group] = np.arange(len(group))
-        return slots
-
-    def with_levels(self, columns: Sequence[int]) -> Layout:
-        """The same, with these columns read as texts after all."""
-        kinds = tuple(Kind.LEVEL if i in columns else kind for i, kind in enumerate(self.kinds))
-        return replace(self, kinds=kinds)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A text table that can be read at any byte: its dialect, columns and where its rows begin."""
-
-    path: str
-    size: int
-    dialect: Dialect
-    layout: Layout
-    data_start: int
-    first_line: int  # of the data, counted from 1
-    notes: tuple[str, ...] = ()
-
-    def ranges(self) -> list[tuple[int, int]]:
-        """Byte ranges of one block each; they depend on the file only, never on the number of workers."""
-        step = block_bytes(len(self.layout.numbers))
-        edges = [*range(self.data_start, max(self.size, self.data_start + 1), step), self.size]
-        return list(itertools.pairwise(edges))
-
-
-def inspect_text(
-    path: Path, overrides: Mapping[str, Any], categorical: Sequence[str], numeric: Sequence[str]
-) -> Source:
-    """Find out from the first bytes how the file is written and what its columns seem to hold."""
-    if file_format(path) == "plugin":  # how its text is written is agreed on; only what is missing is the file's own
-        overrides = {"missing": overrides.get("missing"), **READER_DIALECT}
-    raw, at_end = read_sample(path)
-    dialect = detect(raw, at_end, overrides)
-    text = as_kernel_bytes(raw, dialect.encoding, at_end)
-    mark = len(raw) - len(text) if not dialect.rewrites else 0
-    table = split(body(text, dialect), dialect, at_end)
-    if not table:
-        raise DataError("Expected a table, got only comments or empty lines. Choose a file with rows.")
-    width = usual_width(table)
-    rows = [row for row in table[dialect.header :] if len(row) == width]
-    last_is_empty = all(not row[-1] for row in rows)
-    names, notes = column_names(table[0], width, dialect.header, last_is_empty)
-    if dialect.skip_lines and "skip_lines" not in overrides:
-        notes.append(f"The first {dialect.skip_lines} lines stand above the table and are passed over.")
-    if not at_end and len(table) < 2:
-        raise DataError("Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends.")
-    kinds, orders = zip(
-        *(_guess(name, [r[j] for r in rows], dialect, categorical, numeric) for j, name in enumerate(names)),
-        strict=True,
-    )
-    for name in (*categorical, *numeric):
-        if name not in names:
-            raise ConfigError(no_such_column(name, names))
-    skip = dialect.skip_lines
-    start = offset_of_line(text, skip, dialect.newline)
-    if dialect.header:
-        start, lines = _end_of_first_row(text, start, dialect)
-        skip += lines
-    fixed = frozenset(i for i, name in enumerate(names) if name in numeric)
-    return Source(str(path), path.stat().st_size, dialect, Layout(tuple(names), tuple(kinds), tuple(orders), fixed),
-                  start + mark, skip + 1, tuple(notes))  # fmt: skip
-
-
-def _end_of_first_row(text: bytes, start: int, dialect: Dialect) -> tuple[int, int]:
-    """Where the row after the header begins, and how many lines that is further down."""
-    buffer = _padded(text, dialect)
-    kind = np.zeros(1, np.int32)
-    parser = Parser(buffer=buffer.ctypes.data, length=len(text), at_end=1, position=start, stop=len(text),
-                    marks=dialect.marks(), columns=1, kind=kind.ctypes.data, row_room=1)  # fmt: skip
-    library().parse(ctypes.byref(parser))
-    return min(parser.position, len(text)), parser.lines
-
-
-def _padded(text: bytes, dialect: Dialect) -> npt.NDArray[np.uint8]:
-    buffer = np.zeros(len(text) + PADDING, np.uint8)
-    buffer[: len(text)] = np.frombuffer(text, np.uint8)
-    buffer[len(text)] = ord(dialect.newline)
-    return buffer
-
-
-def _guess(
-    name: str, cells: Sequence[str], dialect: Dialect, categorical: Sequence[str], numeric: Sequence[str]
-) -> tuple[Kind, int]:
-    """The kind that (nearly) all cells of a sample have; a column without cells is one of numbers."""
-    present = [cell for cell in cells if cell not in dialect.missing]
-    if name in categorical:
-        return Kind.LEVEL, 0
-    numbers = sum(number_of(cell, dialect) is not None for cell in present)
-    if numbers == len(present) or (numbers >= 20 and numbers >= (1 - ODD_SHARE) * len(present)):
-        return Kind.NUMBER, 0
-    for order in DateOrder:
-        dates = sum(is_date(cell, order) for cell in present)
-        if dates == len(present) or (dates >= 20 and dates >= (1 - ODD_SHARE) * len(present)):
-            return Kind.DATE, order
-    return (Kind.NUMBER if name in numeric else Kind.LEVEL), 0
-
-
-def number_of(text: str, dialect: Dialect) -> float | None:
-    """The general reader of numbers: any length, any size; None for what is not a finite number."""
-    text = text.strip()
-    if dialect.thousands:
-        mark = re.escape(dialect.thousands)
-        if re.match(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(?!\d|{mark})", text):
-            text = text.replace(dialect.thousands, "")
-    if dialect.decimal != ".":
-        if "." in text:
-            return None
-        text = text.replace(dialect.decimal, ".")
-    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
-        return None
-    value = float(text)
-    return value if math.isfinite(value) else None
-
-
-def is_date(text: str, order: int) -> bool:
-    raw = text.encode()
-    return bool(library().date_of(raw, len(raw), order, ctypes.byref(ctypes.c_double())))
-
-
-# ------------------------------------------------------------------ rows in batches
-
-T = TypeVar("T")
-
-
-class Rows(Protocol):
-    """Anything that has rows in blocks: a design over a data set, or arrays."""
-
-    def block_sizes(self) -> Sequence[int]: ...
-    def rows(self, block: int) -> tuple[Array, Array]: ...
-
-
-def prefetched(items: Iterator[T], depth: int) -> Iterator[T]:
-    """The same items, made up to `depth` ahead by a thread; leaving early stops it."""
-    ready: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=max(1, depth))
-    stop = threading.Event()
-
-    def put(item: tuple[bool, Any]) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
-        try:
-            for item in items:
-                if not put((True, item)):
-                    return
-            put((False, None))
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the items are used
-            put((False, error))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        while True:
-            more, item = ready.get()
-            if not more:
-                if item is not None:
-                    raise item
-                return
-            yield item
-    finally:
-        stop.set()
-        thread.join()
-
-
-def batches(
-    table: Rows, batch_size: int, seed: int, epoch: int = 0, mixed_blocks: int = 8, prefetch: int = 2
-) -> Iterator[tuple[Array, Array]]:
-    """All rows once, in batches that depend on (seed, epoch) only.
-
-    Rows are drawn from `mixed_blocks` blocks of all parts of the file at a time, so that a file sorted by
-    its target gives batches nearly as varied as a shuffled one, with only that many blocks in memory.
+    Rows without a target are left out if it is asked for, and rows with gaps where the encoding says so.
     """
-    if batch_size < 1:
-        raise ConfigError(f"Expected a batch size of at least 1, got {batch_size}.")
-    return prefetched(_batches(table, batch_size, np.random.default_rng((seed, epoch)), mixed_blocks), prefetch)
+    return _Cleaning(encoding, dataset, block, with_target).chunks()
 
 
-def _groups(blocks: int, most: int, random: np.random.Generator) -> list[list[int]]:
-    """Blocks in groups of at most so many, each with one from every part of the file: of a sorted file, each group
-    then has nearly the mean of the whole, which groups drawn at random do not have."""
-    count = -(-blocks // most)
-    grid = np.full(-(-blocks // max(1, count)) * count, -1)
-    grid[:blocks] = np.arange(blocks)
-    parts = random.permuted(grid.reshape(-1, count), axis=1) if count else grid.reshape(0, 0)
-    return [[int(block) for block in group if block >= 0] for group in parts.T]
+class _Cleaning:
+    """One encoding on one block: names resolved to places once, rows encoded chunk by chunk."""
+
+    def __init__(self, encoding: Encoding, dataset: Dataset, block: Block, with_target: bool) -> None:
+        self.encoding, self.dataset, self.block = encoding, dataset, block
+        self.numbers = dataset.numbers(block)
+        self.target = dataset.columns[encoding.target].slot if with_target and encoding.target else None
+        number_terms = [(i, t) for i, t in enumerate(encoding.terms) if isinstance(t, Number)]
+        self.places = [i for i, _ in number_terms]
+        self.slots = [dataset.columns[t.column].slot for _, t in number_terms]
+        self.fills = np.array([t.fill for _, t in number_terms])
+        self.indicators = [
+            (i, dataset.columns[t.column].slot) for i, t in enumerate(encoding.terms) if isinstance(t, Indicator)
+        ]
+        self.levels = {name: self._level_table(name) for name in encoding.known}
+        self.products = [(i, t) for i, t in enumerate(encoding.terms) if isinstance(t, Product)]
+        self.has_missing = any(dataset.columns[t.column].missing for _, t in number_terms)
+        self.drop_slots = sorted({*self.slots, *(s for _, s in self.indicators)}) if encoding.drop_missing else []
+
+    def _level_table(self, name: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.intp]]:
+        """The rows' codes, and for each code the term it sets (-1: none, it is the left-out level; -2: not known)."""
+        column = self.dataset.columns[name]
+        terms = {t.level: i for i, t in enumerate(self.encoding.terms) if isinstance(t, Level) and t.column == name}
+        known = set(self.encoding.known[name])
+        levels = [*column.levels, MISSING_LEVEL]
+        table = np.array([terms.get(lv, -1) if lv in known else -2 for lv in levels], np.intp)
+        return self.dataset.codes(self.block, column.slot), table
+
+    def chunks(self) -> Iterator[Chunk]:
+        step = max(256, CHUNK_BYTES // (8 * max(1, len(self.encoding.terms))))
+        for start in range(0, self.block.rows, step):
+            yield self._chunk(slice(start, min(start + step, self.block.rows)))
+
+    def _chunk(self, rows: slice) -> Chunk:
+        numbers = self.numbers[rows]
+        index = np.arange(self.block.first + rows.start, self.block.first + rows.stop)
+        y = numbers[:, self.target] if self.target is not None else np.full(len(numbers), np.nan)
+        X, unseen = self._encode(numbers, rows)
+        unseen[[bad - rows.start for bad in self.block.bad if rows.start <= bad < rows.stop]] = False
+        kept = self._kept(numbers, rows, y)
+        if kept is None:
+            return Chunk(X, np.asarray(y), index, int(unseen.sum()))
+        return Chunk(X[kept], np.asarray(y[kept]), index[kept], int(unseen[kept].sum()))
+
+    def _kept(self, numbers: Array, rows: slice, y: Array) -> npt.NDArray[np.bool_] | None:
+        """The rows that count, or None if all do."""
+        kept = np.ones(len(numbers), bool)
+        if self.target is not None:
+            kept &= ~np.isnan(y)
+        if self.drop_slots:
+            kept &= ~np.isnan(numbers[:, self.drop_slots]).any(axis=1)
+        if self.encoding.drop_missing:
+            for codes, _ in self.levels.values():
+                kept &= codes[rows] >= 0
+        return None if kept.all() else kept
+
+    def _encode(self, numbers: Array, rows: slice) -> tuple[Array, npt.NDArray[np.bool_]]:
+        unseen = np.zeros(len(numbers), bool)
+        if len(self.places) == len(self.encoding.terms) and not self.has_missing:
+            return _columns(numbers, self.slots), unseen
+        order: Literal["C", "F"] = "F" if self.products else "C"  # products are written column by column
+        X = np.zeros((len(numbers), len(self.encoding.terms)), order=order)
+        if self.places:
+            values = numbers[:, self.slots]
+            X[:, self.places] = np.where(np.isnan(values), self.fills, values)
+        for i, slot in self.indicators:
+            X[:, i] = np.isnan(numbers[:, slot])
+        for codes, table in self.levels.values():
+            place = table[codes[rows]]  # code -1, missing, takes the last entry
+            unseen |= place == -2
+            set_ = np.flatnonzero(place >= 0)
+            X[set_, place[set_]] = 1.0
+        if self.products:
+            factors = functools.cache(functools.partial(self._factor, numbers, rows))
+            for i, term in self.products:
+                X[:, i] = term.of(factors)
+        return X, unseen
+
+    def _factor(self, numbers: Array, rows: slice, factor: Factor) -> Array:
+        """The values of a factor of products, whether it is a term itself or not."""
+        column = self.dataset.columns[factor.column]
+        if isinstance(factor, Level):
+            levels = [*column.levels, MISSING_LEVEL]
+            table = np.array([level == factor.level for level in levels], float)
+            return np.asarray(table[self.levels[factor.column][0][rows]])
+        values = numbers[:, column.slot]
+        if isinstance(factor, Indicator):
+            return np.isnan(values).astype(float)
+        return np.where(np.isnan(values), factor.fill, values)
 
 
-def _batches(
-    table: Rows, batch_size: int, random: np.random.Generator, mixed_blocks: int
-) -> Iterator[tuple[Array, Array]]:
-    rest: tuple[Array, Array] | None = None
-    for blocks in _groups(len(table.block_sizes()), mixed_blocks, random):
-        group = [table.rows(block) for block in blocks]
-        X, y = (np.concatenate(parts) for parts in zip(*group, strict=True))
-        shuffled = random.permutation(len(y))
-        X, y = X[shuffled], y[shuffled]
-        if rest is not None:
-            X, y = np.concatenate([rest[0], X]), np.concatenate([rest[1], y])
-        whole = len(y) // batch_size * batch_size
-        for i in range(0, whole, batch_size):
-            yield X[i : i + batch_size], y[i : i + batch_size]
-        rest = X[whole:], y[whole:]
-    if rest is not None and len(rest[1]):
-        yield rest
+def _columns(numbers: Array, slots: Sequence[int]) -> Array:
+    """Some columns; a view where they stand side by side."""
+    if slots and slots == list(range(slots[0], slots[-1] + 1)):
+        return numbers[:, slots[0] : slots[-1] + 1]
+    return np.asarray(numbers[:, slots])
+
+
+# ------------------------------------------------------------------ partitions
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The standardised training rows in shard files: X (rows[s], width), then y (rows[s],), shuffled within each.
+
+    largest_row = max ||x_i||^2 over the training rows. `held` has rows kept for testing, in the same units.
+    """
+
+    directory: str
+    rows: tuple[int, ...]
+    width: int
+    dtype: str
+    held_rows: int
+    largest_row: float
+
+    @property
+    def total(self) -> int:
+        return sum(self.rows)
+
+    def open(self, shard: int) -> tuple[Values, Values]:
+        """X (n, p) and y (n,), read-only and mapped; cheap to ask for again."""
+        return _mapped(shard_path(self.directory, shard), self.rows[shard], self.width, self.dtype)
+
+    def held(self) -> tuple[Values, Values] | None:
+        if not self.held_rows:
+            return None
+        return _mapped(held_path(self.directory), self.held_rows, self.width, self.dtype)
+
+    def steps(self, batch_size: int) -> int:
+        """Steps of an epoch: those of the longest shard."""
+        return -(-max(self.rows) // batch_size)
+
+    def slice(self, seed: int, epoch: int, shard: int, step: int, batch_size: int) -> Rows | None:
+        """The rows of that batch, or None where this shard has no such step; every epoch has each row once."""
+        rows = self.rows[shard]
+        count = -(-rows // batch_size)
+        if step >= count:
+            return None
+        first = int(_order(seed, epoch, shard, count)[step]) * batch_size
+        return Rows(first, min(first + batch_size, rows))
+
+    def is_whole(self) -> bool:
+        """Whether every file has the size that its rows need."""
+        paths = [shard_path(self.directory, shard) for shard in range(len(self.rows))]
+        sizes = dict(zip(paths, self.rows, strict=True)) | {held_path(self.directory): self.held_rows}
+        row = (self.width + 1) * np.dtype(self.dtype).itemsize
+        try:
+            return all(os.stat(path).st_size == rows * row for path, rows in sizes.items())
+        except OSError:
+            return False
+
+
+def shard_path(directory: str, shard: int) -> str:
+    return os.path.join(directory, f"shard-{shard:06d}.bin")
+
+
+def held_path(directory: str) -> str:
+    return os.path.join(directory, "held.bin")
+
+
+def _mapped(path: str, rows: int, width: int, dtype: str) -> tuple[Values, Values]:
+    """A look at the file each time: one that was made anew is mapped anew, one cut short is no SIGBUS later."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise StateError(_damaged(path, str(error.strerror))) from None
+    expected = rows * (width + 1) * np.dtype(dtype).itemsize
+    if found.st_size != expected:
+        raise StateError(_damaged(path, f"expected {expected} bytes, found {found.st_size}"))
+    return _map(path, rows, width, dtype, (found.st_ino, found.st_mtime_ns))
+
+
+def _damaged(path: str, why: str) -> str:
+    return f"The cached training rows in '{path}' cannot be used: {why}. Resume the run; they are made anew."
+
+
+@functools.lru_cache(MAPPED)
+def _map(path: str, rows: int, width: int, dtype: str, identity: tuple[int, int]) -> tuple[Values, Values]:
+    if not rows:
+        return np.empty((0, width), dtype), np.empty(0, dtype)
+    with open(path, "rb") as file:
+        values = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype)
+    return values[: rows * width].reshape(rows, width), values[rows * width :]
+
+
+@functools.lru_cache(ORDERS)
+def _order(seed: int, epoch: int, shard: int, count: int) -> npt.NDArray[np.uint32]:
+    return np.random.default_rng((seed, epoch, shard)).permutation(count).astype(np.uint32)
+
+
+# ------------------------------------------------------------------ batches
+
+
+class Batches:
+    """The batches of some shards as one worker takes them: mapped, read ahead, in memory when they are handed out."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.shards = shards
+        self.seconds = 0.0  # that reading took
+        self._opened: dict[int, tuple[Values, Values]] = {}
+        self._present: set[tuple[int, int]] = set()  # batches whose pages were brought in
+
+    def whole(self, shard: int, tight: bool = False) -> tuple[Values, Values]:
+        """All rows of a shard."""
+        X, y = self._open(shard)
+        return self._brought_in(X, y, shard, Rows(0, len(y)), tight)
+
+    def batch(
+        self, seed: int, epoch: int, shard: int, step: int, batch_size: int, ahead: int = 0, tight: bool = False
+    ) -> tuple[Values, Values]:
+        """The rows of one batch, none where the shard has no such step; the system is told of `ahead` more.
+
+        `tight`: memory is short, nothing is brought in beforehand, and pages may go as soon as they were read.
+        """
+        X, y = self._open(shard)
+        rows = self.shards.slice(seed, epoch, shard, step, batch_size)
+        if rows is None:
+            return X[:0], y[:0]
+        if (shard, rows.start) not in self._present:
+            for later in range(step + 1, step + 1 + ahead):
+                following = self.shards.slice(seed, epoch, shard, later, batch_size)
+                if following is not None:
+                    _advise(X[following], "MADV_WILLNEED")
+        return self._brought_in(X, y, shard, rows, tight)
+
+    def _open(self, shard: int) -> tuple[Values, Values]:
+        if shard not in self._opened:
+            self._opened[shard] = self.shards.open(shard)
+        return self._opened[shard]
+
+    def _brought_in(self, X: Values, y: Values, shard: int, rows: Rows, tight: bool) -> tuple[Values, Values]:
+        """The rows, in memory: the time this takes is reading, not computing."""
+        started = time.perf_counter()
+        X, y = X[rows], y[rows]
+        if tight:
+            self._present.clear()
+            _advise(X, "MADV_SEQUENTIAL")
+        elif (shard, rows.start) not in self._present:
+            self._present.add((shard, rows.start))
+            X[:: max(1, PAGE // max(1, X.strides[0])), 0].max(initial=0.0)
+        self.seconds += time.perf_counter() - started
+        return X, y
+
+
+def _advise(rows: Values, advice: str) -> None:
+    """Tell the system what will be done with mapped rows; where it cannot be told, nothing is lost."""
+    option = getattr(mmap, advice, None)
+    memory: Any = rows
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
+    memory = memory.obj if isinstance(memory, memoryview) else memory
+    if option is None or not isinstance(memory, mmap.mmap) or not rows.size:
+        return
+    whole = np.frombuffer(memory, np.uint8)
+    begin = (rows.ctypes.data - whole.ctypes.data) // PAGE * PAGE
+    memory.madvise(option, begin, min(rows.nbytes + PAGE, len(memory) - begin))

@@ -22,10 +22,10 @@ import numpy.typing as npt
 from benchmarks.cases import Finding, span
 from benchmarks.tables import BIG, Table
 from shoal.coordinator import Coordinator
+from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
 from shoal.engines.processes import ProcessEngine
 from shoal.metrics import Round
-from shoal.passes.shards import Shards
 from shoal.settings.values import config_from
 from shoal.storage import open_storage
 from shoal.training.callbacks import Callbacks

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data_pipeline import ODD_SHARE, Scratch, Source, number_of
+from shoal.data.files import Source
+from shoal.data.kinds import ODD_SHARE, number_of
 from shoal.errors import DataError, OutOfMemory
 from shoal.kernels.csv_kernel import (
     BAD_ROW,
@@ -33,6 +34,8 @@ from shoal.utils import disk_errors, read_at
 OVERLAP = 64 << 10  # read past a range, to finish the row that its end cuts
 LEVEL_LIMIT = 5000  # distinct texts that a block remembers of one column
 SHOWN_BAD_ROWS = 100  # located one by one for each block; all are counted
+
+Scratch = Callable[[str, int], npt.NDArray[np.uint8]]  # (name, bytes) -> memory to use again
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from shoal.data.block_reader import SHOWN_BAD_ROWS, BadRow, BlockReport, write_block
 from shoal.data.dialects import Dialect, column_names
-from shoal.data_pipeline import Layout, Source, number_of
+from shoal.data.files import Source
+from shoal.data.kinds import Layout, number_of
 from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import Kind, library
 from shoal.models import Array

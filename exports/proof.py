@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from shoal.data_pipeline import design_rows
 from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.exports.base import Format, Rows, format_named
 from shoal.exports.sql import Sql
@@ -131,7 +132,9 @@ def own_predictions(model: SavedModel, rows: Rows) -> tuple[Array, Array]:
         with kept_coordinator(config, folder=Path(folder)) as coordinator:
             dataset = open_for(model, coordinator, config)
             parts = [p for p, _ in coordinator.predict(dataset, model.encoding, model.coef, model.intercept)]
-            chunks = [chunk.X for block in dataset.blocks for chunk in model.encoding.chunks(dataset, block, False)]
+            chunks = [
+                chunk.X for block in dataset.blocks for chunk in design_rows(model.encoding, dataset, block, False)
+            ]
     scale = np.abs(np.concatenate(chunks)) @ np.abs(model.coef) + abs(model.intercept)
     return np.concatenate(parts), scale
 

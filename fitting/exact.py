@@ -15,6 +15,7 @@ from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Number
+from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
 from shoal.fitting.inspection import leak_columns
 from shoal.models import L1L2, Array, penalty_for
@@ -192,7 +193,7 @@ def _polished(prepared: Reduced, penalty: L1L2, solution: Solution) -> tuple[Sol
     if penalty != L1L2() or len(blocks) != 1 or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS:
         return solution, False
     X, y = [], []
-    for chunk in prepared.encoding.chunks(prepared.dataset, blocks[0]):
+    for chunk in design_rows(prepared.encoding, prepared.dataset, blocks[0]):
         train = ~prepared.split.is_test(chunk.row)
         X.append(chunk.X[train])
         y.append(chunk.y[train])

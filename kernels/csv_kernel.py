@@ -1,4 +1,4 @@
-"""Calls csv_kernel.c; what fields mean is decided in data_pipeline, how C is built in native."""
+"""Calls csv_kernel.c; what fields mean is decided in data.kinds, how C is built in native."""
 
 from __future__ import annotations
 

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from shoal.data.block_reader import BlockReport, read_range
 from shoal.data.dataset import Block, Dataset
-from shoal.data.encoding import Chunk, Encoding
+from shoal.data.encoding import Encoding
+from shoal.data.files import Source
 from shoal.data.parquet_reader import read_row_group
 from shoal.data.splits import Split, training_rows
-from shoal.data_pipeline import Source
+from shoal.data_pipeline import Chunk, design_rows
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.solve.least_squares import Standardisation, stack, triangle
@@ -74,7 +75,7 @@ class BlockRequest:
         return opened(self.directory)
 
     def chunks(self) -> list[Chunk]:
-        return list(self.encoding.chunks(self.dataset, self.block))
+        return list(design_rows(self.encoding, self.dataset, self.block))
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class SumMoments(BlockRequest):
     def answer(self, worker: Worker) -> tuple[Moments, Moments]:
         width = len(self.encoding.terms) + 1
         sums = Merger(), Merger()
-        for chunk in self.encoding.chunks(self.dataset, self.block):
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
             rows = np.column_stack((chunk.X, chunk.y))
             test = self.split.is_test(chunk.row)
             for merger, chosen in zip(sums, (~test, test), strict=True):
@@ -111,7 +112,7 @@ class Factor(BlockRequest):
     def _pieces(self) -> Iterator[Array]:
         """The rows in pieces of a few MB."""
         waiting: list[Array] = []
-        for chunk in self.encoding.chunks(self.dataset, self.block):
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
             train = ~self.split.is_test(chunk.row)
             waiting.append(self.units.apply(chunk.X[train], chunk.y[train]))
             if sum(piece.nbytes for piece in waiting) > QR_BYTES:
@@ -156,7 +157,7 @@ class Score(BlockRequest):
         far = float(np.abs(self.centre / self.scale).max(initial=0.0)) > 10
         centre = self.centre if far else np.zeros_like(self.centre)
         at_centre = self.intercept + float(centre @ self.coef)
-        for chunk in self.encoding.chunks(self.dataset, self.block):
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
             X = chunk.X - centre if far else chunk.X
             residual = chunk.y - at_centre - X @ self.coef
             sums = sums.merge(self._sums(X, chunk, residual, self.centre - centre))
@@ -194,7 +195,7 @@ class Predict:
 
     def answer(self, worker: Worker) -> tuple[Array, int]:
         dataset = opened(self.directory)
-        chunks = self.encoding.chunks(dataset, self.block, with_target=False)
+        chunks = design_rows(self.encoding, dataset, self.block, with_target=False)
         parts, unseen = [np.zeros(0)], 0
         for chunk in chunks:
             parts.append(chunk.X @ self.coef + self.intercept)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from shoal.data.dataset import Block
 from shoal.data.splits import Split, hashed_index, training_rows
+from shoal.data_pipeline import design_rows
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest, opened
 from shoal.solve.least_squares import stack
@@ -31,7 +32,7 @@ class CellRequest(BlockRequest):
 
         Rows of a cell go to its buckets by a hash of their index: a random share of the cell each.
         """
-        for chunk in self.encoding.chunks(self.dataset, self.block):
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
             rows = np.column_stack((chunk.X, chunk.y))
             cell = self.folds.of(self.dataset, self.block, chunk.row)
             part = np.where(cell < 0, -1, cell * buckets)

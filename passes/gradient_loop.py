@@ -6,7 +6,6 @@ becomes of the gradients, is the parameter server's business.
 
 from __future__ import annotations
 
-import mmap
 import time
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -14,15 +13,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from shoal.data_pipeline import Batches, Shards
 from shoal.models import Array, LinearModel, OrdinaryLeastSquares, Penalty, Values
-from shoal.passes.shards import Rows, Shards
 from shoal.steps.compression import Compression, encode_with_feedback, make_compression
 from shoal.steps.optimizers import unbounded
 from shoal.steps.policy import Task
 from shoal.worker import SharedArray, Worker
 
 COPIES = 8  # of the weights: a reader may be seven updates late before it has to read again
-PAGE = mmap.PAGESIZE
 
 
 @dataclass(frozen=True)
@@ -86,13 +84,13 @@ class GradientLoop:
     board: Board
 
     def answer(self, worker: Worker) -> None:
-        trainee = _Trainee(self.shards, self.board, worker)
+        training = _TrainingWorker(self.shards, self.board, worker)
         work: Assignment | None = worker.store.join()
         while work is not None:
-            work = worker.store.push_pull(trainee.done(work))
+            work = worker.store.push_pull(training.done(work))
 
 
-class _Trainee:
+class _TrainingWorker:
     """One worker in one training."""
 
     def __init__(self, shards: Shards, board: Board, worker: Worker) -> None:
@@ -101,15 +99,13 @@ class _Trainee:
         self.version: npt.NDArray[np.int64] = worker.array(board.version)
         self.slots: npt.NDArray[np.uint8] = worker.array(board.slots)
         self.residuals: Array = worker.array(board.residuals)
-        self.opened: dict[int, tuple[Values, Values]] = {}
-        self.seen: set[tuple[int, int]] = set()  # batches whose pages were brought in
-        self.read = 0.0
+        self.batches = Batches(shards)
         self._compressions: dict[tuple[str, float], Compression] = {}
 
     @unbounded
     def done(self, work: Assignment) -> Update:
         started = time.perf_counter()
-        self.read = 0.0
+        self.batches.seconds = 0.0
         version, w = self._weights()
         tasks = (Task(*numbers) for numbers in work.tasks)
         parts = tuple(tuple(self._part(work, task, side, w)) for task, side in zip(tasks, work.sides, strict=True))
@@ -117,7 +113,7 @@ class _Trainee:
         if work.slow > 1:
             time.sleep((work.slow - 1) * took)
             took *= work.slow
-        return Update(version, parts, self.read, took - self.read)
+        return Update(version, parts, self.batches.seconds, took - self.batches.seconds)
 
     def _weights(self) -> tuple[int, Array]:
         """The newest weights; once more if the server has come round to this copy meanwhile."""
@@ -131,7 +127,7 @@ class _Trainee:
         if work.kind == "local":
             update, rows, squares = self._local(work, task, w)
         else:
-            X, y = self._batch(work, task, task.step)
+            X, y = self._rows(work, task, task.step)
             update, squares = LinearModel.gradient(X, y, w)
             rows = len(y)
         compression = self._compression(work)
@@ -147,7 +143,7 @@ class _Trainee:
         model: LinearModel[Penalty] = work.model or OrdinaryLeastSquares()
         full = min(work.batch_size, self.shards.rows[task.shard])
         for step in range(task.step * work.local_steps, (task.step + 1) * work.local_steps):
-            X, y = self._batch(work, task, step)
+            X, y = self._rows(work, task, step)
             if not len(y):
                 break
             gradient, loss = model.gradient(X, y, own)
@@ -162,53 +158,9 @@ class _Trainee:
             self._compressions[key] = make_compression(work.compression, self.shards.width, work.share)
         return self._compressions[key]
 
-    # ------------------------------------------------------------ rows
-
-    def _batch(self, work: Assignment, task: Task, step: int) -> tuple[Values, Values]:
-        if task.shard not in self.opened:
-            self.opened[task.shard] = self.shards.open(task.shard)
-        X, y = self.opened[task.shard]
+    def _rows(self, work: Assignment, task: Task, step: int) -> tuple[Values, Values]:
         if work.kind == "full":
-            return self._present(work, X, y, task.shard, Rows(0, len(y)))
-        rows = self._rows(work, task, step)
-        if rows is None:
-            return X[:0], y[:0]
-        if (task.shard, rows.start) not in self.seen:
-            self._read_ahead(work, task, step, X)
-        return self._present(work, X, y, task.shard, rows)
-
-    def _read_ahead(self, work: Assignment, task: Task, step: int, X: Values) -> None:
-        for ahead in range(1, work.prefetch + 1):
-            rows = self._rows(work, task, step + ahead)
-            if rows is not None:
-                _advise(X[rows], "MADV_WILLNEED")
-
-    def _rows(self, work: Assignment, task: Task, step: int) -> Rows | None:
-        return self.shards.slice(work.seed, task.epoch, task.shard, step, work.batch_size)
-
-    def _present(self, work: Assignment, X: Values, y: Values, shard: int, rows: Rows) -> tuple[Values, Values]:
-        """The rows, in memory: the time this takes is reading, not computing."""
-        started = time.perf_counter()
-        X, y = X[rows], y[rows]
-        if work.tight:
-            self.seen.clear()
-            _advise(X, "MADV_SEQUENTIAL")
-        elif (shard, rows.start) not in self.seen:
-            self.seen.add((shard, rows.start))
-            X[:: max(1, PAGE // max(1, X.strides[0])), 0].max(initial=0.0)
-        self.read += time.perf_counter() - started
-        return X, y
-
-
-def _advise(rows: Values, advice: str) -> None:
-    """Tell the system what will be done with mapped rows; where it cannot be told, nothing is lost."""
-    option = getattr(mmap, advice, None)
-    memory: Any = rows
-    while isinstance(memory, np.ndarray):
-        memory = memory.base
-    memory = memory.obj if isinstance(memory, memoryview) else memory
-    if option is None or not isinstance(memory, mmap.mmap) or not rows.size:
-        return
-    whole = np.frombuffer(memory, np.uint8)
-    begin = (rows.ctypes.data - whole.ctypes.data) // PAGE * PAGE
-    memory.madvise(option, begin, min(rows.nbytes + PAGE, len(memory) - begin))
+            return self.batches.whole(task.shard, work.tight)
+        return self.batches.batch(
+            work.seed, task.epoch, task.shard, step, work.batch_size, ahead=work.prefetch, tight=work.tight
+        )

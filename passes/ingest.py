@@ -11,8 +11,8 @@ import numpy as np
 from shoal.data.block_reader import BlockReport
 from shoal.data.cache import digest
 from shoal.data.dataset import FORMAT, Block, Column, LevelTable, Manifest, block_path
+from shoal.data.files import Source, file_format
 from shoal.data.parquet_reader import row_groups
-from shoal.data_pipeline import Source, file_format
 from shoal.home import MANIFEST
 from shoal.kernels.csv_kernel import Kind
 from shoal.passes.blocks import ReadRange, ReadRowGroup

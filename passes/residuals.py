@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.splits import Split
+from shoal.data_pipeline import design_rows
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest
@@ -54,7 +55,7 @@ class ResidualRequest(BlockRequest):
     intercept: float
 
     def pieces(self) -> Iterator[tuple[Rows, int]]:
-        for chunk in self.encoding.chunks(self.dataset, self.block):
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
             predicted = chunk.X @ self.coef + self.intercept
             yield Rows(chunk.row, chunk.y, predicted, self.split.is_test(chunk.row)), chunk.unseen
 

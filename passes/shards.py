@@ -1,12 +1,10 @@
-"""The shards of a run: where their rows lie, and the requests that workers answer to make and to multiply them.
+"""The requests by which workers make the shards of a run and multiply their rows.
 
-Which shards there are, and where they are kept, is decided in `shards`; steps of training do not belong here.
+What shards are is in `data_pipeline`, which there are in `training.shards`; steps of training do not belong here.
 """
 
 from __future__ import annotations
 
-import functools
-import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,111 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.encoding import Chunk
 from shoal.data.splits import GOLDEN, mixed
-from shoal.errors import StateError
+from shoal.data_pipeline import Chunk, Shards, design_rows
 from shoal.models import Array, LinearModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest
 from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors, read_at, write_at
 from shoal.worker import Worker
 
-Rows = slice  # a method of that name hides the type
 PIECE_BYTES = 1 << 20  # rows that are gathered and written at a time
-MAPPED = 256  # shards that a process keeps mapped: each holds a descriptor
-ORDERS = 2048  # permutations of slices that a process remembers
-
-
-# ------------------------------------------------------------------ the shards
-
-
-@dataclass(frozen=True)
-class Shards:
-    """The standardised training rows in shard files: X (rows[s], width), then y (rows[s],), shuffled within each.
-
-    largest_row = max ||x_i||^2 over the training rows. `held` has rows kept for testing, in the same units.
-    """
-
-    directory: str
-    rows: tuple[int, ...]
-    width: int
-    dtype: str
-    held_rows: int
-    largest_row: float
-
-    @property
-    def total(self) -> int:
-        return sum(self.rows)
-
-    def open(self, shard: int) -> tuple[Values, Values]:
-        """X (n, p) and y (n,), read-only and mapped; cheap to ask for again."""
-        return _mapped(shard_path(self.directory, shard), self.rows[shard], self.width, self.dtype)
-
-    def held(self) -> tuple[Values, Values] | None:
-        if not self.held_rows:
-            return None
-        return _mapped(held_path(self.directory), self.held_rows, self.width, self.dtype)
-
-    def steps(self, batch_size: int) -> int:
-        """Steps of an epoch: those of the longest shard."""
-        return -(-max(self.rows) // batch_size)
-
-    def slice(self, seed: int, epoch: int, shard: int, step: int, batch_size: int) -> Rows | None:
-        """The rows of that batch, or None where this shard has no such step; every epoch has each row once."""
-        rows = self.rows[shard]
-        count = -(-rows // batch_size)
-        if step >= count:
-            return None
-        first = int(_order(seed, epoch, shard, count)[step]) * batch_size
-        return Rows(first, min(first + batch_size, rows))
-
-    def is_whole(self) -> bool:
-        """Whether every file has the size that its rows need."""
-        paths = [shard_path(self.directory, shard) for shard in range(len(self.rows))]
-        sizes = dict(zip(paths, self.rows, strict=True)) | {held_path(self.directory): self.held_rows}
-        row = (self.width + 1) * np.dtype(self.dtype).itemsize
-        try:
-            return all(os.stat(path).st_size == rows * row for path, rows in sizes.items())
-        except OSError:
-            return False
-
-
-def shard_path(directory: str, shard: int) -> str:
-    return os.path.join(directory, f"shard-{shard:06d}.bin")
-
-
-def held_path(directory: str) -> str:
-    return os.path.join(directory, "held.bin")
-
-
-def _mapped(path: str, rows: int, width: int, dtype: str) -> tuple[Values, Values]:
-    """A look at the file each time: one that was made anew is mapped anew, one cut short is no SIGBUS later."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise StateError(_damaged(path, str(error.strerror))) from None
-    expected = rows * (width + 1) * np.dtype(dtype).itemsize
-    if found.st_size != expected:
-        raise StateError(_damaged(path, f"expected {expected} bytes, found {found.st_size}"))
-    return _map(path, rows, width, dtype, (found.st_ino, found.st_mtime_ns))
-
-
-def _damaged(path: str, why: str) -> str:
-    return f"The cached training rows in '{path}' cannot be used: {why}. Resume the run; they are made anew."
-
-
-@functools.lru_cache(MAPPED)
-def _map(path: str, rows: int, width: int, dtype: str, identity: tuple[int, int]) -> tuple[Values, Values]:
-    if not rows:
-        return np.empty((0, width), dtype), np.empty(0, dtype)
-    with open(path, "rb") as file:
-        values = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype)
-    return values[: rows * width].reshape(rows, width), values[rows * width :]
-
-
-@functools.lru_cache(ORDERS)
-def _order(seed: int, epoch: int, shard: int, count: int) -> npt.NDArray[np.uint32]:
-    return np.random.default_rng((seed, epoch, shard)).permutation(count).astype(np.uint32)
 
 
 # ------------------------------------------------------------------ the kernels of training
@@ -187,8 +89,8 @@ class Deal(BlockRequest):
         X, y = self._room(worker)
         piles = np.zeros(self.block.rows, np.uint16 if self.shards < 1 << 16 else np.uint32)
         filled, largest_row, largest_target = 0, 0.0, 0.0
-        for chunk in self.encoding.chunks(self.dataset, self.block):
-            place = Rows(filled, filled + len(chunk.y))
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
+            place = slice(filled, filled + len(chunk.y))
             test = self.split.is_test(chunk.row)
             norms = self._standardise(worker, chunk, X[place], y[place])
             piles[place] = np.where(test, self.shards, shard_of(chunk.row, self.seed, self.shards))
@@ -257,7 +159,7 @@ class Gather:
         X, y = np.empty((rows, self.width), self.dtype), np.empty(rows, self.dtype)
         filled = 0
         for block, total, first, count in self.parts.tolist():
-            place = Rows(filled, filled + count)
+            place = slice(filled, filled + count)
             self._read(dealt_path(self.folder, block), total, first, X[place], y[place])
             filled = place.stop
         order = self._order(rows)
@@ -310,69 +212,3 @@ def _pieces(X: Values, y: Values, order: npt.NDArray[Any]) -> Iterator[Values]:
 
 def _bytes(array: Values) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
-
-
-# ------------------------------------------------------------------ units of wide tables
-
-
-@dataclass(frozen=True, eq=False)
-class Spreads:
-    """n rows in p + 1 columns (terms..., target): mean (p + 1,), and scatter = sum (x - mean)^2 of each column."""
-
-    n: float
-    mean: Array
-    scatter: Array
-
-    def units(self, intercept: bool, standardize: bool) -> Standardisation:
-        """As from moments, which wide tables have no room for."""
-        return Standardisation.of_spread(self.n, self.mean, self.scatter, intercept, standardize)
-
-
-class SpreadPool:
-    """Spreads of many parts, one at a time (Chan et al.); their order fixes every bit."""
-
-    def __init__(self, width: int) -> None:
-        self._n = 0.0
-        # Means are kept relative to the first one: columns far from zero lose no digits as parts come in.
-        self._origin: Array = np.zeros(width)
-        self._shift: Array = np.zeros(width)
-        self._scatter: Array = np.zeros(width)
-
-    def add(self, part: Spreads) -> None:
-        if not part.n:
-            return
-        if not self._n:
-            self._origin = part.mean
-        n = self._n + part.n
-        away = (part.mean - self._origin) - self._shift
-        self._shift = self._shift + away * (part.n / n)
-        self._scatter = self._scatter + part.scatter + away**2 * (self._n * part.n / n)
-        self._n = n
-
-    def total(self) -> Spreads:
-        return Spreads(self._n, self._origin + self._shift, self._scatter)
-
-
-@dataclass(frozen=True)
-class SumSpreads(BlockRequest):
-    """Spreads of (terms..., target) over the training rows of a block."""
-
-    def answer(self, worker: Worker) -> Spreads:
-        pool = SpreadPool(len(self.encoding.terms) + 1)
-        for chunk in self.encoding.chunks(self.dataset, self.block):
-            train = ~self.split.is_test(chunk.row)
-            if train.any():
-                X = chunk.X if train.all() else chunk.X[train]
-                parts = [_spread(X), _spread(chunk.y[train][:, None])]
-                mean, scatter = (np.concatenate(values) for values in zip(*parts, strict=True))
-                pool.add(Spreads(float(len(X)), mean, scatter))
-        return pool.total()
-
-
-def _spread(X: Array) -> tuple[Array, Array]:
-    """Mean and scatter of the columns of X, which has rows."""
-    centre = X.mean(axis=0)
-    Z = X - centre
-    shift = Z.mean(axis=0)  # what rounding left in the centre
-    scatter = np.einsum("ij,ij->j", Z, Z) - len(X) * shift**2
-    return centre + shift, np.maximum(scatter, 0.0)

@@ -20,7 +20,7 @@ Job = Callable[[Run, RunConfig, Progress], dict[str, Any]]
 
 def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """What is in a file, with its first rows as they are written."""
-    from shoal.data.previews import preview
+    from shoal.tasks.previews import preview
     from shoal.tasks.train import look
 
     found = look(config, progress)
@@ -31,8 +31,8 @@ def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
 def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Predictions of the model file `job["model"]` for the config's file, in predictions.csv of the job's folder; with
     the ends of intervals if `job["interval"]` is a level."""
-    from shoal.data.previews import first_rows
     from shoal.tasks.predict import predict_file
+    from shoal.tasks.previews import first_rows
 
     out, interval = run.directory / "predictions.csv", run.job.get("interval")
     found = predict_file(Path(run.job["model"]), config, out, progress, interval)

@@ -10,9 +10,9 @@ import numpy as np
 
 from shoal.coordinator import Coordinator, Progress, silent
 from shoal.data.dataset import Dataset
+from shoal.data.files import file_format, inspect_text
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.terms import Number
-from shoal.data_pipeline import file_format, inspect_text
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.settings.config import RunConfig

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shoal.coordinator import Coordinator, Progress, silent
-from shoal.data_pipeline import Identity
+from shoal.data.files import Identity
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine

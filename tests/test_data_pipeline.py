@@ -1,81 +1,47 @@
-"""Batches: every row once, in an order that depends on seed and epoch only."""
+"""Batches as training takes them: every row once an epoch, and the same rows however they are brought in."""
 
 from __future__ import annotations
 
-import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from shoal.data_pipeline import batches, prefetched
-from shoal.errors import ConfigError, DataError
-from support.data.encoding import Array
+from shoal.data_pipeline import Batches, Shards, shard_path
+
+WIDTH, ROWS = 3, (50, 0, 7, 301)
 
 
-class Table:
-    """Rows sorted by their target, in blocks; rows() says who was asked."""
-
-    def __init__(self, sizes: list[int]) -> None:
-        self.sizes, self.edges = sizes, np.concatenate([[0], np.cumsum(sizes)])
-        self.asked: list[int] = []
-
-    def block_sizes(self) -> list[int]:
-        return self.sizes
-
-    def rows(self, block: int) -> tuple[Array, Array]:
-        self.asked.append(block)
-        y = np.arange(self.edges[block], self.edges[block + 1], dtype=float)
-        return np.column_stack([y, -y]), y
+@pytest.fixture
+def shards(tmp_path: Path) -> Shards:
+    """Shards whose rows all differ: y counts through all of them."""
+    for shard in range(len(ROWS)):
+        y = np.arange(sum(ROWS[:shard]), sum(ROWS[: shard + 1]), dtype=np.float64)
+        X = np.column_stack([y + column for column in range(WIDTH)])
+        Path(shard_path(str(tmp_path), shard)).write_bytes(X.tobytes() + y.tobytes())
+    return Shards(str(tmp_path), ROWS, WIDTH, "float64", 0, 1.0)
 
 
-@pytest.mark.parametrize("batch", [1, 7, 64, 1000])
-def test_every_row_comes_once(batch: int) -> None:
-    table = Table([10, 0, 33, 1, 250, 7])
-    got = list(batches(table, batch, seed=3, mixed_blocks=2))
-    assert [len(y) for _, y in got[:-1]] == [batch] * (len(got) - 1)
-    assert 0 < len(got[-1][1]) <= batch
-    assert sorted(np.concatenate([y for _, y in got]).tolist()) == list(range(301))
-    assert all(np.array_equal(X[:, 0], y) and np.array_equal(X[:, 1], -y) for X, y in got)
+@pytest.mark.parametrize("how", [{}, {"ahead": 2}, {"tight": True}], ids=str)
+@pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
+def test_every_row_comes_once_an_epoch(batch_size: int, how: dict[str, Any], shards: Shards) -> None:
+    batches, targets = Batches(shards), []
+    for epoch in range(2):
+        steps = range(shards.steps(batch_size) + 1)
+        came = [batches.batch(5, epoch, s, step, batch_size, **how) for s in range(len(ROWS)) for step in steps]
+        assert all(len(y) <= batch_size for _, y in came)
+        assert all((y[:, None] + np.arange(WIDTH) == X).all() for X, y in came)
+        targets.append(np.concatenate([y for _, y in came]).tolist())
+        assert sorted(targets[-1]) == list(range(sum(ROWS)))
+    assert batch_size == 1000 or targets[0] != targets[1]
 
 
-def test_batches_depend_on_seed_and_epoch_only() -> None:
-    def order(seed: int, epoch: int, prefetch: int = 2) -> list[float]:
-        return np.concatenate([y for _, y in batches(Table([50] * 8), 32, seed, epoch, prefetch=prefetch)]).tolist()
-
-    assert order(1, 0) == order(1, 0) == order(1, 0, prefetch=7)
-    assert order(1, 0) != order(1, 1)
-    assert order(1, 0) != order(2, 0)
-
-
-def test_sorted_rows_are_mixed() -> None:
-    table = Table([500] * 64)
-    means = np.array([y.mean() for _, y in batches(table, 100, seed=0)])
-    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.25
-    assert means.std() < 1.5 * np.arange(32_000).std() / 10  # as for rows drawn at random
-    spread = np.arange(32_000).std()
-    within = np.array([y.std() for _, y in batches(table, 100, seed=0)])
-    assert within.mean() > 0.6 * spread  # a batch of the file in its own order has 0.003 of it
-
-
-def test_leaving_early_stops_the_thread_and_the_reading() -> None:
-    before = threading.active_count()
-    table = Table([100] * 50)
-    source = batches(table, 10, seed=0, mixed_blocks=1)
-    next(source)
-    source.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == before
-    assert len(table.asked) < 10
-
-
-def test_errors_of_the_source_come_out_where_items_are_used() -> None:
-    def failing() -> Any:
-        yield 1
-        raise DataError("no more")
-
-    items = prefetched(failing(), 2)
-    assert next(items) == 1
-    with pytest.raises(DataError, match="no more"):
-        next(items)
-    with pytest.raises(ConfigError, match="batch size"):
-        batches(Table([1]), 0, seed=0)
+@pytest.mark.parametrize("tight", [False, True])
+def test_a_whole_shard_is_in_the_order_of_its_file(tight: bool, shards: Shards) -> None:
+    batches = Batches(shards)
+    for shard, rows in enumerate(ROWS):
+        X, y = batches.whole(shard, tight)
+        assert y.tolist() == list(range(sum(ROWS[:shard]), sum(ROWS[:shard]) + rows))
+        assert X.shape == (rows, WIDTH)
+    assert batches.seconds > 0

@@ -55,7 +55,7 @@ def result(code: str, site: str, **environment: str) -> Any:
 
 
 def test_a_run_without_plug_ins_does_not_search() -> None:
-    code = "import sys, pathlib; from shoal import data_pipeline; from shoal.training import callbacks; data_pipeline.plugin_reader(pathlib.Path('a.csv.gz'));" \
+    code = "import sys, pathlib; from shoal.data import files; from shoal.training import callbacks; files.plugin_reader(pathlib.Path('a.csv.gz'));" \
            "print('importlib.metadata' in sys.modules)"  # fmt: skip
     assert python(code, "").stdout == "False\n"
 

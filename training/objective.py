@@ -17,6 +17,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
+from shoal.data_pipeline import Shards
 from shoal.errors import ConfigError
 from shoal.fitting.exact import (
     Fit,
@@ -32,7 +33,6 @@ from shoal.fitting.exact import (
 )
 from shoal.models import L1L2, TINY, Array, Certificate, LinearModel, Penalty, certify, model_for, squared_loss
 from shoal.passes.blocks import Sums
-from shoal.passes.shards import Shards
 from shoal.plugins import make_penalty
 from shoal.settings.config import MODELS, RunConfig
 from shoal.settings.limits import MOST_EXACT

@@ -15,6 +15,7 @@ import numpy as np
 
 from shoal.coordinator import Coordinator, ParameterServer, Steering
 from shoal.data.dataset import Dataset
+from shoal.data_pipeline import Shards
 from shoal.errors import Reason, SourceChanged, Standing, StateError, TrainingError
 from shoal.fitting.exact import Timings
 from shoal.fitting.model_file import contents_of
@@ -23,7 +24,7 @@ from shoal.metrics import Event
 from shoal.models import Array, LinearModel
 from shoal.passes.blocks import Sums
 from shoal.passes.gradient_loop import GradientLoop
-from shoal.passes.shards import ShardGradient, Shards
+from shoal.passes.shards import ShardGradient
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_DATA, shard_count
 from shoal.steps.failure import FailurePolicy

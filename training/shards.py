@@ -1,6 +1,6 @@
 """A run's own copy of the training rows: standardised, shuffled, in shards; made once and found again.
 
-How rows are written and multiplied is in `shard_requests`; steps of training do not belong here.
+How rows are written and multiplied is in `passes.shards`; steps of training do not belong here.
 """
 
 from __future__ import annotations
@@ -22,29 +22,17 @@ from shoal.data.cache import digest
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
+from shoal.data_pipeline import Shards, held_path, shard_path
 from shoal.errors import ConfigError, DataError, Remedy, StateError
 from shoal.home import MANIFEST, SHARDS, hold
 from shoal.models import Array
-from shoal.passes.shards import (
-    Deal,
-    Dealt,
-    Gather,
-    ShardProduct,
-    Shards,
-    SpreadPool,
-    Spreads,
-    SumSpreads,
-    dealt_path,
-    held_path,
-    shard_path,
-)
+from shoal.passes.shards import Deal, Dealt, Gather, ShardProduct, dealt_path
+from shoal.passes.spreads import SpreadPool, Spreads, SumSpreads
 from shoal.settings.limits import HELD_BYTES, shard_count
 from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors
 
 Counts = npt.NDArray[np.int64]
-
-__all__ = ["Shards", "Spreads", "derive", "spreads", "top_eigenvalue"]
 
 FORMAT = 1  # of shard files; another number means another cache key
 SINGLE_RANGE = 1e30  # float32 holds values up to 3e38, and their products with weights need room

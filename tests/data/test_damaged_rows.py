@@ -78,23 +78,23 @@ def test_more_bad_rows_than_good_ones_in_a_block_are_all_counted(tmp_path: Path)
 def test_column_that_turns_to_text_in_the_last_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(str(i), str(i % 5)) for i in range(400)] + [(f"w{i}", "1") for i in range(60)]
     path = written(tmp_path, "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
-    monkeypatch.setattr(data_pipeline_module(), "SAMPLE_BYTES", 200)
+    monkeypatch.setattr(files_module(), "SAMPLE_BYTES", 200)
     with small_pieces(monkeypatch, 256, 16):
         dataset = opened(path)
     assert column(dataset, "a") == [a for a, _ in rows]
     assert column(dataset, "b") == [float(b) for _, b in rows]
 
 
-def data_pipeline_module() -> Any:
-    from shoal import data_pipeline
+def files_module() -> Any:
+    from shoal.data import files
 
-    return data_pipeline
+    return files
 
 
 def test_dates_with_garbage_further_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = [f"2020-01-{1 + i % 28:02d}" for i in range(300)]
     path = written(tmp_path, "d,n\n" + "".join(f"{d},1\n" for d in good) + "soon,2\n")
-    monkeypatch.setattr(data_pipeline_module(), "SAMPLE_BYTES", 500)
+    monkeypatch.setattr(files_module(), "SAMPLE_BYTES", 500)
     dataset = opened(path)
     assert dataset.columns["d"].type == "datetime"
     assert dataset.manifest.bad_rows == ((302, "column 'd': expected a date, got 'soon'"),)

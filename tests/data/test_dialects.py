@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from shoal.data.dialects import DEFAULT_MISSING, Dialect, column_names, dialect_from, split
+from shoal.data.files import inspect_text
+from shoal.data.kinds import number_of
 from shoal.data.sniffing import detect, looks_like_header
-from shoal.data_pipeline import inspect_text, number_of
 from shoal.errors import ConfigError, DataError
 from support.tables import opened, table, written
 
@@ -140,7 +141,7 @@ def test_sample_that_ends_in_the_middle_of_a_row_or_letter(tmp_path: Path, monke
     """The first megabyte ends anywhere: the last row of it is left to the reader of the whole file."""
     text = "näme,välue\n" + "".join(f'"ä{i},\nb",{i}\n' for i in range(40))
     for size in range(60, 110):
-        monkeypatch.setattr("shoal.data_pipeline.SAMPLE_BYTES", size)
+        monkeypatch.setattr("shoal.data.files.SAMPLE_BYTES", size)
         source = inspect_text(written(tmp_path, text), {}, (), ())
         assert source.layout.names == ("näme", "välue")
         assert (source.dialect.delimiter, source.dialect.encoding) == (",", "utf-8")

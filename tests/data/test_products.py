@@ -20,6 +20,7 @@ import shoal
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.terms import Indicator, Number, Product
+from shoal.data_pipeline import design_rows
 from shoal.errors import ConfigError, DataError
 from shoal.settings.values import config_from
 from shoal.solve.moments import Moments
@@ -118,7 +119,7 @@ def test_standard_errors_are_those_of_the_normal_equations(tmp_path: Path) -> No
 
 def rows_of(encoding: Encoding, path: Path) -> Array:
     dataset = opened(path)
-    chunks = [chunk for block in dataset.blocks for chunk in encoding.chunks(dataset, block)]
+    chunks = [chunk for block in dataset.blocks for chunk in design_rows(encoding, dataset, block)]
     return np.column_stack((np.concatenate([c.X for c in chunks]), np.concatenate([c.y for c in chunks])))
 
 

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shoal.data.dialects import Dialect
-from shoal.data_pipeline import number_of
+from shoal.data.kinds import number_of
 from shoal.kernels.csv_kernel import DateOrder, Kind, library
 from support.data.csv_kernel import QUIET, Reading
 from support.tables import same_bits

@@ -18,10 +18,10 @@ import numpy as np
 import psutil
 import pytest
 
-from shoal import data_pipeline
 from shoal.coordinator import Coordinator, silent
+from shoal.data import files
 from shoal.data.dataset import Dataset
-from shoal.data_pipeline import inspect_text
+from shoal.data.files import inspect_text
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
@@ -121,7 +121,7 @@ def test_column_that_turns_to_text_is_read_again_by_all_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "BLOCK_BYTES", 5_000)
-    monkeypatch.setattr(data_pipeline, "SAMPLE_BYTES", 2_000)
+    monkeypatch.setattr(files, "SAMPLE_BYTES", 2_000)
     rows = [(i, str(i) if i < 5_000 else f"w{i % 50}", i * 3) for i in range(6_000)]
     path = written(tmp_path, "a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
     with ProcessEngine(3) as engine:

@@ -15,10 +15,11 @@ from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Level, Number
+from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.solve.least_squares import Standardisation
-from shoal.training.shards import Shards, derive
+from shoal.training.shards import derive
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, settings
 
 from shoal.data.block_reader import BlockReport, read_range
 from shoal.data.dialects import Dialect
-from shoal.data_pipeline import Layout, Source
+from shoal.data.files import Source
+from shoal.data.kinds import Layout
 from shoal.kernels.csv_kernel import Kind
 from shoal.worker import Worker
 from support.tables import written

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from shoal import data_pipeline
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
+from shoal.data_pipeline import Shards
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.models import LinearModel
-from shoal.passes import shards as shard_requests
 from shoal.passes.shards import product_of
-from shoal.training.shards import Shards, spreads, top_eigenvalue
+from shoal.training.shards import spreads, top_eigenvalue
 from support.shards import ENCODING, ROWS, Floats, by_hand, coordinator, frame, rows_and_units
 
 # --- batches --------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ def test_batches_are_a_function_of_their_names_only() -> None:
     first = batches(1, 2, 0)
     others = [batches(1, 2, 1), batches(1, 3, 0), batches(2, 2, 0)]
     assert all(first != other for other in others)
-    shard_requests._order.cache_clear()
+    data_pipeline._order.cache_clear()
     assert batches(1, 2, 0) == first
     expected = np.random.default_rng((1, 2, 0)).permutation(100)
     assert [batch.start // 10 for batch in first if batch] == expected.tolist()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.data.dialects import as_kernel_bytes, body, dialect_from, split
-from shoal.data_pipeline import file_format, inspect_text, read_sample
+from shoal.data.files import file_format, inspect_text, read_sample
 
 ROWS = 20
 LONGEST = 200  # characters of a cell; a preview is for the eye

@@ -1,0 +1,268 @@
+"""A file that holds a table: what it is, its text, and the source that its first bytes tell of.
+
+How text is written is found in `dialects`, one range of it is read in `block_reader`, plug-ins are found in `plugins`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import io
+import itertools
+import shutil
+import zlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import plugins
+from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split
+from shoal.data.kinds import Layout, guess_kind
+from shoal.data.sniffing import detect, usual_width
+from shoal.errors import ConfigError, DataError, TrainingError
+from shoal.kernels.csv_kernel import PADDING, Parser, library
+from shoal.settings.limits import block_bytes
+from shoal.utils import disk_errors
+from shoal.words import no_such_column
+
+SAMPLE_BYTES = 1 << 20
+
+
+# ------------------------------------------------------------------ where the bytes are
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What the operating system says about a file; it differs after any change of the content."""
+
+    size: int
+    modified: int
+    changed: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Identity:
+        try:
+            s = path.stat()
+        except OSError as error:
+            raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
+        if not path.is_file():
+            raise DataError(f"Expected a file at '{path}', got a folder or device. Choose a CSV or Parquet file.")
+        return cls(s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+
+
+MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"\x28\xb5\x2f\xfd": "a zstd archive",
+    b"%PDF": "a PDF document",
+}
+
+
+# Names that are never a plug-in's: their files are known by their first bytes, and nothing has to be searched for.
+OWN_SUFFIXES = frozenset(("", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"))
+READER_DIALECT = {"encoding": "utf-8", "delimiter": ",", "quote": '"', "escape": "", "decimal": ".", "thousands": "",
+                  "comment": "", "newline": "\n", "skip_lines": 0, "header": True}  # fmt: skip
+
+
+def plugin_reader(path: Path) -> plugins.Plugin | None:
+    """The plug-in that reads files with such a name, if one is installed."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return None if inner.suffix.lower() in OWN_SUFFIXES else plugins.reader_for(path)
+
+
+def reader_question(path: Path) -> dict[str, str]:
+    """What a file's answer depends on besides its content: the plug-in that reads it, and its version."""
+    plugin = plugin_reader(path)
+    return {"reader": f"{plugin.origin}: {plugin.name}"} if plugin else {}
+
+
+class PluginText(io.RawIOBase):
+    """The text that a plug-in's reader makes of a file, as a file; what goes wrong in it is said to be its doing."""
+
+    def __init__(self, plugin: plugins.Plugin, path: Path) -> None:
+        self.plugin, self.path = plugin, path
+        self.pieces: Iterator[bytes] | None = None
+        self.rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any, /) -> int:
+        while not self.rest:
+            piece = self._next()
+            if piece is None:
+                return 0
+            self.rest = memoryview(piece)
+        count = min(len(target), len(self.rest))
+        target[:count], self.rest = self.rest[:count], self.rest[count:]
+        return count
+
+    def _next(self) -> bytes | None:
+        try:
+            if self.pieces is None:
+                self.pieces = iter(self.plugin.value.text(self.path))
+            piece = next(self.pieces, None)
+        except TrainingError:
+            raise
+        except Exception as error:
+            raise DataError(
+                f"'{self.path.name}' could not be read by the plug-in {self.plugin.origin} "
+                f"({type(error).__name__}: {error}). Check the file, or tell the authors of the plug-in."
+            ) from error
+        if piece is not None and not isinstance(piece, bytes):
+            raise ConfigError(
+                f"Expected bytes from the reader '{self.plugin.name}' of the plug-in {self.plugin.origin}, "
+                f"got {type(piece).__name__}. Install a version that fits, or uninstall it."
+            )
+        return piece
+
+    def close(self) -> None:
+        if isinstance(self.pieces, Generator):
+            self.pieces.close()  # one that was left early lets go of its file
+        super().close()
+
+
+def file_format(path: Path) -> str:
+    """plugin by the name; csv, gzip or parquet by the first bytes; other well-known formats are refused by name."""
+    if plugin_reader(path) is not None:
+        return "plugin"
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise DataError(f"'{path.name}' could not be read: {error.strerror}. Check its permissions.") from None
+    found = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "csv")
+    if found not in ("csv", "gzip", "parquet"):
+        raise DataError(f"Expected a CSV or Parquet file, got {found}. Save or unpack it as CSV and try again.")
+    return found
+
+
+def read_sample(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, unpacked, and whether that is all of it."""
+    try:
+        with open_plain(path) as file:
+            sample = file.read(SAMPLE_BYTES)
+            return sample, not file.read(1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"'{path.name}' could not be read: {error}. Check the file and its permissions.") from None
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """The text in the file, unpacked or made by a plug-in if need be."""
+    if (plugin := plugin_reader(path)) is not None:
+        return io.BufferedReader(PluginText(plugin, path))
+    if file_format(path) == "gzip":
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return path.open("rb")
+
+
+def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float], None]) -> None:
+    """Write the text of a packed or many-byte file, or a plug-in's, as plain bytes that can be read at any place."""
+    if file_format(path) == "plugin":
+        with disk_errors(), open_plain(path) as made, target.open("wb") as out:
+            shutil.copyfileobj(made, out, 1 << 20)
+        return
+    size = max(1, path.stat().st_size)
+    encoding = dialect.encoding if dialect.rewrites else None
+    try:
+        with disk_errors(), path.open("rb") as raw, target.open("wb") as out:
+            plain: IO[bytes] = gzip.GzipFile(fileobj=raw) if file_format(path) == "gzip" else raw  # type: ignore[assignment]
+            if encoding is None:
+                while chunk := plain.read(1 << 20):
+                    out.write(chunk)
+                    progress(raw.tell() / size)
+                return
+            text = io.TextIOWrapper(plain, encoding=encoding, errors="replace", newline="")
+            while piece := text.read(1 << 20):
+                out.write(piece.encode())
+                progress(raw.tell() / size)
+    except (EOFError, zlib.error, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataError(f"'{path.name}' could not be unpacked: {error}. The file is damaged; fetch it again.") from None
+
+
+# ------------------------------------------------------------------ what its first bytes tell
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text table that can be read at any byte: its dialect, columns and where its rows begin."""
+
+    path: str
+    size: int
+    dialect: Dialect
+    layout: Layout
+    data_start: int
+    first_line: int  # of the data, counted from 1
+    notes: tuple[str, ...] = ()
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Byte ranges of one block each; they depend on the file only, never on the number of workers."""
+        step = block_bytes(len(self.layout.numbers))
+        edges = [*range(self.data_start, max(self.size, self.data_start + 1), step), self.size]
+        return list(itertools.pairwise(edges))
+
+
+def inspect_text(
+    path: Path, overrides: Mapping[str, Any], categorical: Sequence[str], numeric: Sequence[str]
+) -> Source:
+    """Find out from the first bytes how the file is written and what its columns seem to hold."""
+    if file_format(path) == "plugin":  # how its text is written is agreed on; only what is missing is the file's own
+        overrides = {"missing": overrides.get("missing"), **READER_DIALECT}
+    raw, at_end = read_sample(path)
+    dialect = detect(raw, at_end, overrides)
+    text = as_kernel_bytes(raw, dialect.encoding, at_end)
+    mark = len(raw) - len(text) if not dialect.rewrites else 0
+    table = split(body(text, dialect), dialect, at_end)
+    if not table:
+        raise DataError("Expected a table, got only comments or empty lines. Choose a file with rows.")
+    width = usual_width(table)
+    rows = [row for row in table[dialect.header :] if len(row) == width]
+    last_is_empty = all(not row[-1] for row in rows)
+    names, notes = column_names(table[0], width, dialect.header, last_is_empty)
+    if dialect.skip_lines and "skip_lines" not in overrides:
+        notes.append(f"The first {dialect.skip_lines} lines stand above the table and are passed over.")
+    if not at_end and len(table) < 2:
+        raise DataError("Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends.")
+    kinds, orders = zip(
+        *(guess_kind(name, [r[j] for r in rows], dialect, categorical, numeric) for j, name in enumerate(names)),
+        strict=True,
+    )
+    for name in (*categorical, *numeric):
+        if name not in names:
+            raise ConfigError(no_such_column(name, names))
+    skip = dialect.skip_lines
+    start = offset_of_line(text, skip, dialect.newline)
+    if dialect.header:
+        start, lines = _end_of_first_row(text, start, dialect)
+        skip += lines
+    fixed = frozenset(i for i, name in enumerate(names) if name in numeric)
+    return Source(str(path), path.stat().st_size, dialect, Layout(tuple(names), tuple(kinds), tuple(orders), fixed),
+                  start + mark, skip + 1, tuple(notes))  # fmt: skip
+
+
+def _end_of_first_row(text: bytes, start: int, dialect: Dialect) -> tuple[int, int]:
+    """Where the row after the header begins, and how many lines that is further down."""
+    buffer = _padded(text, dialect)
+    kind = np.zeros(1, np.int32)
+    parser = Parser(buffer=buffer.ctypes.data, length=len(text), at_end=1, position=start, stop=len(text),
+                    marks=dialect.marks(), columns=1, kind=kind.ctypes.data, row_room=1)  # fmt: skip
+    library().parse(ctypes.byref(parser))
+    return min(parser.position, len(text)), parser.lines
+
+
+def _padded(text: bytes, dialect: Dialect) -> npt.NDArray[np.uint8]:
+    buffer = np.zeros(len(text) + PADDING, np.uint8)
+    buffer[: len(text)] = np.frombuffer(text, np.uint8)
+    buffer[len(text)] = ord(dialect.newline)
+    return buffer

@@ -1,0 +1,76 @@
+"""Means and spreads of columns, for tables that are too wide for their moments; blocks are added in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.data_pipeline import design_rows
+from shoal.models import Array
+from shoal.passes.blocks import BlockRequest
+from shoal.solve.least_squares import Standardisation
+from shoal.worker import Worker
+
+
+@dataclass(frozen=True, eq=False)
+class Spreads:
+    """n rows in p + 1 columns (terms..., target): mean (p + 1,), and scatter = sum (x - mean)^2 of each column."""
+
+    n: float
+    mean: Array
+    scatter: Array
+
+    def units(self, intercept: bool, standardize: bool) -> Standardisation:
+        """As from moments, which wide tables have no room for."""
+        return Standardisation.of_spread(self.n, self.mean, self.scatter, intercept, standardize)
+
+
+class SpreadPool:
+    """Spreads of many parts, one at a time (Chan et al.); their order fixes every bit."""
+
+    def __init__(self, width: int) -> None:
+        self._n = 0.0
+        # Means are kept relative to the first one: columns far from zero lose no digits as parts come in.
+        self._origin: Array = np.zeros(width)
+        self._shift: Array = np.zeros(width)
+        self._scatter: Array = np.zeros(width)
+
+    def add(self, part: Spreads) -> None:
+        if not part.n:
+            return
+        if not self._n:
+            self._origin = part.mean
+        n = self._n + part.n
+        away = (part.mean - self._origin) - self._shift
+        self._shift = self._shift + away * (part.n / n)
+        self._scatter = self._scatter + part.scatter + away**2 * (self._n * part.n / n)
+        self._n = n
+
+    def total(self) -> Spreads:
+        return Spreads(self._n, self._origin + self._shift, self._scatter)
+
+
+@dataclass(frozen=True)
+class SumSpreads(BlockRequest):
+    """Spreads of (terms..., target) over the training rows of a block."""
+
+    def answer(self, worker: Worker) -> Spreads:
+        pool = SpreadPool(len(self.encoding.terms) + 1)
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
+            train = ~self.split.is_test(chunk.row)
+            if train.any():
+                X = chunk.X if train.all() else chunk.X[train]
+                parts = [_spread(X), _spread(chunk.y[train][:, None])]
+                mean, scatter = (np.concatenate(values) for values in zip(*parts, strict=True))
+                pool.add(Spreads(float(len(X)), mean, scatter))
+        return pool.total()
+
+
+def _spread(X: Array) -> tuple[Array, Array]:
+    """Mean and scatter of the columns of X, which has rows."""
+    centre = X.mean(axis=0)
+    Z = X - centre
+    shift = Z.mean(axis=0)  # what rounding left in the centre
+    scatter = np.einsum("ij,ij->j", Z, Z) - len(X) * shift**2
+    return centre + shift, np.maximum(scatter, 0.0)
