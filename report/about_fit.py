@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoal.charts import residuals as described
 from shoal.report import charts as drawn
 from shoal.report import words
 from shoal.report.evidence import PenaltyPath, Validation
@@ -64,24 +65,26 @@ def _choice(along: CrossValidation, weights: Any, place: int, name: str) -> tupl
 
 def residuals(found: Mapping[str, Any]) -> Iterator[str]:
     yield heading("Residuals")
-    yield paragraph("A residual is what was observed less what is predicted.")
+    yield paragraph("A residual is the actual value less the predicted one.")
     tested = bool(found["test"]["rows"])
     points = len(found["sample"]["row"])
     fair = f"{points:,} of {found['rows']:,} rows, a fair sample" if points < found["rows"] else f"all {points:,} rows"
     if tested:
         yield key([("training rows", "train"), ("test rows", "test")])
     yield charts([
-        figure(drawn.predicted_chart(found), f"Points on the dashed line are predicted without error; {fair}."),
-        figure(drawn.residual_chart(found), "The blue line is the mean residual in bins of the prediction, ± 2 "
-               "standard errors; where it leaves zero, a straight line misses something."),
-        figure(drawn.histogram_chart(found), _sizes(found)),
+        figure(drawn.drawn(described.predicted(found)),
+               f"Points on the dashed line are predicted without error; {fair}."),
+        figure(drawn.drawn(described.residuals(found)),
+               "The blue line is the mean residual in bins of the prediction, ± 2 standard errors; where it leaves "
+               "zero, a straight line misses something."),
+        figure(drawn.drawn(described.histogram(found)), _sizes(found)),
         figure(drawn.normal_chart(found), "Where residuals are normal, the points lie on the line; ends that leave it "
                "are rows further off than normal noise explains."),
     ])  # fmt: skip
 
 
 def _sizes(found: Mapping[str, Any]) -> str:
-    at = {entry["rank"]: entry["value"] for entry in found["quantiles"]}
+    at = described.quantiles_of(found)
     beyond = found["rows"] - sum(found["histogram"]["train"]) - sum(found["histogram"]["test"])
     rest = f" {words.plural(beyond, 'row')} lie further out." if beyond else ""
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoal.charts.effects import MOST, effects
 from shoal.fitting.model_file import SavedModel
 from shoal.report import charts as drawn
 from shoal.report import words
@@ -37,9 +38,9 @@ def coefficients(contents: Mapping[str, Any], evidence: Evidence) -> Iterator[st
     estimates = inference.get("coefficients", {})
     standardized = contents.get("coefficients_standardized") or contents["coefficients"]
     yield heading("Coefficients")
-    shown = drawn.bars(contents["coefficients"], standardized, estimates)
+    shown = effects(contents["coefficients"], standardized, estimates)[:MOST]
     caption = "How much the prediction changes for one standard deviation more of the column"
-    caption += "; lines are intervals." if any(bar.low < bar.high for bar in shown) else "."
+    caption += "; lines are intervals." if any(c.low is not None and c.high is not None for c in shown) else "."
     if len(shown) < len(standardized):
         caption += f" The {len(shown)} largest of {len(standardized):,}; the table has all."
     yield figure(drawn.coefficient_chart(shown, contents["target"]), caption, "wide")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from shoal.charts import description
+from shoal.charts.description import Bars, Chart, Curve, Dots, Guide
+from shoal.charts.effects import Coefficient, describe
 from shoal.report.evidence import PenaltyPath
 from shoal.report.svg import RIGHT, WIDTH, Axis, Plot, drawing, element, shortened, sparkline, text
 from shoal.whatif.curve import CrossValidation
 from shoal.words import short
 
-SHOWN = 40  # coefficients in the picture; the table has all
 LINES = 60  # of a path, the largest; more would be a grey field
 NAMED = 8  # of them with a colour and a name
 ROW, NAMES = 22, 168  # of the picture of coefficients: a line's height, and the room for its name, in pixels
@@ -21,35 +23,12 @@ RANKS = 200  # points of the normal plot
 Found = Mapping[str, Any]
 
 
-class Bar(NamedTuple):
-    """A coefficient for a column of spread 1, with its interval where one is known."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-
-
-def bars(
-    coefficients: Mapping[str, float], standardized: Mapping[str, float], estimates: Mapping[str, Any]
-) -> list[Bar]:
-    """The largest first; an interval is scaled by what its coefficient is scaled by."""
-    made = []
-    for name, value in standardized.items():
-        estimate, plain = estimates.get(name) or {}, coefficients[name]
-        low, high = estimate.get("low"), estimate.get("high")
-        if not plain or low is None or high is None:
-            made.append(Bar(name, value, value, value))
-        else:
-            made.append(Bar(name, value, low * value / plain, high * value / plain))
-    return sorted(made, key=lambda bar: -abs(bar.value))[:SHOWN]
-
-
-def coefficient_chart(shown: Sequence[Bar], target: str) -> str:
+def coefficient_chart(shown: Sequence[Coefficient], target: str) -> str:
     """A row each: the coefficient as a dot, its interval as a line."""
     if not shown:
         return ""
-    axis = Axis.around([0.0, *(end for bar in shown for end in (bar.low, bar.high))], "", 0.05)
+    ends = [(c.value if c.low is None else c.low, c.value if c.high is None else c.high) for c in shown]
+    axis = Axis.around([0.0, *(end for both in ends for end in both)], "", 0.05)
     height = ROW * len(shown) + 30
 
     def across(value: float) -> float:
@@ -60,13 +39,12 @@ def coefficient_chart(shown: Sequence[Bar], target: str) -> str:
         parts.append(element("line", x1=across(value), x2=across(value), y1=4, y2=height - 24, class_="grid"))
         parts.append(text(words, across(value), height - 8, "tick", "middle"))
     parts.append(element("line", x1=across(0), x2=across(0), y1=4, y2=height - 24, class_="zero"))
-    for i, bar in enumerate(shown):
-        y, side = ROW * i + ROW / 2 + 4, "train" if bar.value >= 0 else "test"
-        parts.append(text(shortened(bar.name, 24), NAMES - 8, y + 4, "name", "end"))
-        parts.append(element("line", x1=across(bar.low), x2=across(bar.high), y1=y, y2=y, class_=f"interval {side}"))
-        parts.append(element("path", d=f"M{across(bar.value):.1f} {y:.1f}h0", class_=f"dot {side}"))
-    largest = ", ".join(f"{bar.name} {short(bar.value)}" for bar in shown[:5])
-    return drawing(parts, f"Coefficients for {target} per standard deviation; the largest: {largest}", WIDTH, height)
+    for i, (c, (low, high)) in enumerate(zip(shown, ends, strict=True)):
+        y, side = ROW * i + ROW / 2 + 4, "train" if c.value >= 0 else "test"
+        parts.append(text(shortened(c.name, 24), NAMES - 8, y + 4, "name", "end"))
+        parts.append(element("line", x1=across(low), x2=across(high), y1=y, y2=y, class_=f"interval {side}"))
+        parts.append(element("path", d=f"M{across(c.value):.1f} {y:.1f}h0", class_=f"dot {side}"))
+    return drawing(parts, describe(list(shown), target), WIDTH, height)
 
 
 # ------------------------------------------------------------------ penalties
@@ -115,42 +93,37 @@ def _mark(plot: Plot, marks: Mapping[str, float]) -> None:
 # ------------------------------------------------------------------ residuals
 
 
-def predicted_chart(found: Found) -> str:
-    """Observed against predicted, with the diagonal on which a perfect model would put every row."""
-    ends = _ends(found)
-    plot = Plot(Axis.around(ends, f"predicted {found['target']}"), Axis.around(ends, f"observed {found['target']}"))
-    plot.line([(end, end) for end in ends], "mark dashed")
-    for part, points in _points(found, "actual").items():
-        plot.dots(points, f"many {part}")
-    return plot.svg(f"Observed against predicted {found['target']} for {len(found['sample']['row']):,} rows")
+def drawn(chart: Chart) -> str:
+    """A described chart; a density has no place here, where the dots of its sample are."""
+    plot = Plot(_axis(chart.x), _axis(chart.y))
+    under: Sequence[float] = ()
+    for each in chart.series:
+        if isinstance(each, Guide):
+            _guide(plot, each, chart)
+        elif isinstance(each, Dots):
+            plot.dots(zip(each.x, each.y, strict=True), f"many {each.part}")
+        elif isinstance(each, Curve):
+            below, above = ([y + sign * more for y, more in zip(each.y, each.spread, strict=True)] for sign in (-1, 1))
+            plot.spans(each.x, below, above, "interval blue")
+            plot.line(zip(each.x, each.y, strict=True), "blue")
+        elif isinstance(each, Bars):
+            plot.bars(each.edges, each.counts, each.part, under)
+            under = [a + b for a, b in zip(under, each.counts, strict=True)] if under else each.counts
+    return plot.svg(chart.alt)
 
 
-def residual_chart(found: Found) -> str:
-    """Residuals against predicted, with their mean in bins of the prediction."""
-    histogram, low, high = found["histogram"]["edges"], found["low"], found["high"]
-    across = _ends(found) if _sampled(found) else [low["predicted"], high["predicted"]]
-    plot = Plot(Axis.around(across, f"predicted {found['target']}"), Axis.around(histogram, "residual"))
-    plot.level(0.0, "mark dashed")
-    for part, points in _points(found, "residual").items():
-        plot.dots(points, f"many {part}")
-    curve = found["curve"]
-    x, y = [c["predicted"] for c in curve], [c["residual"] for c in curve]
-    spread = [2 * c["standard_error"] for c in curve]
-    below, above = ([a + sign * b for a, b in zip(y, spread, strict=True)] for sign in (-1, 1))
-    plot.spans(x, below, above, "interval blue")
-    plot.line(zip(x, y, strict=True), "blue")
-    return plot.svg(f"Residuals against predicted {found['target']}, and their mean in {len(curve)} bins")
+def _axis(axis: description.Axis) -> Axis:
+    title = f"{axis.what} {axis.of}".strip()
+    return Axis.around([axis.low, axis.high], title) if axis.room else Axis(axis.low, axis.high, title)
 
 
-def histogram_chart(found: Found) -> str:
-    counted = found["histogram"]
-    edges, train, test = counted["edges"], counted["train"], counted["test"]
-    most = max(a + b for a, b in zip(train, test, strict=True))
-    plot = Plot(Axis(edges[0], edges[-1], "residual"), Axis(0.0, 1.06 * max(1, most), "rows"))
-    plot.bars(edges, train, "train")
-    plot.bars(edges, test, "test", under=train)
-    plot.upright(0.0, "mark dashed")
-    return plot.svg(f"Histogram of the residuals of {found['rows']:,} rows in {len(train)} bins")
+def _guide(plot: Plot, guide: Guide, chart: Chart) -> None:
+    if guide.where == "level":
+        plot.level(0.0, "mark dashed")
+    elif guide.where == "upright":
+        plot.upright(0.0, "mark dashed")
+    else:
+        plot.line([(end, end) for end in (chart.x.low, chart.x.high)], "mark dashed")
 
 
 def normal_chart(found: Found) -> str:
@@ -172,27 +145,6 @@ def normal_chart(found: Found) -> str:
     plot.line([(end, min(max(mean + spread * end, plot.y.low), plot.y.high)) for end in ends], "mark dashed")
     plot.dots(zip(normal, values, strict=True), "train")
     return plot.svg(f"Residuals in order against a normal distribution, {len(ranks)} of {n:,} rows")
-
-
-def _points(found: Found, what: str) -> dict[str, list[tuple[float, float]]]:
-    """Of training and test rows; test rows come last, on top."""
-    parts: dict[str, list[tuple[float, float]]] = {"train": [], "test": []}
-    sample = found["sample"]
-    for actual, predicted, test in zip(sample["actual"], sample["predicted"], sample["test"], strict=True):
-        parts["test" if test else "train"].append((predicted, actual if what == "actual" else actual - predicted))
-    return parts
-
-
-def _sampled(found: Found) -> bool:
-    return len(found["sample"]["row"]) < int(found["rows"])
-
-
-def _ends(found: Found) -> list[float]:
-    if _sampled(found):
-        edges = found["grid"]["edges"]
-        return [edges[0], edges[-1]]
-    low, high = found["low"], found["high"]
-    return [min(low["actual"], low["predicted"]), max(high["actual"], high["predicted"])]
 
 
 # ------------------------------------------------------------------ columns

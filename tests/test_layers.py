@@ -25,6 +25,7 @@ MATHEMATICS = "kernels models solve"
 ROWS = f"{MATHEMATICS} data settings"  # what everything about tables may use
 PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
+    "charts": "",
     "settings": "",
     "models": "",
     "metrics": "models",
@@ -44,14 +45,14 @@ MAY_IMPORT: dict[str, str] = {
     "runs": "settings storage training",
     "tasks": f"{ROWS} coordinator engines fitting metrics passes runs storage training whatif",
     "library": "runs settings",
-    "report": f"{ROWS} coordinator fitting library tasks whatif",
+    "report": f"{ROWS} charts coordinator fitting library tasks whatif",
     "exports": "data fitting models report settings tasks",
     "search": "library metrics plugins runs settings storage",
     "processes": "data exports fitting library report runs search settings storage tasks whatif",
     "api": f"{ROWS} coordinator engines exports fitting passes tasks whatif worker",
     "shoal": "api fitting settings tasks",
     "cli": "dashboard.http data exports fitting library metrics runs search settings storage tasks",
-    "dashboard.parts": "library runs settings",
+    "dashboard.parts": "charts library runs settings",
     "dashboard.tables": "dashboard.parts data runs settings",
     "dashboard.forms": "dashboard.parts plugins runs settings",
     "dashboard.http": "dashboard.tables exports runs",
@@ -61,7 +62,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.tune": f"{PAGE} models solve whatif",
     "dashboard.search": PAGE,
     "dashboard.runs": f"{PAGE} training",
-    "dashboard.models": f"{PAGE} data fitting solve tasks",
+    "dashboard.models": f"{PAGE} charts data fitting solve tasks",
     "dashboard.system": f"{PAGE} kernels",
     "dashboard": " ".join(f"dashboard.{page}" for page in ["data", "http", "live", "models", "parts", "runs", "search", "system", "tables", "train", "tune"]),
     "main": "dashboard runs",

@@ -8,10 +8,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from shoal.dashboard.models import charts
+from shoal.charts import residuals
+from shoal.charts.description import Chart
+from shoal.dashboard.models.charts import drawn
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
-from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.parts.wording import number, plural
 from shoal.dashboard.tables.known import known_tables
 from shoal.errors import TrainingError
@@ -67,8 +69,7 @@ def _job(config: Any, arguments: dict[str, Any], version: Version, own: bool) ->
         if not st.button("Make the plots", type="primary", icon=":material/scatter_plot:", key=f"{key}:button"):
             return None
         st.session_state[key] = True
-    run = launch_job("diagnose", config, arguments)
-    return launch_job("diagnose", config, arguments, anew=True) if run.state == "interrupted" else run
+    return answered("diagnose", config, arguments)
 
 
 # ------------------------------------------------------------------ what came out
@@ -79,28 +80,29 @@ def _plots(found: dict[str, Any]) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("##### Predicted against actual")
-        figure = charts.predicted_chart(found)
-        st.plotly_chart(figure, key="plot:predicted", config=QUIET, alt=charts.describe_predicted(found))
+        _draw(residuals.predicted(found), "plot:predicted")
         line(_predicted_note(found))
     with right:
         st.markdown("##### Residuals against predicted")
-        figure = charts.residual_chart(found)
-        st.plotly_chart(figure, key="plot:residuals", config=QUIET, alt=charts.describe_residuals(found))
-        line(charts.curvature(found))
+        _draw(residuals.residuals(found), "plot:residuals")
+        line(residuals.curvature(found))
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("##### Residual sizes")
-        figure = charts.histogram_chart(found)
-        st.plotly_chart(figure, key="plot:histogram", config=QUIET, alt=charts.describe_histogram(found))
+        _draw(residuals.histogram(found), "plot:histogram")
         line(_histogram_note(found))
     with right:
         st.markdown("##### Largest residuals")
         _largest(found)
 
 
+def _draw(chart: Chart, key: str) -> None:
+    st.plotly_chart(drawn(chart), key=key, config=QUIET, alt=chart.alt)
+
+
 def _summary(found: dict[str, Any]) -> None:
     parts = []
-    for part, name in charts.names_of(found).items():
+    for part, name in residuals.names_of(found).items():
         scores = found[part]
         if scores["rows"]:
             parts.append(
@@ -115,14 +117,14 @@ def _summary(found: dict[str, Any]) -> None:
 
 
 def _predicted_note(found: dict[str, Any]) -> str:
-    if not charts.is_sampled(found):
+    if not residuals.is_sampled(found):
         return "Every row is a point; on the dashed line the prediction is right."
     points, rows = len(found["sample"]["row"]), found["rows"]
     return f"The blue shade counts all {rows:,} rows; the {points:,} points are a fair sample of them."
 
 
 def _histogram_note(found: dict[str, Any]) -> str:
-    at = charts.quantiles_of(found)
+    at = residuals.quantiles_of(found)
     beyond = found["rows"] - sum(found["histogram"]["train"]) - sum(found["histogram"]["test"])
     rest = f" {plural(beyond, 'row')} lie further out." if beyond else ""
     return (
@@ -132,7 +134,7 @@ def _histogram_note(found: dict[str, Any]) -> str:
 
 
 def _largest(found: dict[str, Any]) -> None:
-    largest, names = found["largest"], charts.names_of(found)
+    largest, names = found["largest"], residuals.names_of(found)
     pairs = list(zip(largest["actual"], largest["predicted"], strict=True))
     table = pd.DataFrame(
         {

@@ -1,69 +1,24 @@
-"""Charts as pure functions: a result in, a figure and its text alternative out. No Streamlit, no files."""
+"""Bars of coefficients and of what they add to a prediction, as Plotly figures. No Streamlit, no files."""
 
 from __future__ import annotations
 
 import html
-import math
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
 
+from shoal.charts.effects import Coefficient, not_zero
+
 UP, DOWN = "#0b8378", "#d55e00"  # told apart with any kind of colour vision; the direction says it as well
 WHISKER = "#808080"  # stands out on white and on black
-MOST = 40  # bars that one can still read; the table has them all
 WRAP = 24  # characters of a name in a line
 LINE, GAP = 15, 16  # pixels of a line of a name, and around each bar
 
 
-@dataclass(frozen=True)
-class Coefficient:
-    """One design column's effect on the target, with its interval where the model gives one."""
-
-    name: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-def coefficients_of(result: Mapping[str, Any], per: str = "sd") -> list[Coefficient]:
-    """Sorted by size; `per` is 'sd' (one standard deviation of the column, comparable) or 'unit' (the column's own)."""
-    standardized = result["coefficients_standardized"]
-    intervals = (result.get("inference") or {}).get("coefficients", {})
-    found = []
-    for name, raw in result["coefficients"].items():
-        factor = _factor(raw, standardized[name]) if per == "sd" else 1.0
-        ends = intervals.get(name, {})
-        found.append(
-            Coefficient(
-                name,
-                standardized[name] if per == "sd" else raw,
-                _scaled(ends.get("low"), factor),
-                _scaled(ends.get("high"), factor),
-            )
-        )
-    return sorted(found, key=lambda c: -abs(c.value))
-
-
-def _factor(raw: float, standardized: float) -> float | None:
-    """The spread of the column; unknown where the coefficient is zero."""
-    return standardized / raw if raw else None
-
-
-def _scaled(end: float | None, factor: float | None) -> float | None:
-    return None if end is None or factor is None or not math.isfinite(end) else end * factor
-
-
-def shown(coefficients: list[Coefficient]) -> list[Coefficient]:
-    """Those that get a bar: not zero, and not more than one can read."""
-    return [c for c in coefficients if c.value][:MOST]
-
-
 def coefficient_chart(coefficients: list[Coefficient], target: str, per: str = "sd") -> go.Figure:
     """Horizontal bars, the largest on top, with whiskers for intervals and every name in full."""
-    bars = shown(coefficients)[::-1]
+    bars = not_zero(coefficients)[::-1]
     labels = [_label(c.name) for c in bars]
     figure = go.Figure(
         go.Bar(
@@ -182,13 +137,3 @@ def _label(name: str, width: int = WRAP) -> str:
 def _hover(c: Coefficient) -> str:
     interval = "" if c.low is None or c.high is None else f"<br>interval {c.low:.5g} to {c.high:.5g}"
     return f"{_label(c.name, 60)}<br>{c.value:.6g}{interval}"
-
-
-def describe(coefficients: list[Coefficient], target: str) -> str:
-    """The chart for those who do not see it."""
-    bars = shown(coefficients)
-    if not bars:
-        return f"No column has an effect on {target}."
-    parts = [f"{c.name} {'raises' if c.value > 0 else 'lowers'} it by {abs(c.value):.4g}" for c in bars[:5]]
-    rest = f" and {len(bars) - 5} smaller ones" if len(bars) > 5 else ""
-    return f"Bar chart of {len(bars)} coefficients for {target}, largest first: {', '.join(parts)}{rest}."

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
 from shoal.dashboard.parts import charts, places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice
 from shoal.dashboard.parts.wording import duration, number, plural
@@ -78,7 +79,8 @@ def scores(result: dict[str, Any]) -> None:
 def coefficients(result: dict[str, Any], file_name: str) -> None:
     st.subheader("Coefficients", anchor=False)
     per = _per(result)
-    found = charts.coefficients_of(result, per)
+    intervals = (result.get("inference") or {}).get("coefficients", {})
+    found = effects(result["coefficients"], result["coefficients_standardized"], intervals, per)
     chart, table = st.tabs(["Chart", "Table"])
     with chart:
         _chart(result, found, per)
@@ -101,27 +103,26 @@ def _per(result: dict[str, Any]) -> str:
     return chosen
 
 
-def _chart(result: dict[str, Any], found: list[charts.Coefficient], per: str) -> None:
-    bars = charts.shown(found)
-    if not bars:
+def _chart(result: dict[str, Any], found: list[Coefficient], per: str) -> None:
+    if not not_zero(found):
         notice("info", "All coefficients are zero: the penalty is too strong for any column. Try a smaller alpha.")
         return
     figure = charts.coefficient_chart(found, result["target"], per)
-    alt = charts.describe(found, result["target"])
+    alt = describe(found, result["target"])
     st.plotly_chart(figure, key="coefficients", config={"displayModeBar": False}, alt=alt)
     line(_chart_note(result, found))
 
 
-def _chart_note(result: dict[str, Any], found: list[charts.Coefficient]) -> str:
+def _chart_note(result: dict[str, Any], found: list[Coefficient]) -> str:
     zero = [c.name for c in found if not c.value]
-    hidden = len(found) - len(zero) - charts.MOST
+    hidden = len(found) - len(zero) - MOST
     parts = [f"Intercept {number(result['intercept'], 6)}."]
     if result["inference"]:
         parts.append(f"Whiskers: {result['inference']['confidence']:.0%} intervals.")
     if zero:
         parts.append(f"Set to zero: {', '.join(zero[:12])}{f' and {len(zero) - 12} more' if len(zero) > 12 else ''}.")
     if hidden > 0:
-        parts.append(f"The {charts.MOST} largest are drawn; the table has {hidden:,} more.")
+        parts.append(f"The {MOST} largest are drawn; the table has {hidden:,} more.")
     return " ".join(parts)
 
 

@@ -4,34 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.dashboard.models import (
-    charts as residual_charts,
-)
+from shoal.charts import residuals
+from shoal.charts.effects import Coefficient, describe, effects, not_zero
+from shoal.dashboard.models.charts import drawn
 from shoal.dashboard.parts import charts
 
-
-def chart_result(**more: Any) -> dict[str, Any]:
-    return {
-        "target": "y",
-        "coefficients": {"a": 2.0, "b": -30.0, "c": 0.0},
-        "coefficients_standardized": {"a": 8.0, "b": -3.0, "c": 0.0},
-        "inference": None,
-        **more,
-    }
+RAW, STANDARDIZED = {"a": 2.0, "b": -30.0, "c": 0.0}, {"a": 8.0, "b": -3.0, "c": 0.0}
 
 
 def test_bars_are_sorted_by_size_and_leave_out_zeros() -> None:
-    found = charts.coefficients_of(chart_result(), "sd")
-    assert [c.name for c in charts.shown(found)] == ["a", "b"]
-    assert [c.name for c in charts.shown(charts.coefficients_of(chart_result(), "unit"))] == ["b", "a"]
+    found = effects(RAW, STANDARDIZED, {}, "sd")
+    assert [c.name for c in not_zero(found)] == ["a", "b"]
+    assert [c.name for c in not_zero(effects(RAW, STANDARDIZED, {}, "unit"))] == ["b", "a"]
     figure = charts.coefficient_chart(found, "y")
     assert list(figure.data[0].x) == [-3.0, 8.0]  # Plotly draws from the bottom
 
 
 def test_intervals_follow_the_unit() -> None:
     ends = {"low": 1.0, "high": 3.0}
-    result = chart_result(inference={"coefficients": {"a": ends, "b": {"low": -40.0, "high": -20.0}, "c": {}}})
-    a = next(c for c in charts.coefficients_of(result, "sd") if c.name == "a")
+    intervals = {"a": ends, "b": {"low": -40.0, "high": -20.0}, "c": {}}
+    a = next(c for c in effects(RAW, STANDARDIZED, intervals, "sd") if c.name == "a")
     assert (a.low, a.high) == (4.0, 12.0)
     figure = charts.coefficient_chart([a], "y")
     assert list(figure.data[0].error_x.array) == [4.0]
@@ -39,11 +31,11 @@ def test_intervals_follow_the_unit() -> None:
 
 def test_names_are_whole_and_not_markup() -> None:
     name = "<b>a very long name of a column</b> that needs more than one line"
-    figure = charts.coefficient_chart([charts.Coefficient(name, 1.0)], "<i>y</i>")
+    figure = charts.coefficient_chart([Coefficient(name, 1.0)], "<i>y</i>")
     text = figure.layout.yaxis.ticktext[0]
     assert text.replace("<br>", "").replace("&lt;", "<").replace("&gt;", ">") == name
     assert "<i>" not in figure.layout.xaxis.title.text
-    assert name in charts.describe([charts.Coefficient(name, 1.0)], "y")
+    assert name in describe([Coefficient(name, 1.0)], "y")
     figure = charts.contribution_chart([(name, 2.0)], 1.0, 3.0, "<i>y</i>", "A usual row")
     assert "<b>" not in figure.layout.yaxis.ticktext[1]
     assert "<i>" not in figure.layout.xaxis.title.text
@@ -78,29 +70,29 @@ def diagnosis(rows: int = 4, **more: Any) -> dict[str, Any]:
 
 
 def test_training_and_test_rows_are_told_apart_by_more_than_colour() -> None:
-    figure = residual_charts.predicted_chart(diagnosis())
+    figure = drawn(residuals.predicted(diagnosis()))
     train, test, diagonal = figure.data
     assert (list(train.x), list(train.y)) == ([0.0, 2.0, 2.0], [-1.0, 3.0, 2.0])
     assert (list(test.x), list(test.y)) == ([0.0], [1.0])
     assert train.marker.symbol != test.marker.symbol
     assert list(diagonal.x) == list(diagonal.y) == [-1.0, 3.0]
-    residuals = residual_charts.residual_chart(diagnosis())
-    assert list(residuals.data[0].y) == [-1.0, 1.0, 0.0]
+    away = drawn(residuals.residuals(diagnosis()))
+    assert list(away.data[0].y) == [-1.0, 1.0, 0.0]
     assert "<i>" not in figure.layout.xaxis.title.text
 
 
 def test_rows_beyond_the_sample_are_drawn_as_a_density() -> None:
-    figure = residual_charts.predicted_chart(diagnosis(rows=4_000_000))
+    figure = drawn(residuals.predicted(diagnosis(rows=4_000_000)))
     density = figure.data[0]
     assert density.type == "heatmap"
     assert [list(row) for row in density.customdata] == [[1, 1], [2, 0]]
-    assert "4,000,000 rows" in residual_charts.describe_predicted(diagnosis(rows=4_000_000))
+    assert "4,000,000 rows" in residuals.predicted(diagnosis(rows=4_000_000)).alt
 
 
 def test_a_bend_is_said_in_words() -> None:
-    assert "no bend" in residual_charts.curvature(diagnosis())
+    assert "no bend" in residuals.curvature(diagnosis())
     bent = [{"rows": 50, "predicted": float(i), "residual": (i - 2) ** 2 - 2.0, "spread": 1.0, "standard_error": 0.1}
             for i in range(5)]  # fmt: skip
-    text = residual_charts.curvature(diagnosis(curve=bent))
+    text = residuals.curvature(diagnosis(curve=bent))
     assert "A straight line misses something" in text
     assert "2 above it" in text
