@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from shoal.steps.hash_ring import Ring
 from shoal.steps.policy import Barrier, Plan, Task
 from shoal.steps.stale import Stale
-from support.policy_rig import Rig, all_tasks, stale
+from support.steps.rig import Rig, all_tasks, stale
 
 BOUNDS = (0, 1, 3, math.inf)
 

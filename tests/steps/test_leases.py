@@ -8,7 +8,7 @@ import pytest
 
 from shoal.steps.failure import Decision, FailurePolicy, Loss
 from shoal.steps.policy import FIRST_LEASE
-from support.policy_rig import Rig, barrier
+from support.steps.rig import Rig, barrier
 
 # ------------------------------------------------------------------ leases
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from shoal.steps.policy import Barrier, Plan
-from support.policy_rig import Rig, barrier, owners, stale
+from support.steps.rig import Rig, barrier, owners, stale
 
 # ------------------------------------------------------------------ single cases
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import ElasticNet, Ridge, lars_path_gram
 from shoal.errors import ConfigError, StateError
 from shoal.models import L1L2
 from shoal.steps.optimizers import SGD, STEP_RULES, Accelerated, AdaGrad, Adam, Momentum, StepRule
-from support.descent import RULES, kind_of, loss_of, scale_of, table, top_of
+from support.steps.problems import RULES, kind_of, loss_of, scale_of, table, top_of
 
 EPS = float(np.finfo(np.float64).eps)
 PENALTIES = [L1L2(), L1L2(l2=0.05), L1L2(l1=0.1), L1L2(l1=0.1, l2=0.05)]

@@ -22,7 +22,7 @@ from shoal.steps.optimizers import (
     batch_curvature,
     stale_rate,
 )
-from support.descent import RULES, kind_of, loss_of, scale_of, table, top_of
+from support.steps.problems import RULES, kind_of, loss_of, scale_of, table, top_of
 
 
 def stepped(

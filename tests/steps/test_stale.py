@@ -9,7 +9,7 @@ import pytest
 
 from shoal.steps.hash_ring import Ring
 from shoal.steps.policy import Task
-from support.policy_rig import Rig, all_tasks, stale
+from support.steps.rig import Rig, all_tasks, stale
 
 
 def with_a_waiting_update() -> tuple[Rig, Task]:

@@ -56,7 +56,7 @@ def sync_run(data: Path, **knobs: Any) -> RunConfig:
 
 def with_finish(data: Path, **knobs: Any) -> RunConfig:
     """Steps, and then full passes to an end that is not the optimum: the tolerance is out of reach."""
-    return sync_run(data, **{"tolerance": 1e-300, "epochs": 4, "finish_passes": 400, **knobs})
+    return sync_run(data, **{"tolerance": 1e-300, "epochs": 3, "finish_passes": 400, **knobs})
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,18 @@ def training(run: Run) -> Run:
     return run
 
 
+def paused(run: Run) -> Run:
+    until(lambda: run.state == "paused" or not run.is_active)
+    assert run.state == "paused", run.error
+    return run
+
+
+def commands(run: Run) -> list[str]:
+    """The names of all commands that the run was given."""
+    with metrics_of(run) as storage:
+        return [command.name for command in storage.commands()] if storage else []
+
+
 def rounds(run: Run) -> int:
     with metrics_of(run) as storage:
         last = storage.last_round() if storage else None

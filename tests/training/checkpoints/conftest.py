@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shoal.training.checkpoints import Snapshot
-from support.checkpoints import PACKED, Store
+from support.gradient.checkpoints import PACKED, Store
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as arrays_of
 
 from shoal.errors import ConfigError, StateError
 from shoal.training.checkpoints import Checkpoints, Snapshot, decode, encode, spread
-from support.checkpoints import PACKED, PLAIN, Store, files, identical, same, snapshot
+from support.gradient.checkpoints import PACKED, PLAIN, Store, files, identical, same, snapshot
 
 # ------------------------------------------------------------------ what goes in comes out
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shoal.errors import StateError
 from shoal.training.checkpoints import Damaged, decode, encode
-from support.checkpoints import PACKED, PLAIN, Store, files, snapshot
+from support.gradient.checkpoints import PACKED, PLAIN, Store, files, snapshot
 
 
 def test_every_single_bit_matters(saved: Path) -> None:

@@ -22,7 +22,7 @@ from shoal.errors import ResourceError
 from shoal.training import checkpoints
 from shoal.training.checkpoints import Snapshot, encode
 from shoal.utils import write_at
-from support.checkpoints import PACKED, Store, files, identical, same, snapshot
+from support.gradient.checkpoints import PACKED, Store, files, identical, same, snapshot
 from support.tables import mounted
 
 # ------------------------------------------------------------------ kills

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from shoal.data.dataset import Dataset
-from support.shards import frame
+from support.gradient.shards import frame
 from support.tables import opened, small_pieces, written
 
 

@@ -17,7 +17,7 @@ from shoal.engines.inline import InlineEngine
 from shoal.errors import StateError
 from shoal.solve.least_squares import Standardisation
 from shoal.training.shards import derive
-from support.shards import ENCODING, all_rows, contents, coordinator, derived, rows_and_units
+from support.gradient.shards import ENCODING, all_rows, contents, coordinator, derived, rows_and_units
 
 
 class Lazy(InlineEngine):

@@ -19,7 +19,7 @@ from shoal.engines.processes import ProcessEngine
 from shoal.models import LinearModel
 from shoal.passes.shards import product_of
 from shoal.training.shards import spreads, top_eigenvalue
-from support.shards import ENCODING, ROWS, Floats, by_hand, coordinator, frame, rows_and_units
+from support.gradient.shards import ENCODING, ROWS, Floats, by_hand, coordinator, frame, rows_and_units
 
 # --- batches --------------------------------------------------------------------------------------------
 

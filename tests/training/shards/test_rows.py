@@ -24,7 +24,17 @@ from shoal.passes.shards import shard_of
 from shoal.solve.least_squares import Standardisation
 from shoal.training.shards import derive, spreads
 from support.engine_requests import Cut
-from support.shards import ENCODING, Floats, all_rows, by_hand, contents, coordinator, derived, frame, rows_and_units
+from support.gradient.shards import (
+    ENCODING,
+    Floats,
+    all_rows,
+    by_hand,
+    contents,
+    coordinator,
+    derived,
+    frame,
+    rows_and_units,
+)
 
 # --- a small table, encoded by hand ---------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import pytest
 
 from shoal.runs.launch import launch
 from support.chaos import EPOCHS, Yard, bits, sync_run, with_finish, write_table
+from support.gates.orders import Orders
 from support.runs import SLOW, ended
 
 
@@ -27,6 +28,11 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
         finish = launch(with_finish(data, engine="inline"))
         assert ended(finish) == "finished", finish.error
         yield Yard(folder / "home", data, steps, bits(steps), bits(finish))
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Orders:
+    return Orders(tmp_path / "gates", monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ import pytest
 
 from shoal.runs.launch import Run, launch, post, resume, wait_settled
 from support.chaos import EPOCHS, Yard, bits, events, kill_run, leftovers, log_texts, mapped, sync_run, workers_of
-from support.runs import SLOW, ended, rounds, slots_taken, training, until
-
-pytestmark = pytest.mark.alone  # they look at what processes do at a moment, so these need the cores
+from support.gates.orders import Orders
+from support.runs import SLOW, ended, paused, rounds, slots_taken, until
 
 # ------------------------------------------------------------------ damage
 
@@ -38,22 +36,26 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_damaged_checkpoints_are_said_and_passed_over(yard: Yard) -> None:
-    run = training(yard.run())
-    for harm in (cut, flip):
-        until(lambda: len(list(run.checkpoints_path.glob("*.ckpt"))) > 3)
+def test_damaged_checkpoints_are_said_and_passed_over(yard: Yard, orders: Orders) -> None:
+    orders.checkpoint("round-10", "round-20", "round-40")
+    orders.hold("round-30", "round-50", "round-60")
+    run = yard.run(checkpoint_seconds=3600, **orders.knobs)
+    for harm, place, step in [(cut, "round-30", 10), (flip, "round-50", 10)]:
+        orders.reached(run, place)
         kill_run(run)
-        before, newest = sorted(run.checkpoints_path.glob("*.ckpt"))[-2:]
+        newest = max(run.checkpoints_path.glob("*.ckpt"))
         harm(newest)
-        step, said = int(before.stem.removeprefix("step-")), len(log_texts(run))
+        said = len(log_texts(run))
+        orders.let_go(place)
         resume(run)
         until(lambda said=said: any("Going on" in text for text in log_texts(run)[said:]) or not run.is_active)
         assert f"Going on from the checkpoint of round {step}." in log_texts(run)[said:]
         warning = next(text for text in log_texts(run)[said:] if str(newest) in text)
         assert warning in log_texts(run, "warning")
         assert warning.endswith(f"Step {step} is used instead.")
-    until(lambda: rounds(run) > step + 10)
+    orders.reached(run, "round-60")
     kill_run(run)
+    orders.let_go("round-60")
     files = list(run.checkpoints_path.rglob("*.ckpt"))
     for path in files:
         cut(path)
@@ -101,15 +103,16 @@ def small_files(run: Run) -> Iterator[Callable[[bool], None]]:
 
 
 @pytest.mark.parametrize("disk", [tiny_disk, small_files])
-def test_a_full_disk_pauses_a_run_until_there_is_room(yard: Yard, disk: Any) -> None:
+def test_a_full_disk_pauses_a_run_until_there_is_room(yard: Yard, orders: Orders, disk: Any) -> None:
+    orders.hold("round-10")
+    orders.checkpoint("round-20")
     with contextlib.ExitStack() as stack:
         with slots_taken(*range(4)):
-            run = yard.run()
+            run = yard.run(**orders.knobs)
             fill = stack.enter_context(disk(run))
-        training(run)
-        fill(True)
-        until(lambda: run.state == "paused" or not run.is_active)
-        assert run.state == "paused", run.error
+        with orders.held(run, "round-10"):
+            fill(True)
+        paused(run)
         assert run.cause.startswith("The disk is full: there is no room for the checkpoint")
         kept = sorted(path.name for path in run.checkpoints_path.glob("*.ckpt"))
         assert kept
@@ -121,15 +124,18 @@ def test_a_full_disk_pauses_a_run_until_there_is_room(yard: Yard, disk: Any) -> 
         assert any("disk is full" in event.text for event in events(run, "warning"))
 
 
-def test_a_run_goes_on_while_its_store_is_locked_and_its_records_arrive_afterwards(yard: Yard) -> None:
-    run = training(yard.run())
+def test_a_run_goes_on_while_its_store_is_locked_and_its_records_arrive_afterwards(yard: Yard, orders: Orders) -> None:
+    orders.hold("round-10", "end")
+    run = yard.run(**orders.knobs)
+    orders.reached(run, "round-10")
     with contextlib.closing(sqlite3.connect(run.metrics_path, timeout=SLOW, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         known = rounds(run)
-        until(lambda: any(text.startswith("The run is finished") for text in log_texts(run)) or not run.is_active)
-        time.sleep(0.5)
+        orders.let_go("round-10")
+        orders.reached(run, "end")
         assert rounds(run) == known < yard.steps_bits["rounds"]
         other.execute("ROLLBACK")
+    orders.let_go("end")
     assert ended(run) == "finished", run.error
     assert bits(run) == yard.steps_bits
     assert any("cannot be written at the moment and wait" in text for text in log_texts(run, "warning"))
@@ -142,10 +148,12 @@ def test_a_run_goes_on_while_its_store_is_locked_and_its_records_arrive_afterwar
 # ------------------------------------------------------------------ files that change
 
 
-def test_a_changed_file_is_refused_until_it_is_put_back(yard: Yard, tmp_path: Path) -> None:
+def test_a_changed_file_is_refused_until_it_is_put_back(yard: Yard, orders: Orders, tmp_path: Path) -> None:
     data, kept = tmp_path / "table.csv", yard.data.read_bytes()
     data.write_bytes(kept)
-    run = training(launch(sync_run(data, epochs=EPOCHS, checkpoint_seconds=0.2)))
+    orders.hold("round-10")
+    run = launch(sync_run(data, epochs=EPOCHS, checkpoint_seconds=3600, **orders.knobs))
+    orders.reached(run, "round-10")
     kill_run(run)
     for change, words in [
         (kept + b"1,2,3,4,5,6,7,8,9,10,11\n", "'table.csv' is not what it was when the checkpoint was taken"),
@@ -158,8 +166,11 @@ def test_a_changed_file_is_refused_until_it_is_put_back(yard: Yard, tmp_path: Pa
         assert words in run.cause
         assert "Traceback" not in run.cause
     data.write_bytes(kept)
-    training(resume(run))
-    data.unlink()  # who trains does not need it any more
+    orders.let_go("round-10")
+    orders.hold("round-20")
+    resume(run)
+    with orders.held(run, "round-20"):
+        data.unlink()  # who trains does not need it any more
     assert ended(run) == "finished", run.error
     assert run.result is not None
     assert any("'table.csv' was changed or removed during the run" in text for text in run.result["warnings"])
@@ -167,19 +178,22 @@ def test_a_changed_file_is_refused_until_it_is_put_back(yard: Yard, tmp_path: Pa
 
 
 def test_a_removed_cache_is_a_plain_failure_and_made_anew(
-    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    yard: Yard, orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
     monkeypatch.setenv("SHOAL_HOME", str(home))
-    run = training(yard.run())
-    for folder in (home / "cache").glob("shards-*"):
-        shutil.rmtree(folder)
-    workers_of(run)[0].process.kill()  # who comes in its place, or takes over its shards, does not find them
+    orders.hold("round-10", "round-250")
+    run = yard.run(checkpoint_seconds=3600, **orders.knobs)
+    with orders.held(run, "round-10"):
+        for folder in (home / "cache").glob("shards-*"):
+            shutil.rmtree(folder)
+        workers_of(run)[0].process.kill()  # who comes in its place, or takes over its shards, does not find them
     assert ended(run) == "failed"
     assert re.search(r"The cached training rows in '.*' cannot be used: No such file", run.cause)
     resume(run)
-    until(lambda: len(set().union(*mapped(run).values())) == 16)
-    shutil.rmtree(home / "cache")  # those who have their shards mapped go on; the model cannot be scored
+    with orders.held(run, "round-250"):
+        assert len(set().union(*mapped(run).values())) == 16
+        shutil.rmtree(home / "cache")  # those who have their shards mapped go on; the model cannot be scored
     assert ended(run) == "failed"
     assert "The cached copy of 'table.csv' was removed or damaged" in run.cause
     for text in (run.cause, *(event.text for event in events(run))):
@@ -191,10 +205,13 @@ def test_a_removed_cache_is_a_plain_failure_and_made_anew(
     assert bits(run) == yard.steps_bits
 
 
-def test_short_memory_changes_no_bit(yard: Yard) -> None:
+def test_short_memory_changes_no_bit(yard: Yard, orders: Orders) -> None:
     used = psutil.virtual_memory()
-    run = yard.run(max_memory=0.05)
+    orders.pause("round-10")
+    run = yard.run(max_memory=0.05, **orders.knobs)
+    paused(run)
+    if (used.total - used.available) / used.total > 0.06:  # nothing less can be asked for
+        until(lambda: any("nothing is read ahead" in event.text for event in events(run, "warning")))
+    assert wait_settled(run, post(run, "resume"), SLOW).outcome == "done"
     assert ended(run) == "finished", run.error
     assert bits(run) == yard.steps_bits
-    if (used.total - used.available) / used.total > 0.06:  # nothing less can be asked for
-        assert any("nothing is read ahead" in event.text for event in events(run, "warning"))

@@ -26,19 +26,15 @@ from support.chaos import (
     events,
     joined,
     kill_run,
-    kill_workers,
     leftovers,
     mapped,
     orphans,
-    reach,
     recoveries,
-    shared_memory,
     with_finish,
     workers_of,
 )
-from support.runs import SLOW, ended, rounds, training, until
-
-pytestmark = pytest.mark.alone  # they look at what processes do at a moment, so these need the cores
+from support.gates.orders import Orders
+from support.runs import SLOW, commands, ended, paused, until
 
 KILLS = 20
 
@@ -74,19 +70,39 @@ def test_an_undisturbed_run_is_what_numpy_gives(yard: Yard) -> None:
 # ------------------------------------------------------------------ workers
 
 
-def test_twenty_killed_workers_change_no_bit(yard: Yard) -> None:
+def test_twenty_killed_workers_change_no_bit(yard: Yard, orders: Orders) -> None:
+    """Each blow falls between two places that the run cannot pass before it has fallen, at some round or between two."""
     chance, workers = random.Random(20), itertools.cycle([1, 2, 3])
     seen, redone, took = 0, 0, list[float]()
     while seen < KILLS:
-        run = yard.run(workers=next(workers))
-        kills = kill_workers(run, chance, min(7, KILLS - seen))
+        places = [f"round-{number}" for number in itertools.accumulate(chance.randint(5, 30) for _ in range(8))]
+        orders.hold(*places)
+        run = yard.run(workers=next(workers), **orders.knobs)
+        kills = []
+        for number, (place, following) in enumerate(itertools.pairwise(places[: KILLS - seen + 1])):
+            orders.reached(run, place)
+            if number % 2:  # a moment of the rounds that follow, or of the wait at their end
+                orders.let_go(place)
+                time.sleep(chance.uniform(0, 0.05))
+                kills.append(kill_worker(run, chance))
+            else:  # its next tasks are on their way to it when it is dead
+                kills.append(kill_worker(run, chance))
+                orders.let_go(place)
+            orders.reached(run, following)
+        orders.let_go_of_all()
         assert ended(run) == "finished", run.error
-        lost = events(run, "lost")
-        assert len(kills) - 3 <= len(lost) <= len(kills)  # a last blow may have come when all the work was done
-        seen, redone, took = seen + len(lost), redone + check_losses(run, kills), took + recoveries(run, kills)
+        assert len(kills) == len(events(run, "lost"))
+        seen, redone, took = seen + len(kills), redone + check_losses(run, kills), took + recoveries(run, kills)
         assert bits(run) == yard.steps_bits
     assert redone > 0
     print(f"{seen} workers killed, {redone} tasks redone; back after {min(took):.2f} to {max(took):.2f} s")
+
+
+def kill_worker(run: Run, chance: random.Random) -> Kill:
+    """One that takes part in training; who has only just been started is lost to nobody yet."""
+    victim = chance.choice(until(lambda: joined(run)))
+    victim.process.kill()
+    return Kill(time.time(), victim.rank, victim.process.pid)
 
 
 def check_losses(run: Run, kills: list[Kill]) -> int:
@@ -104,14 +120,15 @@ def check_losses(run: Run, kills: list[Kill]) -> int:
     return redone
 
 
-def test_a_stopped_worker_is_found_by_its_lease_and_replaced(yard: Yard) -> None:
-    run = training(yard.run())
-    victim = workers_of(run)[0]
-    victim.process.suspend()
+def test_a_stopped_worker_is_found_by_its_lease_and_replaced(yard: Yard, orders: Orders) -> None:
+    orders.hold("round-10")
+    run = yard.run(**orders.knobs)
+    with orders.held(run, "round-10"):
+        victim = workers_of(run)[0]
+        victim.process.suspend()
     assert ended(run) == "finished", run.error
-    (lost,) = events(run, "lost")
-    (back,) = events(run, "restarted")
-    assert (lost.rank, back.rank) == (victim.rank, victim.rank)
+    (lost,) = (event for event in events(run, "lost") if event.rank == victim.rank)
+    (back,) = (event for event in events(run, "restarted") if event.rank == victim.rank)
     assert "hung" in lost.text
     assert lost.data["tasks_redone"] > 0
     assert f"process {victim.process.pid}" not in back.text
@@ -119,28 +136,31 @@ def test_a_stopped_worker_is_found_by_its_lease_and_replaced(yard: Yard) -> None
     assert bits(run) == yard.steps_bits
 
 
-def test_workers_that_come_and_go_change_no_bit_and_take_few_shards_along(yard: Yard) -> None:
-    run = training(yard.run(workers=1, epochs=2 * EPOCHS))
-    ranks, moved = {0}, list[tuple[int, int]]()
-    for name, arguments, change in [
+def test_workers_that_come_and_go_change_no_bit_and_take_few_shards_along(yard: Yard, orders: Orders) -> None:
+    """The run pauses for every change, and goes on for some rounds after it."""
+    changes: list[tuple[str, dict[str, int], set[int]]] = [
         ("add_worker", {}, {1}), ("add_worker", {}, {2}), ("remove_worker", {"rank": 0}, {0}), ("remove_worker", {}, {2}),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    orders.pause(*(f"round-{20 * number}" for number in range(1, 2 + len(changes))))
+    run = yard.run(workers=1, **orders.knobs)
+    ranks, moved = {0}, list[tuple[int, int]]()
+    paused(run)
+    for name, arguments, change in changes:
         before, least = mapped(run), fewest_moves(ranks, ranks ^ change)
         assert wait_settled(run, post(run, name, arguments), SLOW).outcome == "done"
         ranks = ranks ^ change
+        until(lambda ranks=ranks: {worker.rank for worker in joined(run)} >= ranks)
+        assert wait_settled(run, post(run, "resume"), SLOW).outcome == "done"
+        paused(run)
         until(lambda ranks=ranks: {worker.rank for worker in workers_of(run)} == ranks)
-        done = rounds(run)
-        until(lambda ranks=ranks, done=done: set(mapped(run)) == ranks and rounds(run) > done + 2)
         moved.append((sum(len(now - before.get(rank, set())) for rank, now in mapped(run).items()), least))
-    assert run.state == "running", "it ended before all had come and gone"
+    assert wait_settled(run, post(run, "resume"), SLOW).outcome == "done"
     assert ended(run) == "finished", run.error
     assert [event.rank for event in events(run, "left")] == [0, 2]
     assert not events(run, "lost")
     assert all(least <= count <= 1.5 * least for count, least in moved[:2]), moved
     assert all(count <= 1.5 * least for count, least in moved[2:]), moved  # some of them were at home there before
-    alone = yard.run(engine="inline", epochs=2 * EPOCHS)
-    assert ended(alone) == "finished"
-    assert bits(run) == bits(alone)
+    assert bits(run) == yard.steps_bits
 
 
 def fewest_moves(before: set[int], after: set[int]) -> int:
@@ -154,58 +174,80 @@ def fewest_moves(before: set[int], after: set[int]) -> int:
 
 
 def test_a_run_killed_at_any_moment_goes_on_to_the_same_bits(
-    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    yard: Yard, orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, memory, chance = tmp_path / "home", shared_memory(), random.Random(5)
+    """It cannot pass the place where it is held, so each blow comes in time, wherever before that place it falls."""
+    home, chance = tmp_path / "home", random.Random(5)
     monkeypatch.setenv("SHOAL_HOME", str(home))  # without a cache: the file has to be read again
-    run = launch(with_finish(yard.data, checkpoint_seconds=0.1))
-    for moment in ("preparing", "first checkpoint", "training", "training", "finish"):
-        assert reach(run, moment), f"it ended before: {run.cause}"
-        time.sleep(0 if moment == "first checkpoint" else chance.uniform(0, 0.3))
-        if moment == "training":
-            until(lambda: joined(run))
-            joined(run)[-1].process.suspend()  # one that cannot hear of its parent's end
+    orders.hold("start", "round-90", "round-150", "round-200", "pass-20")
+    run = launch(with_finish(yard.data, checkpoint_seconds=0.1, **orders.knobs))
+
+    def killed() -> None:
         pid = kill_run(run)
         assert run.state == "interrupted"
         assert "its process was stopped" in run.cause
         assert f"shoal resume {run.id}" in run.cause
         assert orphans(run, pid) == []
         assert not run.model_path.exists()
-        resume(run)
+
+    until(lambda: run.state in ("preparing", "running"))
+    time.sleep(chance.uniform(0, 0.3))  # it reads the file, or has come to the start
+    killed()
+    resume(run)
+    until(run.checkpoints_path.exists)  # it is made by the first that is written
+    killed()
+    orders.let_go("start")
+    resume(run)
+    orders.reached(run, "round-90")
+    joined(run)[-1].process.suspend()  # one that cannot hear of its parent's end
+    killed()
+    orders.let_go("round-90")
+    resume(run)
+    with orders.held(run, "round-150"):
+        joined(run)[-1].process.suspend()
+    time.sleep(chance.uniform(0, 0.3))  # it waits for the one that was stopped
+    killed()
+    orders.let_go("round-200")
+    resume(run)
+    with orders.held(run, "pass-20"):
+        killed()
+    resume(run)
     assert ended(run) == "finished", run.error
     assert bits(run) == yard.finish_bits
     # A file of a few bytes that was about to become state.json or progress.json may stay.
     assert [name for name in leftovers(home) if ".json-" not in name] == []
-    assert shared_memory() <= memory
     assert {event.text.split(" of ")[0] for event in events(run, "started")} <= {
         "Training begins.",
         "Going on from the checkpoint",
     }
 
 
-def test_a_run_killed_after_its_last_step_only_has_to_report(yard: Yard) -> None:
+def test_a_run_killed_after_its_last_step_only_has_to_report(yard: Yard, orders: Orders) -> None:
     """Converged: a run that went on from there would end elsewhere."""
     knobs = {"epochs": 2, "tolerance": 1e-4, "checkpoint_seconds": 60}
     whole = yard.run(engine="inline", **knobs)
     assert ended(whole) == "finished", whole.error
     assert whole.cause == "converged"
     end = bits(whole)
-    run = yard.run(**knobs)
-    last = run.checkpoints_path / f"step-{end['rounds']:012d}.ckpt"
-    while not last.exists():
-        assert run.is_active
-    kill_run(run)
-    if run.state == "interrupted":  # else it was faster
-        resume(run)
+    last = f"checkpoint-{end['rounds']}"
+    orders.hold(last)
+    run = yard.run(**knobs, **orders.knobs)
+    with orders.held(run, last):
+        kill_run(run)
+    assert run.state == "interrupted"
+    resume(run)
     assert ended(run) == "finished", run.error
     assert run.cause == "converged"
     assert bits(run) == end
 
 
-def test_a_signal_ends_a_run_in_order(yard: Yard) -> None:
-    run = training(yard.run())
-    pid = run.pid or 0
-    os.kill(pid, signal.SIGTERM)
+def test_a_signal_ends_a_run_in_order(yard: Yard, orders: Orders) -> None:
+    orders.hold("round-10")
+    run = yard.run(**orders.knobs)
+    with orders.held(run, "round-10"):
+        pid = run.pid or 0
+        os.kill(pid, signal.SIGTERM)
+        until(lambda: commands(run) == ["stop"])
     assert ended(run) == "stopped", run.error
     assert run.cause == "stopped by a command"
     assert orphans(run, pid) == []
