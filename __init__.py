@@ -127,10 +127,10 @@ def path(
     8.0
     """
     from shoal.api.penalty_path import path_of_data
-    from shoal.tasks.tune import Wish
+    from shoal.tasks.tune import TuningRequest
 
-    wish = Wish(10 if folds is None else folds, fold_by, l1_ratio, alphas, n_alphas)
-    return path_of_data(data, {**knobs, "target": target, "model": model}, wish, folds is not None, progress)
+    request = TuningRequest(10 if folds is None else folds, fold_by, l1_ratio, alphas, n_alphas)
+    return path_of_data(data, {**knobs, "target": target, "model": model}, request, folds is not None, progress)
 
 
 def load(path: str | Path) -> FittedModel:

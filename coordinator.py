@@ -30,13 +30,13 @@ from shoal.errors import BadRowsError, DataError, EngineError, SourceChanged, Wo
 from shoal.models import Array, LinearModel, Penalty
 from shoal.passes.blocks import (
     CountKeys,
-    Factor,
     Predict,
     Probe,
     ReadRange,
     Score,
     SumMoments,
     Sums,
+    SumTriangle,
     value_of_key,
 )
 from shoal.passes.gradient_loop import COPIES, Assignment, Board, Part, Update
@@ -163,7 +163,7 @@ class Coordinator:
 
     def triangle(self, dataset: Dataset, encoding: Encoding, split: Split, units: Standardisation) -> Array:
         """The triangle of all standardised training rows (TSQR)."""
-        requests = [Factor(str(dataset.directory), block, encoding, split, units) for block in dataset.blocks]
+        requests = [SumTriangle(str(dataset.directory), block, encoding, split, units) for block in dataset.blocks]
         total: Array | None = None
         for part in self.swept("factoring", requests):
             total = part if total is None else stack(total, part)

@@ -54,7 +54,7 @@ class Reason(StrEnum):
 # ------------------------------------------------------------------ what to do about it
 
 
-class Kind(StrEnum):
+class RemedyKind(StrEnum):
     SAY = "say"  # advice that reads the same everywhere
     SET = "set"  # a knob to a value
     CHOOSE = "choose"  # a value for a knob
@@ -68,31 +68,31 @@ class Remedy:
     As text it is for the command line; the words of the pages are in `dashboard.parts.wording`.
     """
 
-    kind: Kind
+    kind: RemedyKind
     advice: str  # without a full stop
     name: str = ""  # of the knob or command
     arguments: tuple[str, ...] = ()  # the value of the knob, or what the command is given
 
     @classmethod
     def say(cls, advice: str) -> Remedy:
-        return cls(Kind.SAY, advice)
+        return cls(RemedyKind.SAY, advice)
 
     @classmethod
     def set(cls, advice: str, knob: str, value: Any) -> Remedy:
-        return cls(Kind.SET, advice, knob, (str(value),))
+        return cls(RemedyKind.SET, advice, knob, (str(value),))
 
     @classmethod
     def choose(cls, advice: str, knob: str) -> Remedy:
-        return cls(Kind.CHOOSE, advice, knob)
+        return cls(RemedyKind.CHOOSE, advice, knob)
 
     @classmethod
     def run(cls, advice: str, command: str, *arguments: Any) -> Remedy:
-        return cls(Kind.RUN, advice, command, tuple(map(str, arguments)))
+        return cls(RemedyKind.RUN, advice, command, tuple(map(str, arguments)))
 
     def __str__(self) -> str:
-        if self.kind == Kind.SAY:
+        if self.kind == RemedyKind.SAY:
             return f"{self.advice}."
-        if self.kind == Kind.RUN:
+        if self.kind == RemedyKind.RUN:
             return f"{self.advice}: {' '.join(['shoal', self.name, *self.arguments])}."
         flag = f"--{self.name.replace('_', '-')}"
         return f"{self.advice} with {' '.join([flag, *self.arguments])}."
@@ -104,7 +104,9 @@ class Remedy:
 def remedies_from(values: Any) -> tuple[Remedy, ...]:
     """What `as_dict` made, as a file has it; nothing where that is something else."""
     try:
-        return tuple(Remedy(Kind(v["kind"]), str(v["advice"]), str(v["name"]), tuple(v["arguments"])) for v in values)
+        return tuple(
+            Remedy(RemedyKind(v["kind"]), str(v["advice"]), str(v["name"]), tuple(v["arguments"])) for v in values
+        )
     except (KeyError, TypeError, ValueError):
         return ()
 

@@ -86,7 +86,7 @@ def engine_on(kind: str, workers: int | None, rows: int, columns: int) -> Iterat
         yield engine
 
 
-class Rows:
+class SharedRows:
     """All rows of X (n, p) and Y (n, q), with the workers that sum over them."""
 
     def __init__(self, engine: Engine, X: SharedArray, Y: SharedArray) -> None:
@@ -95,7 +95,7 @@ class Rows:
 
     @classmethod
     @contextmanager
-    def shared(cls, engine: Engine, X: npt.NDArray[Any], Y: Floats) -> Iterator[Rows]:
+    def shared(cls, engine: Engine, X: npt.NDArray[Any], Y: Floats) -> Iterator[SharedRows]:
         shared: list[SharedArray] = []
         try:
             for array in (X, Y):
@@ -142,7 +142,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitPlan:
     """What to fit, in the words of the solver."""
 
     model: str
@@ -155,7 +155,7 @@ class Plan:
         return penalty_for(self.model, self.alpha, self.l1_ratio, n)
 
 
-def solve_all(rows: Rows, plan: Plan, X: npt.NDArray[Any], Y: Floats) -> list[Solution]:
+def solve_all(rows: SharedRows, plan: FitPlan, X: npt.NDArray[Any], Y: Floats) -> list[Solution]:
     """One solution for each column of Y, certified by the rows."""
     penalty = plan.penalty(len(X))
     problems = _problems(rows, plan, penalty, X.shape[1], Y.shape[1])
@@ -165,7 +165,7 @@ def solve_all(rows: Rows, plan: Plan, X: npt.NDArray[Any], Y: Floats) -> list[So
     return _checked_on_rows(rows, problems, penalty, solutions)
 
 
-def _problems(rows: Rows, plan: Plan, penalty: L1L2, p: int, q: int) -> list[LeastSquares]:
+def _problems(rows: SharedRows, plan: FitPlan, penalty: L1L2, p: int, q: int) -> list[LeastSquares]:
     """The least-squares problem of each target, from moments where these are fine enough, else from the rows."""
     moments = rows.moments()
     check_squares(moments)
@@ -197,7 +197,7 @@ def _triangle_of(T: Floats, q: int, k: int) -> Floats:
 
 
 def _checked_on_rows(
-    rows: Rows, problems: Sequence[LeastSquares], penalty: L1L2, solutions: Sequence[Solution]
+    rows: SharedRows, problems: Sequence[LeastSquares], penalty: L1L2, solutions: Sequence[Solution]
 ) -> list[Solution]:
     """With a certificate from the rows; refined by their gradient while that helps."""
     best = _certified(rows, problems, penalty, solutions)
@@ -220,7 +220,7 @@ def _is_settled(solution: Solution) -> bool:
 
 
 def _certified(
-    rows: Rows, problems: Sequence[LeastSquares], penalty: L1L2, solutions: Sequence[Solution]
+    rows: SharedRows, problems: Sequence[LeastSquares], penalty: L1L2, solutions: Sequence[Solution]
 ) -> list[tuple[Solution, Floats]]:
     """Each solution with its certificate from one pass over the rows, and the gradient Xs'r that it rests on."""
     coef = np.column_stack([one.coef for one in solutions]).astype(np.float64, copy=False)

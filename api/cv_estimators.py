@@ -16,7 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from shoal.api.array_fits import Floats, Plan, Rows, check_squares, engine_on, solve_all
+from shoal.api.array_fits import FitPlan, Floats, SharedRows, check_squares, engine_on, solve_all
 from shoal.api.estimators import Exact, check
 from shoal.errors import TrainingError
 from shoal.models import penalty_for
@@ -99,7 +99,7 @@ class _Sums:
     parts: list[tuple[Moments, Moments]]
 
     @classmethod
-    def of(cls, rows: Rows, X: npt.NDArray[Any], y: Floats, splits: Sequence[_Split]) -> _Sums:
+    def of(cls, rows: SharedRows, X: npt.NDArray[Any], y: Floats, splits: Sequence[_Split]) -> _Sums:
         found = _cells(splits, len(X))
         if found is None:
             parts = [(_moments(X, y, split.train), _moments(X, y, split.test)) for split in splits]
@@ -115,7 +115,7 @@ def _moments(X: npt.NDArray[Any], y: Floats, rows: Rows1) -> Moments:
 
 
 def _fold(
-    X: npt.NDArray[Any], y: Floats, split: _Split, train: Moments, test: Moments, plan: Plan,
+    X: npt.NDArray[Any], y: Floats, split: _Split, train: Moments, test: Moments, plan: FitPlan,
     ratios: Sequence[float], grids: Sequence[Floats],
 ) -> Fold:  # fmt: skip
     """One split: from moments where these are fine enough for the weakest penalty, else from the rows."""
@@ -153,7 +153,7 @@ class _Tuned(Exact):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Choose alpha by the splits of X (n, p) and y (n,), then fit all rows."""
-        ratios, given = self._wishes()
+        ratios, given = self._requested()
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True)
         y = np.asarray(y, np.float64)
         splits = _splits(self.cv, X, y)
@@ -166,7 +166,7 @@ class _Tuned(Exact):
         plan_cells(width, len(splits) + 1, available_memory() // SHARE_FOR_SUMS)
         with (
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
-            Rows.shared(engine, X, y[:, None]) as rows,
+            SharedRows.shared(engine, X, y[:, None]) as rows,
         ):
             sums = _Sums.of(rows, X, y, splits)
             check_squares(sums.whole)
@@ -180,7 +180,7 @@ class _Tuned(Exact):
         return self
 
     def _grids(
-        self, moments: Moments, plan: Plan, ratios: Sequence[float], given: Floats | None
+        self, moments: Moments, plan: FitPlan, ratios: Sequence[float], given: Floats | None
     ) -> tuple[list[Floats], tuple[str, ...]]:
         """The alphas for each mixing ratio."""
         if given is not None:
@@ -192,7 +192,7 @@ class _Tuned(Exact):
         grids = [alpha_grid(problem, plan.model, ratio, self.n_alphas) for ratio in ratios]
         return [np.asarray(grid, np.float64) for grid in grids], ()
 
-    def _choose(self, found: Sequence[CrossValidation], ratios: Sequence[float]) -> Plan:
+    def _choose(self, found: Sequence[CrossValidation], ratios: Sequence[float]) -> FitPlan:
         """Keeps what was found; the plan of the final fit."""
         place = int(np.argmin([curve.mean[curve.best] for curve in found]))
         curve = found[place]
@@ -203,9 +203,9 @@ class _Tuned(Exact):
         self.best_alpha_, self.one_se_alpha_ = (float(curve.alphas[i]) for i in (curve.best, one_se))
         self.alpha_ = self.best_alpha_ if self.selection == "best" else self.one_se_alpha_
         self.l1_ratio_ = ratios[place]
-        return Plan(self._model, self.alpha_, self.l1_ratio_, bool(self.fit_intercept), bool(self.standardize))
+        return FitPlan(self._model, self.alpha_, self.l1_ratio_, bool(self.fit_intercept), bool(self.standardize))
 
-    def _wishes(self) -> tuple[tuple[float, ...], Floats | None]:
+    def _requested(self) -> tuple[tuple[float, ...], Floats | None]:
         check("selection", self.selection, f"one of {', '.join(SELECTIONS)}", self.selection in SELECTIONS)
         try:
             ratios = checked_ratios(self._model, getattr(self, "l1_ratio", 1.0))
@@ -215,10 +215,10 @@ class _Tuned(Exact):
             raise ValueError(str(error)) from None
         return ratios, None if given is None else np.asarray(given, np.float64)
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> FitPlan:
         """Without a penalty: that is to be found."""
         self._check_workers()
-        return Plan(self._model, 0.0, 1.0, bool(self.fit_intercept), bool(self.standardize))
+        return FitPlan(self._model, 0.0, 1.0, bool(self.fit_intercept), bool(self.standardize))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

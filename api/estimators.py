@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from shoal.api.array_fits import Floats, Plan, Rows, engine_on, solve_all
+from shoal.api.array_fits import FitPlan, Floats, SharedRows, engine_on, solve_all
 from shoal.models import Certificate
 from shoal.settings.limits import SHARE_FOR_SUMS
 from shoal.solve.moments import plan_cells
@@ -52,7 +52,7 @@ class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
         plan_cells(width, 1, available_memory() // SHARE_FOR_SUMS)
         with (
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
-            Rows.shared(engine, X, Y) as rows,
+            SharedRows.shared(engine, X, Y) as rows,
         ):
             solutions = solve_all(rows, plan, X, Y)
         self._keep(solutions, y.ndim)
@@ -74,13 +74,13 @@ class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.notes_ = tuple(dict.fromkeys(note for one in solutions for note in one.notes))
         self.certificate_: Certificate = max((one.certificate for one in solutions), key=lambda c: c.relative)
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> FitPlan:
         """The parameters, checked here and not when they are set, as scikit-learn wants it."""
         alpha, l1_ratio = getattr(self, "alpha", 0.0), getattr(self, "l1_ratio", 1.0)
         check("alpha", alpha, "a finite number of at least 0", is_real(alpha) and 0 <= alpha < np.inf)
         check("l1_ratio", l1_ratio, "a number from 0 to 1", is_real(l1_ratio) and 0 <= l1_ratio <= 1)
         self._check_workers()
-        return Plan(self._model, float(alpha), float(l1_ratio), bool(self.fit_intercept), bool(self.standardize))
+        return FitPlan(self._model, float(alpha), float(l1_ratio), bool(self.fit_intercept), bool(self.standardize))
 
     def _check_workers(self) -> None:
         check("engine", self.engine, f"one of {', '.join(ENGINES)}", self.engine in ENGINES)

@@ -21,7 +21,7 @@ from shoal.settings.values import config_from
 from shoal.solve.paths import Path, follow
 from shoal.tasks.refit import Basis
 from shoal.tasks.train import described
-from shoal.tasks.tune import Wish, summed, tuned_from
+from shoal.tasks.tune import TuningRequest, summed, tuned_from
 from shoal.tasks.workers import kept_coordinator
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, grid_for, is_number
 
@@ -156,20 +156,20 @@ class PenaltyPath:
 
 
 def path_of_data(
-    data: Any, values: Mapping[str, Any], wish: Wish, with_folds: bool, progress: Progress | None
+    data: Any, values: Mapping[str, Any], request: TuningRequest, with_folds: bool, progress: Progress | None
 ) -> PenaltyPath:
-    """From a file or a data frame and the knobs of a run by name; without folds the wish is about penalties only."""
+    """From a file or a data frame and the knobs of a run by name; without folds the request is about penalties only."""
     if is_frame(data):
         with frame_as_file(data, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
-            return _followed(coordinator, config, wish, with_folds)
+            return _followed(coordinator, config, request, with_folds)
     config = config_from({**values, "file": path_of(data)})
     with kept_coordinator(config, progress) as coordinator:
-        return _followed(coordinator, config, wish, with_folds)
+        return _followed(coordinator, config, request, with_folds)
 
 
-def _followed(coordinator: Coordinator, config: RunConfig, wish: Wish, with_folds: bool) -> PenaltyPath:
-    wish.check(config)
-    ratios = checked_ratios(config.model, wish.l1_ratio)
+def _followed(coordinator: Coordinator, config: RunConfig, request: TuningRequest, with_folds: bool) -> PenaltyPath:
+    request.check(config)
+    ratios = checked_ratios(config.model, request.l1_ratio)
     if len(ratios) > 1 and not with_folds:
         raise ConfigError("Several mixing ratios need folds to choose by. Ask for some (folds=10) or give one ratio.")
     dataset = coordinator.open(config)
@@ -177,8 +177,8 @@ def _followed(coordinator: Coordinator, config: RunConfig, wish: Wish, with_fold
     prepared = prepare(coordinator, dataset, weakest, Timings())
     basis = Basis(prepared).summed(coordinator)
     if with_folds:
-        tuned = tuned_from(summed(coordinator, dataset, config, wish.choice(config)), dataset, config, wish)
+        tuned = tuned_from(summed(coordinator, dataset, config, request.choice(config)), dataset, config, request)
         return PenaltyPath(config, basis, tuned.path, tuned)
-    given, _ = checked_alphas(config.model, wish.alphas, wish.n_alphas)
-    alphas = grid_for(prepared.problem, config.model, ratios[0], wish.n_alphas) if given is None else given
+    given, _ = checked_alphas(config.model, request.alphas, request.n_alphas)
+    alphas = grid_for(prepared.problem, config.model, ratios[0], request.n_alphas) if given is None else given
     return PenaltyPath(config, basis, follow(prepared.problem, config.model, alphas, ratios[0]), None)

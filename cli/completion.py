@@ -13,7 +13,7 @@ HOW = """\
   zsh    echo 'source <(shoal completion zsh)' >> ~/.zshrc      (after compinit)
   fish   shoal completion fish > ~/.config/fish/completions/shoal.fish
 """
-Values = dict[tuple[str, str], list[str]]
+_Values = dict[tuple[str, str], list[str]]
 
 
 def add_commands(add: Add, parser: Parser) -> None:
@@ -35,9 +35,9 @@ def _flags(parser: Parser) -> Iterator[tuple[str, argparse.Action]]:
                 yield flag, action
 
 
-def _values(parser: Parser) -> Values:
+def _values(parser: Parser) -> _Values:
     """The values that may follow: by command and flag, or by command alone for its first argument."""
-    found: Values = {}
+    found: _Values = {}
     for name, command in parser.commands.items():
         arguments = [action for action in command.actions() if not action.option_strings]
         if arguments and arguments[0].choices:

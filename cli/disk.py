@@ -12,7 +12,7 @@ from shoal.errors import ConfigError
 from shoal.words import print_json, table
 
 if TYPE_CHECKING:
-    from shoal.library.cleaning import Choice, Plan
+    from shoal.library.cleaning import CleaningPlan, Criteria
 
 EXPLAINED = "data, shards, uploads, samples, jobs, checkpoints, runs, searches, archives or leftovers; see 'shoal disk'"
 
@@ -51,11 +51,11 @@ def _day(at: float | None) -> str:
 
 
 def _clean(chosen: argparse.Namespace) -> int:
-    from shoal.library.cleaning import Choice, clean, plan
+    from shoal.library.cleaning import Criteria, clean, plan
     from shoal.library.kinds import counted, kept_in_words, kind_of, size
 
     kind = kind_of(chosen.kind)
-    choice = Choice(chosen.older_than, chosen.unused)
+    choice = Criteria(chosen.older_than, chosen.unused)
     _check(choice, kind.by_use)
     wanted = plan(kind.name, choice)
     if not wanted.items:
@@ -70,14 +70,14 @@ def _clean(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _check(choice: Choice, by_use: bool) -> None:
+def _check(choice: Criteria, by_use: bool) -> None:
     if choice.older_than is not None and not choice.older_than >= 0:
         raise ConfigError(f"Expected --older-than to be a number of days, got {choice.older_than:g}. Correct it.")
     if choice.unused and not by_use:
         raise ConfigError("Expected --unused with data or uploads only. Use --older-than DAYS instead.")
 
 
-def _agreed(wanted: Plan) -> bool:
+def _agreed(wanted: CleaningPlan) -> bool:
     """Say what would go and what that costs, and ask where there is somebody to answer."""
     from shoal.library.kinds import counted, kept_in_words, size
 

@@ -45,9 +45,11 @@ def add_command(add: Add, progress: Callable[[bool], Any]) -> None:
 
 def _explain(chosen: argparse.Namespace, progress: Callable[[bool], Any]) -> None:
     from shoal.cli.models import model_path
-    from shoal.tasks.explain import Question, explain_model
+    from shoal.tasks.explain import ExplainRequest, explain_model
 
-    question = Question(chosen.resamples, chosen.confidence, chosen.alpha, chosen.folds, chosen.fold_by, chosen.seed)
+    question = ExplainRequest(
+        chosen.resamples, chosen.confidence, chosen.alpha, chosen.folds, chosen.fold_by, chosen.seed
+    )
     found = explain_model(model_path(chosen.model), question, progress(chosen.json))
     clear_line()
     if chosen.json:

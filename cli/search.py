@@ -86,7 +86,7 @@ def _search(chosen: argparse.Namespace) -> int:
 
 def _start(chosen: argparse.Namespace) -> int:
     from shoal.search.folder import start
-    from shoal.search.plan import PASSES, Plan
+    from shoal.search.plan import PASSES, SearchPlan
     from shoal.search.space import KNOBS, chosen_space
     from shoal.settings.config import RunConfig
     from shoal.settings.values import config_from
@@ -96,7 +96,7 @@ def _start(chosen: argparse.Namespace) -> int:
     limits = {name: value for name in LIMITS if (value := getattr(chosen, name)) is not None}
     config = config_from({"epochs": PASSES, **given, **fixed})
     _check_columns(config)
-    return _go(start(config, Plan(space, **limits)), chosen)
+    return _go(start(config, SearchPlan(space, **limits)), chosen)
 
 
 def _check_columns(config: Any) -> None:

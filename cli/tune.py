@@ -1,4 +1,4 @@
-"""The command `shoal tune`: flags to a wish, the answer to a table or JSON; how a penalty is chosen is in `tuned`."""
+"""The command `shoal tune`: flags to a request, answers to a table or JSON; how a penalty is chosen is in `whatif`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.settings.config import DIALECT
 from shoal.words import clear_line, print_json, short, table
 
 if TYPE_CHECKING:
-    from shoal.tasks.tune import Wish
+    from shoal.tasks.tune import TuningRequest
 
 KNOBS = {
     "target", "model", "features", "exclude", "categorical", "numeric", "coding", "max_levels", "impute", "fill",
@@ -58,10 +58,10 @@ def _tune(chosen: argparse.Namespace, progress: Progress) -> None:
 
     started, timings = time.perf_counter(), Timings()
     config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in OWN}))
-    wish = _wish(chosen)
-    wish.check(config)
+    request = _request(chosen)
+    request.check(config)
     with coordinated(config, progress(chosen.json)) as coordinator:
-        tuned = tune_with(coordinator, config, wish, timings)
+        tuned = tune_with(coordinator, config, request, timings)
     clear_line()
     timings.seconds["total"] = time.perf_counter() - started
     found: dict[str, Any] = finite({"target": config.target, **tuned.as_dict(), "timings": timings.seconds})
@@ -71,13 +71,13 @@ def _tune(chosen: argparse.Namespace, progress: Progress) -> None:
         _show(found)
 
 
-def _wish(chosen: argparse.Namespace) -> Wish:
-    from shoal.tasks.tune import Wish
+def _request(chosen: argparse.Namespace) -> TuningRequest:
+    from shoal.tasks.tune import TuningRequest
 
     alphas = None if chosen.alphas is None else _numbers("--alphas", chosen.alphas)
     count = None if chosen.n_alphas is None else _whole("--n-alphas", chosen.n_alphas)
     ratios = 0.5 if chosen.ratios is None else _numbers("--l1-ratio", chosen.ratios)
-    return Wish(_whole("--folds", chosen.folds), chosen.fold_by, ratios, alphas, count)
+    return TuningRequest(_whole("--folds", chosen.folds), chosen.fold_by, ratios, alphas, count)
 
 
 def _numbers(flag: str, text: str) -> list[float]:

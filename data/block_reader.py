@@ -20,9 +20,9 @@ from shoal.kernels.csv_kernel import (
     ODDITY,
     PADDING,
     Dictionary,
-    Kind,
-    Parser,
-    Reason,
+    FieldKind,
+    ParserState,
+    RowFault,
     Status,
     library,
     powers_of_five,
@@ -116,7 +116,7 @@ class _Reading:
                 return int(status)
             library().free_dictionaries(ctypes.byref(parser))
 
-    def _prepare(self, exact: int | None) -> Parser:
+    def _prepare(self, exact: int | None) -> ParserState:
         columns = len(self.layout.kinds)
         numbers, levels = len(self.layout.numbers), len(self.layout.levels)
         rows = self.length // columns + 1000  # more cannot be, but for rows that are too short
@@ -132,7 +132,7 @@ class _Reading:
         self.ends = np.cumsum([len(t) for t in tokens], dtype=np.int32) if tokens else np.zeros(1, np.int32)
         self.dictionaries = (Dictionary * max(1, levels))()
         at_end = self.begin - self.before + self.length >= self.source.size
-        parser = Parser(
+        parser = ParserState(
             buffer=self.buffer.ctypes.data, length=self.length, at_end=at_end,
             stop=self.end - self.begin + self.before, marks=self.dialect.marks(), columns=columns,
             kind=self.kinds.ctypes.data, slot=self.slots.ctypes.data, date_order=self.orders.ctypes.data,
@@ -149,7 +149,7 @@ class _Reading:
         parser.position = self.first - self.begin + self.before
         return parser
 
-    def _first_row(self, parser: Parser, exact: int | None) -> int:
+    def _first_row(self, parser: ParserState, exact: int | None) -> int:
         """Where the first row of the range starts: known, at its beginning, or guessed; its end if there is none."""
         if exact is not None or not self.before:
             return self.begin if exact is None else exact
@@ -185,7 +185,7 @@ class _Reading:
         return int(np.isnan(values).sum()) - odd
 
     def _value(self, odd: Any, text: str) -> float | None:
-        return number_of(text, self.dialect) if self.kinds[odd["column"]] == Kind.NUMBER else None
+        return number_of(text, self.dialect) if self.kinds[odd["column"]] == FieldKind.NUMBER else None
 
     def settle_oddities(self) -> list[BadRow]:
         """Write the values that only the general reader understands; blank the rows with what nobody does."""
@@ -196,7 +196,7 @@ class _Reading:
             if value is not None:
                 self.numbers[row, self.slots[column]] = value
             else:
-                kind = "a number" if self.kinds[column] == Kind.NUMBER else "a date"
+                kind = "a number" if self.kinds[column] == FieldKind.NUMBER else "a date"
                 shown = text if len(text) <= 40 else text[:40] + "..."
                 bad.setdefault(row, BadRow(row, int(odd["line"]),
                                f"column '{self.layout.names[column]}': expected {kind}, got '{shown}'"))  # fmt: skip
@@ -210,7 +210,7 @@ class _Reading:
         expected = len(self.layout.kinds)
         return [
             BadRow(int(b["row"]), int(b["line"]),
-                   "a quote is opened and never closed" if b["reason"] == Reason.NEVER_CLOSED
+                   "a quote is opened and never closed" if b["reason"] == RowFault.NEVER_CLOSED
                    else f"expected {expected} fields, got {b['fields']}")
             for b in rows
         ]  # fmt: skip

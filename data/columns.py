@@ -23,7 +23,7 @@ from shoal.words import no_such_column
 LARGEST = 1e140  # sums of squares of greater values overflow
 
 
-class Choice(NamedTuple):
+class ColumnChoice(NamedTuple):
     """The columns a model is to use, and what was left out and why."""
 
     numbers: list[Column]
@@ -32,7 +32,7 @@ class Choice(NamedTuple):
     products: tuple[Chosen, ...] = ()
 
 
-def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
+def choose_columns(dataset: Dataset, config: RunConfig) -> ColumnChoice:
     """The features that the config asks for; what cannot be used is left out and said, or refused if it was named."""
     columns = dataset.columns
     for name in (config.target, *config.features, *config.exclude):
@@ -56,7 +56,7 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> Choice:
     notes: list[str] = []
     numbers = [c for c in chosen if c.is_number and _usable(c, dataset.rows - dataset.manifest.bad_count, notes)]
     texts = [c for c in chosen if not c.is_number and _few_levels(c, config, notes)]
-    return Choice(numbers, texts, notes, tuple(chosen_products(config, columns, [*numbers, *texts], LARGEST)))
+    return ColumnChoice(numbers, texts, notes, tuple(chosen_products(config, columns, [*numbers, *texts], LARGEST)))
 
 
 def _usable(column: Column, rows: int, notes: list[str]) -> bool:
@@ -87,7 +87,7 @@ def _few_levels(column: Column, config: RunConfig, notes: list[str]) -> bool:
     return False
 
 
-def base_encoding(choice: Choice, config: RunConfig) -> Encoding:
+def base_encoding(choice: ColumnChoice, config: RunConfig) -> Encoding:
     """The encoding that moments are summed in: everything that any imputation or coding can be made from."""
     dropping = config.impute == "drop"
     numbers = [Number(c.name, _inside(c)) for c in choice.numbers]

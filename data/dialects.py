@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import ConfigError
-from shoal.kernels.csv_kernel import PADDING, Marks, Parser, Written, library
+from shoal.kernels.csv_kernel import PADDING, Marks, ParserState, Written, library
 
 DEFAULT_MISSING = (
     "", "NA", "N/A", "#N/A", "<NA>", "n/a", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "Null",
@@ -117,7 +117,7 @@ def split_with_places(sample: bytes, dialect: Dialect, at_end: bool, rows: int |
     # A few cells are enough, unless the rows are so wide that these are not a few rows.
     room = SAMPLE_CELLS if rows is not None else len(cells)
     while True:
-        parser = Parser(
+        parser = ParserState(
             buffer=buffer.ctypes.data, length=len(sample), at_end=at_end, marks=dialect.marks(),
             row_room=rows if rows is not None else len(cells),
         )  # fmt: skip

@@ -24,7 +24,7 @@ from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, of
 from shoal.data.kinds import Layout, guess_kind
 from shoal.data.sniffing import detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
-from shoal.kernels.csv_kernel import PADDING, Parser, library
+from shoal.kernels.csv_kernel import PADDING, ParserState, library
 from shoal.settings.limits import block_bytes
 from shoal.utils import disk_errors
 from shoal.words import no_such_column
@@ -255,7 +255,7 @@ def _end_of_first_row(text: bytes, start: int, dialect: Dialect) -> tuple[int, i
     """Where the row after the header begins, and how many lines that is further down."""
     buffer = _padded(text, dialect)
     kind = np.zeros(1, np.int32)
-    parser = Parser(buffer=buffer.ctypes.data, length=len(text), at_end=1, position=start, stop=len(text),
+    parser = ParserState(buffer=buffer.ctypes.data, length=len(text), at_end=1, position=start, stop=len(text),
                     marks=dialect.marks(), columns=1, kind=kind.ctypes.data, row_room=1)  # fmt: skip
     library().parse(ctypes.byref(parser))
     return min(parser.position, len(text)), parser.lines

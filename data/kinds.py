@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dialects import Dialect
-from shoal.kernels.csv_kernel import DateOrder, Kind, library
+from shoal.kernels.csv_kernel import DateOrder, FieldKind, library
 
 ODD_SHARE = 0.05  # a column with more values than this that are not of its kind is of another kind
 
@@ -22,18 +22,18 @@ class Layout:
     """The columns in file order: their names, how their fields are read, and how dates are written."""
 
     names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[FieldKind, ...]
     orders: tuple[int, ...]
     fixed: frozenset[int] = frozenset()  # columns whose kind was given: a value of another kind is a bad row
 
     @property
     def numbers(self) -> list[int]:
         """Columns that become doubles: numbers and dates."""
-        return [i for i, kind in enumerate(self.kinds) if kind in (Kind.NUMBER, Kind.DATE)]
+        return [i for i, kind in enumerate(self.kinds) if kind in (FieldKind.NUMBER, FieldKind.DATE)]
 
     @property
     def levels(self) -> list[int]:
-        return [i for i, kind in enumerate(self.kinds) if kind == Kind.LEVEL]
+        return [i for i, kind in enumerate(self.kinds) if kind == FieldKind.LEVEL]
 
     def slots(self) -> npt.NDArray[np.int32]:
         """A column's place among those of its sort."""
@@ -44,25 +44,25 @@ class Layout:
 
     def with_levels(self, columns: Sequence[int]) -> Layout:
         """The same, with these columns read as texts after all."""
-        kinds = tuple(Kind.LEVEL if i in columns else kind for i, kind in enumerate(self.kinds))
+        kinds = tuple(FieldKind.LEVEL if i in columns else kind for i, kind in enumerate(self.kinds))
         return replace(self, kinds=kinds)
 
 
 def guess_kind(
     name: str, cells: Sequence[str], dialect: Dialect, categorical: Sequence[str], numeric: Sequence[str]
-) -> tuple[Kind, int]:
+) -> tuple[FieldKind, int]:
     """The kind that (nearly) all cells of a sample have; a column without cells is one of numbers."""
     present = [cell for cell in cells if cell not in dialect.missing]
     if name in categorical:
-        return Kind.LEVEL, 0
+        return FieldKind.LEVEL, 0
     numbers = sum(number_of(cell, dialect) is not None for cell in present)
     if numbers == len(present) or (numbers >= 20 and numbers >= (1 - ODD_SHARE) * len(present)):
-        return Kind.NUMBER, 0
+        return FieldKind.NUMBER, 0
     for order in DateOrder:
         dates = sum(is_date(cell, order) for cell in present)
         if dates == len(present) or (dates >= 20 and dates >= (1 - ODD_SHARE) * len(present)):
-            return Kind.DATE, order
-    return (Kind.NUMBER if name in numeric else Kind.LEVEL), 0
+            return FieldKind.DATE, order
+    return (FieldKind.NUMBER if name in numeric else FieldKind.LEVEL), 0
 
 
 def number_of(text: str, dialect: Dialect) -> float | None:

@@ -14,7 +14,7 @@ from shoal.data.dialects import Dialect, column_names
 from shoal.data.files import Source
 from shoal.data.kinds import Layout, number_of
 from shoal.errors import ConfigError, DataError
-from shoal.kernels.csv_kernel import Kind, library
+from shoal.kernels.csv_kernel import FieldKind, library
 from shoal.models import Array
 from shoal.solve.moments import by_residue
 from shoal.words import no_such_column
@@ -39,12 +39,12 @@ def inspect_parquet(path: Path, categorical: Sequence[str], numeric: Sequence[st
     kinds = []
     for name, column in zip(names, schema, strict=True):
         kind = _kind(column.type, types)
-        if kind == Kind.SKIP:
+        if kind == FieldKind.SKIP:
             notes.append(f"Column '{name}' has type {column.type}, which cannot be used, and is left out.")
         elif name in categorical:
-            kind = Kind.LEVEL
-        elif name in numeric and kind == Kind.LEVEL:
-            kind = Kind.NUMBER
+            kind = FieldKind.LEVEL
+        elif name in numeric and kind == FieldKind.LEVEL:
+            kind = FieldKind.NUMBER
         kinds.append(kind)
     for name in (*categorical, *numeric):
         if name not in names:
@@ -53,16 +53,16 @@ def inspect_parquet(path: Path, categorical: Sequence[str], numeric: Sequence[st
     return Source(str(path), path.stat().st_size, Dialect(), layout, 0, 1, tuple(notes))
 
 
-def _kind(type_: Any, types: Any) -> Kind:
+def _kind(type_: Any, types: Any) -> FieldKind:
     if types.is_dictionary(type_):
         type_ = type_.value_type
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
-        return Kind.NUMBER
+        return FieldKind.NUMBER
     if types.is_timestamp(type_) or types.is_date(type_):
-        return Kind.DATE
+        return FieldKind.DATE
     if types.is_string(type_) or types.is_large_string(type_) or types.is_boolean(type_) or types.is_string_view(type_):
-        return Kind.LEVEL
-    return Kind.SKIP
+        return FieldKind.LEVEL
+    return FieldKind.SKIP
 
 
 def row_groups(path: Path) -> int:
@@ -134,7 +134,7 @@ def _codes(column: Any) -> tuple[npt.NDArray[np.int32], list[str]]:
     return table[places], levels
 
 
-def _doubles(column: Any, kind: Kind) -> tuple[Array, list[tuple[int, str]]]:
+def _doubles(column: Any, kind: FieldKind) -> tuple[Array, list[tuple[int, str]]]:
     """The values as doubles, NaN for none; dates as seconds since 1970; and (row, text) of what is not finite.
 
     Casts are unchecked: a checked one refuses whole numbers past 2^53 and nanoseconds, which are merely rounded.
@@ -144,7 +144,7 @@ def _doubles(column: Any, kind: Kind) -> tuple[Array, list[tuple[int, str]]]:
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if kind == Kind.DATE:
+    if kind == FieldKind.DATE:
         seconds = column.cast(pyarrow.timestamp("us"), safe=False).cast("int64").to_numpy() / 1e6
         return np.asarray(seconds, np.float64), []
     if types.is_boolean(column.type) or not (types.is_primitive(column.type) or types.is_decimal(column.type)):

@@ -11,7 +11,7 @@ from shoal.models import Array
 MISSING_LEVEL = "__missing__"
 
 
-Key = tuple[str, ...]  # which term it is, whatever stands in for missing values
+TermKey = tuple[str, ...]  # which term it is, whatever stands in for missing values
 
 
 class _OfOneColumn:
@@ -28,7 +28,7 @@ class _OfOneColumn:
         """As in a model file."""
         return {"type": type(self).__name__.lower(), **self.__dict__}
 
-    def less(self, other: Term, known: Container[Key]) -> dict[Key, float]:
+    def less(self, other: Term, known: Container[TermKey]) -> dict[TermKey, float]:
         """What it is more than the same term with other fills, in terms among `known`."""
         return {}
 
@@ -45,10 +45,10 @@ class Number(_OfOneColumn):
         return self.column
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TermKey:
         return ("number", self.column)
 
-    def less(self, other: Term, known: Container[Key]) -> dict[Key, float]:
+    def less(self, other: Term, known: Container[TermKey]) -> dict[TermKey, float]:
         missing = Indicator(self.column).key
         if not isinstance(other, Number) or self.fill == other.fill or missing not in known:
             return {}
@@ -66,7 +66,7 @@ class Indicator(_OfOneColumn):
         return f"{self.column}={MISSING_LEVEL}"
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TermKey:
         return ("indicator", self.column)
 
 
@@ -82,7 +82,7 @@ class Level(_OfOneColumn):
         return f"{self.column}={self.level}"
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TermKey:
         return ("level", self.column, self.level)
 
 
@@ -105,7 +105,7 @@ class Product:
         return square_name(self.left.name) if self.is_square else pair_name(self.left.name, self.right.name)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TermKey:
         return ("product", *self.left.key, *self.right.key)
 
     @property
@@ -130,7 +130,7 @@ class Product:
     def as_dict(self) -> dict[str, Any]:
         return {"type": "product", "left": self.left.as_dict(), "right": self.right.as_dict()}
 
-    def less(self, other: Term, known: Container[Key]) -> dict[Key, float]:
+    def less(self, other: Term, known: Container[TermKey]) -> dict[TermKey, float]:
         """(a + da)(b + db) - a b; and for a square, as m x = fill m and m m = m, (fill'^2 - fill^2) m."""
         if not isinstance(other, Product):
             return {}

@@ -14,7 +14,7 @@ from shoal.exports.names import FORMATS
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
-Rows = Mapping[str, Sequence[float | str | None]]  # by column; None where there is no value
+ColumnValues = Mapping[str, Sequence[float | str | None]]  # by column; None where there is no value
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TextColumn:
         return any(self.levels.values())
 
 
-Side = NumberColumn | TextColumn
+FactorColumn = NumberColumn | TextColumn
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class ProductPart:
     The left one is a plain value, or 1 for one of its levels; coefficients are on the right.
     """
 
-    left: Side
-    right: Side
+    left: FactorColumn
+    right: FactorColumn
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Format(Protocol):
 
     def write(self, model: SavedModel, out: Path) -> None: ...
 
-    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+    def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
         """(rows,): predictions by nothing but the file at `path` and its own runtime."""
         ...
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.exports.base import Rows
+from shoal.exports.base import ColumnValues
 from shoal.fitting.model_file import SavedModel, save_model
 from shoal.models import Array
 
@@ -34,7 +34,7 @@ class JsonFile:
     def write(self, model: SavedModel, out: Path) -> None:
         save_model(out, model.contents)
 
-    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+    def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
         contents = json.loads(path.read_text("utf-8"))
         count = len(next(iter(rows.values())))
         return np.array([predict(contents, {name: rows[name][i] for name in rows}) for i in range(count)])

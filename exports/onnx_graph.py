@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shoal.data.terms import MISSING_LEVEL
-from shoal.exports.base import LinearForm, NumberColumn, Rows, Side, TextColumn, linear_form
+from shoal.exports.base import ColumnValues, FactorColumn, LinearForm, NumberColumn, TextColumn, linear_form
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
@@ -31,7 +31,7 @@ class OnnxGraph:
         onnx.checker.check_model(made, full_check=True)
         out.write_bytes(made.SerializeToString(deterministic=True))
 
-    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+    def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -115,7 +115,7 @@ def _number_parts(build: _Builder, form: LinearForm) -> list[str]:
     return parts
 
 
-def _side(build: _Builder, column: Side) -> str:
+def _side(build: _Builder, column: FactorColumn) -> str:
     """What a column gives to a product, (rows, 1)."""
     if isinstance(column, TextColumn):
         return _level_part(build, column)

@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.data_pipeline import design_rows
 from shoal.errors import ConfigError, StateError, TrainingError
-from shoal.exports.base import Format, Rows, format_named
+from shoal.exports.base import ColumnValues, Format, format_named
 from shoal.exports.sql import Sql
 from shoal.exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
 from shoal.fitting.model_file import SavedModel, load_model, model_from
@@ -120,7 +120,7 @@ def tolerance(terms: int) -> float:
 _REFUSED = "It was not kept. Please report this with the model file."
 
 
-def own_predictions(model: SavedModel, rows: Rows) -> tuple[Array, Array]:
+def own_predictions(model: SavedModel, rows: ColumnValues) -> tuple[Array, Array]:
     """What `shoal predict` says for the rows, and for each |intercept| + sum |coefficient * value|.
 
     The rows go through a Parquet file, which holds any name, text and double as it is.
@@ -139,7 +139,7 @@ def own_predictions(model: SavedModel, rows: Rows) -> tuple[Array, Array]:
     return np.concatenate(parts), scale
 
 
-def _write_parquet(model: SavedModel, rows: Rows, path: Path) -> None:
+def _write_parquet(model: SavedModel, rows: ColumnValues, path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 

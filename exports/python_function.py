@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.exports.base import LinearForm, Rows, Side, TextColumn, linear_form
+from shoal.exports.base import ColumnValues, FactorColumn, LinearForm, TextColumn, linear_form
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
@@ -80,7 +80,7 @@ class PythonFunction:
     def write(self, model: SavedModel, out: Path) -> None:
         out.write_bytes(source(linear_form(model)).encode())
 
-    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+    def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
         namespace: dict[str, Any] = {"__name__": "exported"}
         exec(compile(path.read_bytes(), str(path), "exec"), namespace)
         names = list(rows)
@@ -104,7 +104,7 @@ def source(form: LinearForm) -> str:
     return text + SIDE if form.products else text
 
 
-def _side(column: Side) -> str:
+def _side(column: FactorColumn) -> str:
     if isinstance(column, TextColumn):
         return f"({column.name!a}, {_table(column.levels.items())})"
     return f"({column.name!a}, ({column.coefficient!r}, {column.fill!r}))"

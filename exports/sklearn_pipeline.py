@@ -10,7 +10,7 @@ from zipfile import ZIP_DEFLATED
 import numpy as np
 
 from shoal.data.terms import MISSING_LEVEL
-from shoal.exports.base import LinearForm, ProductPart, Rows, Side, TextColumn, linear_form
+from shoal.exports.base import ColumnValues, FactorColumn, LinearForm, ProductPart, TextColumn, linear_form
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
@@ -30,7 +30,7 @@ class SklearnPipeline:
 
         skops.io.dump(pipeline(linear_form(model)), out, compression=ZIP_DEFLATED)
 
-    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+    def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
         import skops.io
 
         predictions: Array = skops.io.load(path, trusted=TRUSTED).predict(_frame(model.texts, rows))
@@ -90,7 +90,7 @@ def _product(part: ProductPart) -> Any:
     return Pipeline([("sides", ColumnTransformer(sides)), ("times", times)])
 
 
-def _side(column: Side) -> Any:
+def _side(column: FactorColumn) -> Any:
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
     from sklearn.random_projection import GaussianRandomProjection
@@ -125,11 +125,11 @@ def _coefficients(form: LinearForm) -> Array:
     return np.array([*numbers, *missing, *levels, *products])
 
 
-def _one_row(form: LinearForm) -> Rows:
+def _one_row(form: LinearForm) -> ColumnValues:
     return {**{c.name: [c.fill] for c in form.numbers}, **{c.name: [MISSING_LEVEL] for c in form.texts}}
 
 
-def _frame(texts: Sequence[str], rows: Rows) -> Any:
+def _frame(texts: Sequence[str], rows: ColumnValues) -> Any:
     import pandas as pd
 
     kinds = {name: "str" if name in texts else "float64" for name in rows}

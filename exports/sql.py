@@ -12,7 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from shoal.errors import StateError
-from shoal.exports.base import LinearForm, NumberColumn, ProductPart, Rows, Side, TextColumn, linear_form
+from shoal.exports.base import (
+    ColumnValues,
+    FactorColumn,
+    LinearForm,
+    NumberColumn,
+    ProductPart,
+    TextColumn,
+    linear_form,
+)
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
@@ -41,7 +49,7 @@ class Sql:
         form = linear_form(model)
         out.write_bytes(select(form, self._table(form)).encode())
 
-    def run(self, path: Path, model: SavedModel, rows: Rows) -> Array:
+    def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
         form = linear_form(model)
         try:
             with closing(sqlite3.connect(":memory:")) as connection:
@@ -58,7 +66,7 @@ class Sql:
         return self.table or Path(form.source).name.split(".")[0] or "data"
 
 
-def _fill(connection: sqlite3.Connection, table: str, form: LinearForm, rows: Rows) -> None:
+def _fill(connection: sqlite3.Connection, table: str, form: LinearForm, rows: ColumnValues) -> None:
     """The trial rows as a table, with their number as first column: a SELECT may give them in any order."""
     texts = {column.name for column in form.texts}
     columns = [f"{name(form.unused_name('row'))} INTEGER"]
@@ -103,7 +111,7 @@ def _product_term(part: ProductPart) -> str:
     return f"{_side(part.left)} * {_side(part.right)}"
 
 
-def _side(column: Side) -> str:
+def _side(column: FactorColumn) -> str:
     if isinstance(column, TextColumn):
         return _text_term(column)
     return _filled(column) if column.coefficient == 1 else f"{_filled(column)} * {number(column.coefficient)}"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.terms import MISSING_LEVEL, Level, Number, Product
-from shoal.exports.base import Rows
+from shoal.exports.base import ColumnValues
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
@@ -19,7 +19,7 @@ EXTREMES = 5  # one in so many rows has a number that is far from all that was s
 Bools = npt.NDArray[np.bool_]
 
 
-def trial_rows(model: SavedModel, seed: int = 0) -> tuple[Rows, Bools]:
+def trial_rows(model: SavedModel, seed: int = 0) -> tuple[ColumnValues, Bools]:
     """The rows, and which of them have ordinary values only; the same for the same model.
 
     Every text column has each of its levels, no value, and a level that the model does not know; two of them have all
@@ -56,11 +56,11 @@ def unseen_level(known: Sequence[str]) -> str:
     return text
 
 
-def rows_with_gaps(rows: Rows) -> int:
+def rows_with_gaps(rows: ColumnValues) -> int:
     return sum(None in row for row in zip(*rows.values(), strict=True))
 
 
-def rows_with_unseen(rows: Rows, known: Mapping[str, Sequence[str]]) -> int:
+def rows_with_unseen(rows: ColumnValues, known: Mapping[str, Sequence[str]]) -> int:
     texts = [(rows[name], {*levels, None}) for name, levels in known.items()]
     count = len(next(iter(rows.values()), ()))
     return sum(any(values[i] not in levels for values, levels in texts) for i in range(count))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.data.columns import Choice, base_encoding, choose_columns, design_encoding, fills_for, small_medians
+from shoal.data.columns import ColumnChoice, base_encoding, choose_columns, design_encoding, fills_for, small_medians
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.splits import Split
@@ -166,7 +166,7 @@ def check_rows(count: float, config: RunConfig) -> None:
 
 
 def design_for(
-    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: Choice, base: Encoding, mean: Array,
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: ColumnChoice, base: Encoding, mean: Array,
     split: Split,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
     """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training rows."""

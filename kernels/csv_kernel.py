@@ -14,7 +14,7 @@ from shoal.kernels.build import build
 PADDING = 64  # bytes that must be writable after the last valid one
 
 
-class Kind(IntEnum):
+class FieldKind(IntEnum):
     """What becomes of a column's fields."""
 
     SKIP = 0
@@ -39,7 +39,7 @@ class Written(IntEnum):
     ESCAPED = 2
 
 
-class Reason(IntEnum):
+class RowFault(IntEnum):
     """What is wrong with a bad row."""
 
     WRONG_COUNT = 0
@@ -80,7 +80,7 @@ class Dictionary(ctypes.Structure):
     )
 
 
-class Parser(ctypes.Structure):
+class ParserState(ctypes.Structure):
     """The arguments and the state of one reading; field by field the struct of csv_kernel.c."""
 
     _fields_ = (
@@ -142,12 +142,12 @@ def powers_of_five() -> npt.NDArray[np.uint64]:
 @functools.cache
 def library() -> ctypes.CDLL:
     kernel = ctypes.CDLL(str(build("csv_kernel")))
-    kernel.parse.argtypes = [ctypes.POINTER(Parser)]
-    kernel.split.argtypes = [ctypes.POINTER(Parser), ctypes.c_void_p, ctypes.c_int64]
+    kernel.parse.argtypes = [ctypes.POINTER(ParserState)]
+    kernel.split.argtypes = [ctypes.POINTER(ParserState), ctypes.c_void_p, ctypes.c_int64]
     kernel.split.restype = ctypes.c_int64
-    kernel.guess_row_start.argtypes = [ctypes.POINTER(Parser), ctypes.c_int64]
+    kernel.guess_row_start.argtypes = [ctypes.POINTER(ParserState), ctypes.c_int64]
     kernel.guess_row_start.restype = ctypes.c_int64
-    kernel.free_dictionaries.argtypes = [ctypes.POINTER(Parser)]
+    kernel.free_dictionaries.argtypes = [ctypes.POINTER(ParserState)]
     kernel.free_dictionaries.restype = None
     kernel.content_hash.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     kernel.content_hash.restype = ctypes.c_uint64

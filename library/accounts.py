@@ -29,7 +29,7 @@ from shoal.runs.folder import ACTIVE, ENDED, Run, write_json
 FILE, VERSION = "summary.json", 2
 MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", run_notes.FILE)
 _NAME = re.compile(r"(\d{8}-\d{6})-\d{7}")  # of a run: begins with the time
-Key = list[list[int] | None]
+_FileStamps = list[list[int] | None]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Summary:
 
 
 _FIELDS = {field.name for field in dataclasses.fields(Summary)}
-_known: dict[str, tuple[Key, Summary]] = {}  # by folder or archive: what it was made from, and the account
+_known: dict[str, tuple[_FileStamps, Summary]] = {}  # by folder or archive: what it was made from, and the account
 
 
 # ------------------------------------------------------------------ lists
@@ -165,10 +165,10 @@ def summary_of(run: Run) -> Summary:
     return kept
 
 
-def key_of(run: Run) -> Key:
+def key_of(run: Run) -> _FileStamps:
     """Times and sizes of what an account is made from."""
     folder = str(run.directory)
-    found: Key = []
+    found: _FileStamps = []
     for name in MADE_FROM:
         try:
             status = os.stat(f"{folder}/{name}")
@@ -179,7 +179,7 @@ def key_of(run: Run) -> Key:
     return found
 
 
-def _kept(path: str, key: Key) -> Summary | None:
+def _kept(path: str, key: _FileStamps) -> Summary | None:
     """The account in a file, if it was made from what is there now."""
     try:
         with open(path, "rb") as file:
@@ -201,7 +201,7 @@ def archived_summary(run_id: str) -> Summary:
     path = f"{archive_directory()}/{run_id}.json"
     try:
         status = os.stat(path)
-        key: Key = [[status.st_mtime_ns, status.st_size]]
+        key: _FileStamps = [[status.st_mtime_ns, status.st_size]]
         known = _known.get(path)
         if known and known[0] == key:
             return known[1]

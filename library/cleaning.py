@@ -55,18 +55,18 @@ ELSEWHERE = "on another disk, or not ours to move"
 
 
 @dataclass(frozen=True)
-class Choice:
+class Criteria:
     """Which of a kind are to go: all, those without a change for so many days, those that no run or model refers to."""
 
     older_than: float | None = None
     unused: bool = False
 
 
-ALL = Choice()
+ALL = Criteria()
 
 
 @dataclass(frozen=True)
-class Plan:
+class CleaningPlan:
     """What a choice would remove, and how many stay for which reason."""
 
     kind: Kind
@@ -158,10 +158,10 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-Reason = Callable[[Item], str]  # why an item stays; empty if it may go
+_Reason = Callable[[Item], str]  # why an item stays; empty if it may go
 
 
-def _reason(kind: Kind, choice: Choice) -> Reason:
+def _reason(kind: Kind, choice: Criteria) -> _Reason:
     needs = _Needs()
     if kind.name in ("runs", "jobs", "searches"):
         return lambda item: AT_WORK if item.path in needs.active else ""
@@ -178,7 +178,7 @@ def _reason(kind: Kind, choice: Choice) -> Reason:
     return lambda item: ""
 
 
-def _reason_of_data(needs: _Needs, choice: Choice) -> Reason:
+def _reason_of_data(needs: _Needs, choice: Criteria) -> _Reason:
     needed = _keys_of(needs.files)
     referred = _keys_of(needs.referred()) if choice.unused else set()
 
@@ -192,7 +192,7 @@ def _reason_of_data(needs: _Needs, choice: Choice) -> Reason:
     return reason
 
 
-def _reason_of_files(needs: _Needs, choice: Choice) -> Reason:
+def _reason_of_files(needs: _Needs, choice: Criteria) -> _Reason:
     referred = needs.referred() if choice.unused else set()
     hashes = _uploads_of_models() if choice.unused else set()
 
@@ -223,7 +223,7 @@ def _is_abandoned(item: Item) -> bool:
 # ------------------------------------------------------------------ cleaning up
 
 
-def plan(name: str, choice: Choice = ALL) -> Plan:
+def plan(name: str, choice: Criteria = ALL) -> CleaningPlan:
     """What `clean` would do now."""
     kind = kind_of(name)
     before = None if choice.older_than is None else time.time() - choice.older_than * DAY
@@ -234,7 +234,7 @@ def plan(name: str, choice: Choice = ALL) -> Plan:
             kept[why] += 1
         else:
             go.append(item)
-    return Plan(kind, tuple(_with_checkpoints(go, found) if name == "runs" else go), kept)
+    return CleaningPlan(kind, tuple(_with_checkpoints(go, found) if name == "runs" else go), kept)
 
 
 def _with_checkpoints(runs: Iterable[Item], found: Iterable[Item]) -> Iterator[Item]:
@@ -243,7 +243,7 @@ def _with_checkpoints(runs: Iterable[Item], found: Iterable[Item]) -> Iterator[I
     return (Item(item.kind, item.path, item.bytes + inside.get(item.path, 0), item.changed) for item in runs)
 
 
-def clean(name: str, choice: Choice = ALL) -> Cleaned:
+def clean(name: str, choice: Criteria = ALL) -> Cleaned:
     """Remove what the choice names and nobody needs; what came to be needed meanwhile stays."""
     wanted = plan(name, choice)
     kept = wanted.kept.copy()
@@ -328,7 +328,7 @@ def _changed(path: Path) -> float:
         return 0.0
 
 
-def _check_again(kind: Kind, choice: Choice, gone: list[tuple[Item, Path]], kept: Counter[str]) -> None:
+def _check_again(kind: Kind, choice: Criteria, gone: list[tuple[Item, Path]], kept: Counter[str]) -> None:
     """Put files back that a run which began meanwhile names: runs do not lock the file that they read."""
     if kind.name not in ("uploads", "samples") or not gone:
         return

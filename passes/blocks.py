@@ -96,7 +96,7 @@ class SumMoments(BlockRequest):
 
 
 @dataclass(frozen=True)
-class Factor(BlockRequest):
+class SumTriangle(BlockRequest):
     """The triangle of the standardised training rows."""
 
     units: Standardisation

@@ -14,7 +14,7 @@ from shoal.data.dataset import FORMAT, Block, Column, LevelTable, Manifest, bloc
 from shoal.data.files import Source, file_format
 from shoal.data.parquet_reader import row_groups
 from shoal.home import MANIFEST
-from shoal.kernels.csv_kernel import Kind
+from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import ReadRange, ReadRowGroup
 from shoal.solve.moments import Merger, rotate
 
@@ -116,13 +116,13 @@ class Ingest:
         made = []
         for i, (name, kind) in enumerate(zip(layout.names, layout.kinds, strict=True)):
             slot = int(slots[i])
-            if kind == Kind.LEVEL:
+            if kind == FieldKind.LEVEL:
                 made.append(_text_column(name, slot, self.tables[slot], self.rows, self.bad_count))
-            elif kind != Kind.SKIP:
+            elif kind != FieldKind.SKIP:
                 made.append(self._number_column(name, kind, slot, int(self.leading_zeros[i])))
         return tuple(made)
 
-    def _number_column(self, name: str, kind: Kind, slot: int, leading_zeros: int) -> Column:
+    def _number_column(self, name: str, kind: FieldKind, slot: int, leading_zeros: int) -> Column:
         missing = int(self.missing[slot]) - self.bad_count  # unread rows are counted as such
         low, high = float(self.least[slot]), float(self.greatest[slot])
         rows = self.rows - self.bad_count
@@ -130,7 +130,7 @@ class Ingest:
         if leading_zeros:
             flags.append("leading_zeros")
         return Column(
-            name, "numeric" if kind == Kind.NUMBER else "datetime", slot, missing,
+            name, "numeric" if kind == FieldKind.NUMBER else "datetime", slot, missing,
             low if missing < rows else None, high if missing < rows else None, flags=tuple(flags),
         )  # fmt: skip
 

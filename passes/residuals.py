@@ -23,7 +23,7 @@ Bools = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class PredictedRows(NamedTuple):
     """Some rows: their index in the file, the target, the prediction, and whether they were kept for testing."""
 
     row: npt.NDArray[np.int64]
@@ -35,15 +35,15 @@ class Rows(NamedTuple):
     def residual(self) -> Array:
         return self.actual - self.predicted
 
-    def take(self, chosen: npt.NDArray[np.intp]) -> Rows:
-        return Rows(self.row[chosen], self.actual[chosen], self.predicted[chosen], self.test[chosen])
+    def take(self, chosen: npt.NDArray[np.intp]) -> PredictedRows:
+        return PredictedRows(self.row[chosen], self.actual[chosen], self.predicted[chosen], self.test[chosen])
 
     @classmethod
-    def none(cls) -> Rows:
+    def none(cls) -> PredictedRows:
         return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool))
 
     @classmethod
-    def together(cls, parts: list[Rows]) -> Rows:
+    def together(cls, parts: list[PredictedRows]) -> PredictedRows:
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -54,10 +54,10 @@ class ResidualRequest(BlockRequest):
     coef: Array
     intercept: float
 
-    def pieces(self) -> Iterator[tuple[Rows, int]]:
+    def pieces(self) -> Iterator[tuple[PredictedRows, int]]:
         for chunk in design_rows(self.encoding, self.dataset, self.block):
             predicted = chunk.X @ self.coef + self.intercept
-            yield Rows(chunk.row, chunk.y, predicted, self.split.is_test(chunk.row)), chunk.unseen
+            yield PredictedRows(chunk.row, chunk.y, predicted, self.split.is_test(chunk.row)), chunk.unseen
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Overview:
     test: Residuals
     low: Array  # of actual, predicted, residual
     high: Array
-    sample: Rows
-    largest: Rows
+    sample: PredictedRows
+    largest: PredictedRows
     unseen: int
 
     def merge(self, other: Overview, seed: int) -> Overview:
@@ -78,20 +78,20 @@ class Overview:
             self.test.merge(other.test),
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
-            sampled(Rows.together([self.sample, other.sample]), seed),
-            furthest(Rows.together([self.largest, other.largest])),
+            sampled(PredictedRows.together([self.sample, other.sample]), seed),
+            furthest(PredictedRows.together([self.largest, other.largest])),
             self.unseen + other.unseen,
         )
 
 
-def sampled(rows: Rows, seed: int) -> Rows:
+def sampled(rows: PredictedRows, seed: int) -> PredictedRows:
     """Those with the smallest hash of their index: a uniform sample, whoever looked at which block."""
     if len(rows.row) <= SAMPLE:
         return rows
     return rows.take(np.argsort(Split(seed=seed).hashed(rows.row), kind="stable")[:SAMPLE])
 
 
-def furthest(rows: Rows) -> Rows:
+def furthest(rows: PredictedRows) -> PredictedRows:
     """The largest residuals, the first in the file where two are equal."""
     return rows.take(np.lexsort((rows.row, -np.abs(rows.residual)))[:LARGEST])
 
@@ -104,13 +104,13 @@ class Survey(ResidualRequest):
 
     def answer(self, worker: Worker) -> Overview:
         ends = np.full(3, np.inf)
-        found = Overview(Residuals.none(), Residuals.none(), ends, -ends, Rows.none(), Rows.none(), 0)
+        found = Overview(Residuals.none(), Residuals.none(), ends, -ends, PredictedRows.none(), PredictedRows.none(), 0)
         for rows, unseen in self.pieces():
             if len(rows.row):
                 found = found.merge(self._of(rows, unseen), self.seed)
         return found
 
-    def _of(self, rows: Rows, unseen: int) -> Overview:
+    def _of(self, rows: PredictedRows, unseen: int) -> Overview:
         train, test = (Residuals.of(rows.actual[part], rows.residual[part]) for part in (~rows.test, rows.test))
         values = np.stack([rows.actual, rows.predicted, rows.residual])
         sample, largest = sampled(rows, self.seed), furthest(rows)
@@ -154,9 +154,9 @@ class Count(ResidualRequest):
         for rows, _ in self.pieces():
             part = self._of(rows)
             total = part if total is None else total.merge(part)
-        return total or self._of(Rows.none())
+        return total or self._of(PredictedRows.none())
 
-    def _of(self, rows: Rows) -> Counted:
+    def _of(self, rows: PredictedRows) -> Counted:
         edges, residual = self.edges, rows.residual
         place = np.searchsorted(edges.predicted, rows.predicted, side="right")
         width = len(edges.predicted) + 1

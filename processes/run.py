@@ -51,7 +51,7 @@ class Attendant:
         self.run = run
         self.listens = False  # training takes commands: a signal becomes one
         self.chores: list[Callable[[], None]] = []  # done at every look
-        self._deaf = False
+        self._too_late = False
         self._asked, self._done = threading.Event(), threading.Event()
         self._identity = (run.directory / "lock").stat().st_ino
 
@@ -75,13 +75,13 @@ class Attendant:
         else:
             self._end_the_work()
 
-    def close_ears(self) -> None:
+    def ignore_signals(self) -> None:
         """The last word is being written: too late for anything else."""
-        self._deaf = True
+        self._too_late = True
         self._done.set()
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        if self._deaf:
+        if self._too_late:
             return
         for other in (signal.SIGTERM, signal.SIGINT):
             signal.signal(other, signal.SIG_DFL)
@@ -129,7 +129,7 @@ class Attendant:
             return True  # a disk that is away for a moment
 
 
-class Orphanhood:
+class SearchWatch:
     """A trial whose search was killed ends after a while: nobody would look at it. A search that ended as it should
     has ended its trials; one of those that goes on again was resumed by a person."""
 
@@ -158,18 +158,18 @@ class Life:
         self._unsaid: Standing | None = None  # for which there was no room
         attendant.chores.append(self._say_again)
         if search := run.search:
-            attendant.chores.append(Orphanhood(searches_directory() / Path(search).name, attendant.stop))
+            attendant.chores.append(SearchWatch(searches_directory() / Path(search).name, attendant.stop))
 
     def live(self) -> None:
         """Its last act is to write a result or an error, then the lock goes with it."""
         try:
             self._work(read_config(self.run))
         except Stopped:
-            self.attendant.close_ears()
+            self.attendant.ignore_signals()
             cause = "It was stopped by a signal before it had a result."
             self.say(Standing("stopped", cause, Reason.STOPPED, (self._way_on(),)))
         except Exception as error:  # noqa: BLE001 - whatever it was, the folder must say so
-            self.attendant.close_ears()
+            self.attendant.ignore_signals()
             self._fail(error)
 
     def _work(self, config: RunConfig) -> None:
@@ -184,7 +184,7 @@ class Life:
             self._conclude(train_in_folder(self.run, config, self._progress(), self.log, self._training_says))
 
     def _conclude(self, result: dict[str, Any]) -> None:
-        self.attendant.close_ears()
+        self.attendant.ignore_signals()
         self._keep_model(result)
         write_json(self.run.directory / "result.json", result)
         self.say(Standing.read(result, "finished") if "state" in result else FITTED)

@@ -35,9 +35,9 @@ from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
 from shoal.runs.log import RunLog
 from shoal.search import space as search_space
-from shoal.search.course import Course
 from shoal.search.folder import Search, side_by_side, trial_config
 from shoal.search.plan import TRIES, Account
+from shoal.search.trial_progress import TrialProgress
 
 LOOK = 0.1  # seconds between two looks at the trials
 SAY = 1.0  # seconds between two accounts of trials that go on
@@ -113,7 +113,7 @@ class Driver:
         trial.set_user_attr("run", run.id)
         with contextlib.suppress(TrainingError, OSError):  # a tag is for people; the job says it as well
             run_notes.write(run, [self.search.tag], f"Trial {place} of the search {self.search.id}.")
-        self.running.append(Watched(trial, run, Course(self.plan.reach, self.plan.seconds)))
+        self.running.append(Watched(trial, run, TrialProgress(self.plan.reach, self.plan.seconds)))
         self.log.info(f"Trial {place} is the run {run.id}: {search_space.in_words(knobs)}.")
         self.account()
 
@@ -123,21 +123,21 @@ class Driver:
             active = watched.run.is_active  # before its records are read: an ended run writes no more
             with contextlib.suppress(StateError), metrics_of(watched.run) as storage:  # locked for a moment
                 if storage is not None:
-                    watched.course.read(storage)
+                    watched.progress.read(storage)
             changed = self._decide(watched, active) or changed
         if changed or (self.running and time.monotonic() - self._said >= SAY):
             self.account()
 
     def _decide(self, watched: Watched, active: bool) -> bool:
         """Whether the trial is over; if so, Optuna has been told."""
-        course = watched.course
-        if course.unknown:
+        progress = watched.progress
+        if progress.unknown:
             self._halt(watched)
             raise Hopeless(
                 "The distance to the optimum is not known for this table, since it has more than 2,000 columns to fit. "
                 "A search goes by that distance: use fewer columns."
             )
-        if active and not course.ended:
+        if active and not progress.ended:
             why = self._without_promise(watched)
             if why:
                 self._halt(watched)
@@ -155,7 +155,7 @@ class Driver:
         if standing.state == "finished":
             self._complete(watched)
         elif standing.reason == Reason.DIVERGED:
-            watched.course.diverge()
+            watched.progress.diverge()
             self._tell(watched, TrialState.COMPLETE, "diverged", _sentence(standing.cause))
         elif standing.state == "stopped":
             self._fail(watched.trial, "Somebody stopped its run.", watched)
@@ -164,27 +164,27 @@ class Driver:
         return True
 
     def _complete(self, watched: Watched) -> None:
-        course = watched.course
-        if course.score is None:
+        progress = watched.progress
+        if progress.score is None:
             self._fail(watched.trial, "Its run has no record of its distance to the optimum.", watched)
             return
-        course.conclude()
+        progress.conclude()
         watched.report()
-        words = f"{course.reach:g} reached in {course.seconds:.3g} s"
-        if course.reached is None:
-            words = f"{course.distance:.2g} after {course.seconds:.3g} s and {course.passes:.3g} passes"
-        self._tell(watched, TrialState.COMPLETE, "reached" if course.reached is not None else "short", f"{words}.")
+        words = f"{progress.reach:g} reached in {progress.seconds:.3g} s"
+        if progress.reached is None:
+            words = f"{progress.distance:.2g} after {progress.seconds:.3g} s and {progress.passes:.3g} passes"
+        self._tell(watched, TrialState.COMPLETE, "reached" if progress.reached is not None else "short", f"{words}.")
 
     # ---------------------------------------------------------------- giving up
 
     def _without_promise(self, watched: Watched) -> str:
         """Why a trial is given up; empty while it is not."""
-        course, is_news = watched.course, watched.report()
-        if not self.plan.prune or course.distance is None:
+        progress, is_news = watched.progress, watched.report()
+        if not self.plan.prune or progress.distance is None:
             return ""
-        stands = f"{course.distance:.2g} after {course.seconds:.3g} s"
+        stands = f"{progress.distance:.2g} after {progress.seconds:.3g} s"
         best = self.trials.best_seconds
-        if best is not None and course.seconds > max(RACE * best, SHORTEST):
+        if best is not None and progress.seconds > max(RACE * best, SHORTEST):
             return f"{stands}, where the best had reached {self.plan.reach:g} after {best:.3g} s."
         if is_news and watched.trial.should_prune():
             return f"{stands}, more than half of the trials before it had left."
@@ -242,7 +242,7 @@ class Driver:
                 self.trials.put_back(trial)
                 continue
             trial.set_user_attr("run", run.id)
-            watched = Watched(trial, run, Course(self.plan.reach, self.plan.seconds))
+            watched = Watched(trial, run, TrialProgress(self.plan.reach, self.plan.seconds))
             watched.reported = max(frozen.intermediate_values, default=0)
             self.running.append(watched)
             self.log.info(f"Trial {place_of(trial)} is found again: the run {run.id} is {run.state}.")
@@ -254,8 +254,8 @@ class Driver:
     def account(self) -> None:
         """What pages and the command line show."""
         self._said = time.monotonic()
-        courses = {watched.number: watched.course for watched in self.running}
-        trials = [told(frozen, courses.get(frozen.number)) for frozen in self.trials.counted()]
+        progresses = {watched.number: watched.progress for watched in self.running}
+        trials = [told(frozen, progresses.get(frozen.number)) for frozen in self.trials.counted()]
         account = Account(trials, importance_of(self.trials.study), self.seconds)
         with contextlib.suppress(OSError):  # a full disk for a moment; the study has it all
             write_json(self.search.directory / "account.json", account.as_dict())

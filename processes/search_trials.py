@@ -19,9 +19,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from shoal.runs.folder import Run
 from shoal.search import space as search_space
-from shoal.search.course import Course
-from shoal.search.plan import ENOUGH, Plan, Trial
+from shoal.search.plan import ENOUGH, SearchPlan, Trial
 from shoal.search.space import Domain, Range
+from shoal.search.trial_progress import TrialProgress
 from shoal.settings.config import RunConfig
 
 STARTUP = 5  # trials before any is given up by the median, and before the sampler has an opinion
@@ -51,7 +51,7 @@ class Watched:
 
     trial: optuna.Trial
     run: Run
-    course: Course
+    progress: TrialProgress
     reported: int = 0
 
     @property
@@ -60,7 +60,7 @@ class Watched:
 
     def report(self) -> bool:
         """Tell Optuna the distances at the moments that have passed; whether there was one."""
-        steps = self.course.steps
+        steps = self.progress.steps
         new = range(self.reported + 1, len(steps) + 1)
         for step in new:
             self.trial.report(math.log10(steps[step]), step)
@@ -71,7 +71,7 @@ class Watched:
 class Trials:
     """All trials of one search, in its study."""
 
-    def __init__(self, study: optuna.Study, plan: Plan, base: RunConfig) -> None:
+    def __init__(self, study: optuna.Study, plan: SearchPlan, base: RunConfig) -> None:
         self.study, self.plan, self.base = study, plan, base
 
     def prepare(self) -> None:
@@ -137,14 +137,14 @@ class Trials:
 
     def tell(self, watched: Watched, state: TrialState, word: str, cause: str) -> None:
         """In this order: a trial that Optuna knows the end of has all that is said about it."""
-        course, trial = watched.course, watched.trial
+        progress, trial = watched.progress, watched.trial
         said = {
-            "state": word, "cause": cause, "score": course.score, "distance": course.distance,
-            "seconds": course.seconds, "passes": course.passes, "points": course.thinned(),
+            "state": word, "cause": cause, "score": progress.score, "distance": progress.distance,
+            "seconds": progress.seconds, "passes": progress.passes, "points": progress.thinned(),
         }  # fmt: skip
         for name, value in said.items():
             trial.set_user_attr(name, value)
-        self.study.tell(trial, course.score if state == TrialState.COMPLETE else None, state=state)
+        self.study.tell(trial, progress.score if state == TrialState.COMPLETE else None, state=state)
 
     def fail(self, trial: optuna.Trial, cause: str) -> None:
         trial.set_user_attr("state", "failed")
@@ -173,12 +173,12 @@ def _suggested(trial: optuna.Trial, knob: str, domain: Domain) -> Any:
     return trial.suggest_float(knob, domain.low, domain.high, log=domain.log)
 
 
-def told(frozen: FrozenTrial, course: Course | None) -> Trial:
-    """A trial as an account tells it; `course` is how far it is, if it goes on."""
+def told(frozen: FrozenTrial, progress: TrialProgress | None) -> Trial:
+    """A trial as an account tells it; `progress` is how far it is, if it goes on."""
     said = dict(frozen.user_attrs)
-    if course is not None:
-        said |= {"distance": course.distance, "seconds": course.seconds, "passes": course.passes,
-                 "points": course.thinned(), "state": "running"}  # fmt: skip
+    if progress is not None:
+        said |= {"distance": progress.distance, "seconds": progress.seconds, "passes": progress.passes,
+                 "points": progress.thinned(), "state": "running"}  # fmt: skip
     names = ("run", "score", "distance", "seconds", "passes", "cause", "points", "own")
     known = {name: said[name] for name in names if name in said}
     return Trial(place_of(frozen), said.get("state", "running"), dict(frozen.params), **known)

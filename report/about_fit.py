@@ -9,7 +9,7 @@ from typing import Any
 from shoal.charts import residuals as described
 from shoal.report import charts as drawn
 from shoal.report import words
-from shoal.report.evidence import PenaltyPath, Validation
+from shoal.report.evidence import Validation, WeightPath
 from shoal.report.html import charts, figure, heading, key, paragraph, table
 from shoal.whatif.curve import CrossValidation
 from shoal.words import short
@@ -35,7 +35,7 @@ def validation(found: Validation) -> Iterator[str]:
         yield from _penalties(found.path, found.along)
 
 
-def _penalties(path: PenaltyPath, along: CrossValidation) -> Iterator[str]:
+def _penalties(path: WeightPath, along: CrossValidation) -> Iterator[str]:
     places = {"this model": path.chosen, "best": along.best, "1 SE": along.one_se}
     marks = {name: float(along.alphas[place]) for name, place in places.items() if place is not None}
     svg, names, lines = drawn.path_chart(path, marks)

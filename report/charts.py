@@ -11,7 +11,7 @@ import numpy as np
 from shoal.charts import description
 from shoal.charts.description import Bars, Chart, Curve, Dots, Guide
 from shoal.charts.effects import Coefficient, describe
-from shoal.report.evidence import PenaltyPath
+from shoal.report.evidence import WeightPath
 from shoal.report.svg import RIGHT, WIDTH, Axis, Plot, drawing, element, shortened, sparkline, text
 from shoal.whatif.curve import CrossValidation
 from shoal.words import short
@@ -20,7 +20,7 @@ LINES = 60  # of a path, the largest; more would be a grey field
 NAMED = 8  # of them with a colour and a name
 ROW, NAMES = 22, 168  # of the picture of coefficients: a line's height, and the room for its name, in pixels
 RANKS = 200  # points of the normal plot
-Found = Mapping[str, Any]
+_Found = Mapping[str, Any]
 
 
 def coefficient_chart(shown: Sequence[Coefficient], target: str) -> str:
@@ -50,7 +50,7 @@ def coefficient_chart(shown: Sequence[Coefficient], target: str) -> str:
 # ------------------------------------------------------------------ penalties
 
 
-def path_chart(path: PenaltyPath, marks: Mapping[str, float]) -> tuple[str, list[tuple[str, str]], int]:
+def path_chart(path: WeightPath, marks: Mapping[str, float]) -> tuple[str, list[tuple[str, str]], int]:
     """Coefficients against alpha; the names of the coloured lines with their class, and how many lines are drawn."""
     size = np.abs(path.weights).max(axis=0)
     at_chosen = np.abs(path.weights[path.chosen]) if path.chosen is not None else size
@@ -126,7 +126,7 @@ def _guide(plot: Plot, guide: Guide, chart: Chart) -> None:
         plot.line([(end, end) for end in (chart.x.low, chart.x.high)], "mark dashed")
 
 
-def normal_chart(found: Found) -> str:
+def normal_chart(found: _Found) -> str:
     """Residuals in order against what a normal distribution would have in their place."""
     sample = found["sample"]
     residual = np.sort(np.array(sample["actual"]) - np.array(sample["predicted"]))
@@ -150,7 +150,7 @@ def normal_chart(found: Found) -> str:
 # ------------------------------------------------------------------ columns
 
 
-def spread_of(column: Found) -> str:
+def spread_of(column: _Found) -> str:
     """A column's small histogram, or how often each of its most frequent levels comes."""
     counts = column.get("histogram") or [count for _, count in column.get("frequent") or []]
     return sparkline(counts, f"How the values of {column['name']} spread") if len(counts) > 1 else ""

@@ -40,11 +40,11 @@ ALPHAS = 100  # of a path; fewer where there are very many columns
 WIDE = 300
 AROUND = 30.0  # a path goes down to the model's alpha divided by this, at least
 MORE = 100  # alphas that are added at an end, at most: an alpha may be anything
-Found = TypeVar("Found")
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, eq=False)
-class PenaltyPath:
+class WeightPath:
     """Standardised weights (m, p) at falling alphas, and the place of the model's own alpha (None: it has none)."""
 
     alphas: Array
@@ -60,7 +60,7 @@ class Validation:
     choice: FoldChoice
     rows: int
     own: CrossValidation  # at the model's alpha alone
-    path: PenaltyPath | None = None
+    path: WeightPath | None = None
     along: CrossValidation | None = None
 
 
@@ -98,7 +98,7 @@ def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> 
         raise SourceChanged(f"{Path(config.file).name} is not what it was when the model was trained.")
     notes: list[str] = []
 
-    def tried(what: str, make: Callable[[], Found]) -> Found | None:
+    def tried(what: str, make: Callable[[], _Found]) -> _Found | None:
         try:
             return make()
         except TrainingError as error:
@@ -152,7 +152,7 @@ def _validated(model: SavedModel, cells: CellMoments) -> Validation:
         return Validation(cells.choice, rows, own)
     encoding, problem = cells.problem(None)
     alphas, chosen = _alphas(alpha_grid(problem, kind, ratio, ALPHAS if len(problem.z) <= WIDE else ALPHAS // 2), alpha)
-    path = PenaltyPath(alphas, tuple(encoding.names), weights_along(problem, kind, alphas, ratio), chosen)
+    path = WeightPath(alphas, tuple(encoding.names), weights_along(problem, kind, alphas, ratio), chosen)
     return Validation(cells.choice, rows, own, path, cross_validate(cells, kind, alphas, ratio))
 
 

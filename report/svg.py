@@ -14,7 +14,7 @@ from html import escape
 WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 72, 12, 14, 44  # room around the plot, in pixels
 LARGEST = sys.float_info.max
-Point = tuple[float, float]
+Position = tuple[float, float]
 
 
 def shortened(text: str, most: int) -> str:
@@ -116,16 +116,16 @@ class Plot:
     def up(self, value: float) -> float:
         return self.height - BOTTOM - self.y.share(value) * (self.height - TOP - BOTTOM)
 
-    def _inside(self, points: Iterable[Point]) -> list[Point]:
+    def _inside(self, points: Iterable[Position]) -> list[Position]:
         return [(x, y) for x, y in points if self.x.has(x) and self.y.has(y)]
 
-    def dots(self, points: Iterable[Point], class_: str) -> None:
+    def dots(self, points: Iterable[Position], class_: str) -> None:
         """Each a line of no length with round ends: a tenth of the bytes of circles."""
         path = "".join(f"M{self.across(x):.1f} {self.up(y):.1f}h0" for x, y in self._inside(points))
         if path:
             self.parts.append(element("path", d=path, class_=f"dot {class_}"))
 
-    def line(self, points: Iterable[Point], class_: str) -> None:
+    def line(self, points: Iterable[Position], class_: str) -> None:
         path = " ".join(f"{self.across(x):.1f} {self.up(y):.1f}" for x, y in self._inside(points))
         if path:
             self.parts.append(element("path", d=f"M{path}", class_=f"line {class_}"))

@@ -43,7 +43,7 @@ TIGHT = 0.6  # of what is free, from which it is said
 
 
 @dataclass(frozen=True)
-class Machine:
+class FreeResources:
     """What is free now: bytes of memory, bytes on the disk of SHOAL_HOME, and the number of cores."""
 
     memory: int
@@ -51,7 +51,7 @@ class Machine:
     cores: int
 
     @classmethod
-    def now(cls) -> Machine:
+    def now(cls) -> FreeResources:
         folder = home()
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
@@ -59,7 +59,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """A table as a run would see it. `base` columns are summed over, `design` columns are fitted."""
 
     rows: int
@@ -72,7 +72,7 @@ class Shape:
     row_bytes: float  # of text
 
     @classmethod
-    def of(cls, found: Mapping[str, Any], config: RunConfig, size: int) -> Shape:
+    def of(cls, found: Mapping[str, Any], config: RunConfig, size: int) -> TableShape:
         columns = {column["name"]: column for column in found["columns"]}
         wanted = [name for name in config.features or columns if name != config.target and name not in config.exclude]
         used = [columns[name] for name in wanted if name in columns]
@@ -135,9 +135,9 @@ def _ways(column: Mapping[str, Any], config: RunConfig) -> tuple[int, int]:
 class Forecast:
     """Bytes that a run will need; `parts` says of what. `blocks` are on disk already."""
 
-    shape: Shape
+    shape: TableShape
     config: RunConfig
-    machine: Machine
+    machine: FreeResources
     workers: int
     memory: int
     disk: int
@@ -208,11 +208,11 @@ def _when_tight() -> str:
     return "That is most of what is free: other programs may become slow."
 
 
-def forecast(found: Mapping[str, Any], config: RunConfig, machine: Machine | None = None) -> Forecast:
+def forecast(found: Mapping[str, Any], config: RunConfig, machine: FreeResources | None = None) -> Forecast:
     """Of a run with this config on the table that `found`, the result of an inspection, is about."""
-    machine = machine or Machine.now()
+    machine = machine or FreeResources.now()
     size = _size(config.file)
-    shape = Shape.of(found, config, size)
+    shape = TableShape.of(found, config, size)
     workers = worker_count(config, size, machine.cores)
     gradient = config.solver == "gradient"
     wide = gradient and shape.base > MOST_EXACT
@@ -241,7 +241,7 @@ def _size(file: str) -> int:
         return 0
 
 
-def _at_work(shape: Shape, config: RunConfig, wide: bool) -> int:
+def _at_work(shape: TableShape, config: RunConfig, wide: bool) -> int:
     """Of one who sums over the rows of a block: the rows at hand, the sums so far and those of the last chunk."""
     if wide or _has_sums(shape, config):
         return BUFFERS
@@ -249,7 +249,7 @@ def _at_work(shape: Shape, config: RunConfig, wide: bool) -> int:
     return BUFFERS + 2 * kinds * 8 * (shape.base + 1) ** 2
 
 
-def _has_sums(shape: Shape, config: RunConfig) -> bool:
+def _has_sums(shape: TableShape, config: RunConfig) -> bool:
     """Whether the sums that were made while reading serve this fit."""
     cells = cells_from_reading(shape.numbers, test_every=0)  # a table is looked at before its split is chosen
     if not shape.plain or config.test_fraction or not cells:
@@ -257,7 +257,7 @@ def _has_sums(shape: Shape, config: RunConfig) -> bool:
     return not config.test_every or cells % config.test_every == 0
 
 
-def _at_once(shape: Shape, config: RunConfig) -> int:
+def _at_once(shape: TableShape, config: RunConfig) -> int:
     """What the run's own process does with all rows of small data at once."""
     values = shape.rows * shape.design
     if values > POLISHED_CELLS:
@@ -266,7 +266,7 @@ def _at_once(shape: Shape, config: RunConfig) -> int:
     return values * (POLISHING if polishes else SORTING if config.impute == "median" else 0)
 
 
-def _copies(shape: Shape, config: RunConfig) -> dict[str, int]:
+def _copies(shape: TableShape, config: RunConfig) -> dict[str, int]:
     """Of a gradient run: the copy of the rows on disk (twice while it is made), and what making it takes in memory."""
     item = {"float32": 4, "float64": 8}.get(config.precision) or (8 if shape.rows * shape.design <= SMALL_DATA else 4)
     row = (shape.design + 1) * item

@@ -30,7 +30,7 @@ from shoal.library.saved_models import Version
 from shoal.runs import slots as run_queue
 from shoal.runs.folder import ACTIVE, Run, find_run, read_config, spawn, write_json, write_state
 from shoal.search import space as search_space
-from shoal.search.plan import Account, Plan, account_from, plan_from
+from shoal.search.plan import Account, SearchPlan, account_from, plan_from
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors, listed
 
@@ -59,7 +59,7 @@ class Search:
         return Run(self.directory)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> SearchPlan:
         try:
             return plan_from(json.loads((self.directory / "search.json").read_text()))
         except (OSError, ValueError, KeyError, TypeError):
@@ -149,7 +149,7 @@ def resolve(name: str) -> Search:
 # ------------------------------------------------------------------ start
 
 
-def start(config: RunConfig, plan: Plan) -> Search:
+def start(config: RunConfig, plan: SearchPlan) -> Search:
     """Begin a search in a process of its own; it goes on when its starter is gone."""
     config = trial_config(_checked(config), plan, {})
     found = search_space.combinations(plan.space, config)
@@ -192,7 +192,7 @@ def _checked(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, file=str(path), out=None)
 
 
-def trial_config(base: RunConfig, plan: Plan, knobs: Mapping[str, Any]) -> RunConfig:
+def trial_config(base: RunConfig, plan: SearchPlan, knobs: Mapping[str, Any]) -> RunConfig:
     """A trial's run: the person's own knobs and those that are tried.
 
     Steps only: the full passes of the finish would bring every run to the optimum, and hide what its steps did. The
@@ -205,7 +205,7 @@ def trial_config(base: RunConfig, plan: Plan, knobs: Mapping[str, Any]) -> RunCo
     )  # fmt: skip
 
 
-def side_by_side(config: RunConfig, plan: Plan) -> int:
+def side_by_side(config: RunConfig, plan: SearchPlan) -> int:
     """How many trials train at a time: no more than have cores of their own."""
     most = max(1, run_queue.slots() // run_queue.slots_for(config))
     return min(plan.at_once or most, most)

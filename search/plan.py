@@ -20,7 +20,7 @@ TRIES = 3  # that may fail before anything has come of a search
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """How long a search goes on, and for what."""
 
     space: Space
@@ -59,9 +59,11 @@ def _check(name: str, value: float, low: float, high: float) -> None:
         raise ConfigError(f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.")
 
 
-def plan_from(values: Mapping[str, Any]) -> Plan:
-    known = {f.name for f in dataclasses.fields(Plan)}
-    return Plan(**{**{k: v for k, v in values.items() if k in known}, "space": search_space.from_dict(values["space"])})
+def plan_from(values: Mapping[str, Any]) -> SearchPlan:
+    known = {f.name for f in dataclasses.fields(SearchPlan)}
+    return SearchPlan(
+        **{**{k: v for k, v in values.items() if k in known}, "space": search_space.from_dict(values["space"])}
+    )
 
 
 # ------------------------------------------------------------------ what is known of trials

@@ -1,4 +1,4 @@
-"""Which knobs of a gradient run a search tries, and which values of each; how it tries them is in `search_process`.
+"""Which knobs of a gradient run a search tries, and which values of each; how it tries them is in `processes.search`.
 
 A knob has choices or a range. It is asked for only where the config says that it means anything beside the values
 chosen before it (`when` of the knob: staleness in mode ssp, top_k with compression topk, ...), so a trial never carries
@@ -76,15 +76,15 @@ def usual_space() -> Space:
 # ------------------------------------------------------------------ from a person
 
 
-def chosen_space(wishes: Mapping[str, Any]) -> tuple[Space, dict[str, Any]]:
+def chosen_space(wanted: Mapping[str, Any]) -> tuple[Space, dict[str, Any]]:
     """The space, and the knobs that are fixed to one value.
 
-    A wish is a text (`sync,ssp`, `16..512`, `auto`), a list of values, or {"low": ..., "high": ...}; knobs without one
+    A value is a text (`sync,ssp`, `16..512`, `auto`), a list of values, or {"low": ..., "high": ...}; knobs without one
     are searched as usual.
     """
     space, fixed = usual_space(), {}
-    for knob, wish in wishes.items():
-        domain = domain_of(knob, wish)
+    for knob, value in wanted.items():
+        domain = domain_of(knob, value)
         if isinstance(domain, Choices) and len(domain.values) == 1:
             fixed[knob] = domain.values[0]
             space.pop(knob, None)
@@ -93,15 +93,15 @@ def chosen_space(wishes: Mapping[str, Any]) -> tuple[Space, dict[str, Any]]:
     return {knob: space[knob] for knob in KNOBS if knob in space}, fixed
 
 
-def domain_of(knob: str, wish: Any) -> Domain:
+def domain_of(knob: str, value: Any) -> Domain:
     if knob not in KNOBS:
         raise ConfigError(f"Expected one of the knobs {', '.join(KNOBS)} to search, got '{knob}'. Choose one of them.")
-    if isinstance(wish, Mapping):
-        return _range(knob, wish.get("low"), wish.get("high"))
-    if isinstance(wish, str) and ".." in wish:
-        low, _, high = wish.partition("..")
+    if isinstance(value, Mapping):
+        return _range(knob, value.get("low"), value.get("high"))
+    if isinstance(value, str) and ".." in value:
+        low, _, high = value.partition("..")
         return _range(knob, low.strip(), high.strip())
-    parts = wish.split(",") if isinstance(wish, str) else wish if isinstance(wish, Sequence) else [wish]
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
     values = tuple(dict.fromkeys(_value(knob, part) for part in parts if str(part).strip()))
     if not 1 <= len(values) <= MOST_CHOICES:
         raise ConfigError(

@@ -27,7 +27,7 @@ LOSS_CHOICES = ("retry", "fewer", "stop")
 AUTO = "auto"  # what a person writes for a knob whose `auto` value the config holds
 
 
-Values = Mapping[str, Any]  # all knobs of a run by their names
+_Values = Mapping[str, Any]  # all knobs of a run by their names
 
 
 def knob(default: Any, help: str, group: str, **more: Any) -> Any:
@@ -63,35 +63,35 @@ def training(default: Any, help: str, group: str, **more: Any) -> Any:
     return knob(default, help, group, training=True, **more)
 
 
-def _has_own_penalty(values: Values) -> bool:
+def _has_own_penalty(values: _Values) -> bool:
     return values["solver"] == "gradient" and bool(values["penalty"])
 
 
-def _is_penalised(values: Values) -> bool:
+def _is_penalised(values: _Values) -> bool:
     return values["model"] != "linear" or _has_own_penalty(values)
 
 
-def _mixes_penalties(values: Values) -> bool:
+def _mixes_penalties(values: _Values) -> bool:
     return values["model"] == "elasticnet" or _has_own_penalty(values)
 
 
-def _is_tested(values: Values) -> bool:
+def _is_tested(values: _Values) -> bool:
     return bool(values["test_every"] or values["test_fraction"])
 
 
-def _draws(values: Values) -> bool:
+def _draws(values: _Values) -> bool:
     return bool(values["test_fraction"]) or values["solver"] == "gradient"
 
 
-def _has_momentum(values: Values) -> bool:
+def _has_momentum(values: _Values) -> bool:
     return values["mode"] != "local" and values["step_rule"] not in ("sgd", "adagrad")  # a plug-in takes it as well
 
 
-def _decays(values: Values) -> bool:
+def _decays(values: _Values) -> bool:
     return str(values["schedule"]) in ("step", "exponential", "inverse")
 
 
-def _has_processes(values: Values) -> bool:
+def _has_processes(values: _Values) -> bool:
     return str(values["engine"]) != "inline"
 
 

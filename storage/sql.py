@@ -21,7 +21,7 @@ R = TypeVar("R", bound=Round | WorkerSample | HostSample)
 NAN = "NaN"  # in an optional column, where NULL is None; elsewhere NULL is NaN, as SQLite itself has it
 
 
-class Table(Generic[R]):
+class _Records(Generic[R]):
     """Records of one kind to rows and back. Optional columns come last."""
 
     def __init__(self, name: str, kind: type[R], optional: Collection[str] = (), within: str = "") -> None:
@@ -57,9 +57,9 @@ class Table(Generic[R]):
         return *required, *(math.nan if value == NAN else value for value in row[self.required :])
 
 
-ROUNDS = Table("rounds", Round, ("validation", "distance"))
-WORKERS = Table("worker_samples", WorkerSample, ("gpu",), within="rank = ? AND")
-HOSTS = Table("host_samples", HostSample)
+ROUNDS = _Records("rounds", Round, ("validation", "distance"))
+WORKERS = _Records("worker_samples", WorkerSample, ("gpu",), within="rank = ? AND")
+HOSTS = _Records("host_samples", HostSample)
 
 
 class SqliteStorage(Storage):

@@ -25,7 +25,7 @@ class Bucket(NamedTuple):
 LOW_LOSS, HIGH_LOSS = itemgetter(1), itemgetter(3)  # by place: a chart asks thousands of times
 
 # Full buckets first <= number < stop of a level. Bucket b of level k covers places b * 4^k to (b + 1) * 4^k - 1.
-Look = Callable[[int, int, int], Sequence[Bucket]]
+_Look = Callable[[int, int, int], Sequence[Bucket]]
 
 
 def merged(buckets: Sequence[Bucket]) -> Bucket:
@@ -38,7 +38,7 @@ def merged(buckets: Sequence[Bucket]) -> Bucket:
     return Bucket(low[0], low[1], high[2], high[3])
 
 
-def newly_full(look: Look, before: int, after: int) -> Iterator[tuple[int, int, list[Bucket]]]:
+def newly_full(look: _Look, before: int, after: int) -> Iterator[tuple[int, int, list[Bucket]]]:
     """Level, first number and buckets that became full as the series grew from `before` to `after` records.
 
     Store what is yielded before asking for more: a level is made of the one below it.
@@ -61,7 +61,7 @@ def pieces(start: int, stop: int, level: int) -> list[tuple[int, int, int]]:
     return [*pieces(start, first * size, level - 1), (level, first, last), *pieces(last * size, stop, level - 1)]
 
 
-def chosen(look: Look, start: int, stop: int, points: int) -> list[int]:
+def chosen(look: _Look, start: int, stop: int, points: int) -> list[int]:
     """At most `points` of the places start to stop, increasing: first, last, and both extremes of equal stretches."""
     length = stop - start
     if length <= points:

@@ -20,7 +20,7 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
 from shoal.metrics import Residuals
 from shoal.models import Array
-from shoal.passes.residuals import Count, Counted, Edges, Overview, Rows, Survey
+from shoal.passes.residuals import Count, Counted, Edges, Overview, PredictedRows, Survey
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
@@ -208,7 +208,7 @@ def _scores(sums: Residuals) -> dict[str, Any]:
     return {name: value for name, value in sums.scores(0, True).items() if name != "adjusted_r2"}
 
 
-def _listed(rows: Rows) -> dict[str, list[Any]]:
+def _listed(rows: PredictedRows) -> dict[str, list[Any]]:
     return {
         "row": rows.row.tolist(), "actual": rows.actual.tolist(), "predicted": rows.predicted.tolist(),
         "test": rows.test.tolist(),

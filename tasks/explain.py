@@ -36,7 +36,7 @@ SAME = 0.01  # of a standard error: coefficients that are nearer to the exact on
 
 
 @dataclass(frozen=True)
-class Question:
+class ExplainRequest:
     """What is asked about a model; alpha None: the model's own, fold_by "": by row, or by hash beside test rows."""
 
     resamples: int = 500
@@ -61,7 +61,7 @@ class Question:
         return FoldChoice.parse(self.folds, self.fold_by or usual, config.seed)
 
 
-def explain_model(path: Path, question: Question, progress: Progress = silent) -> dict[str, Any]:
+def explain_model(path: Path, question: ExplainRequest, progress: Progress = silent) -> dict[str, Any]:
     """The object that `explain --json` prints."""
     model = load_model(path)
     config = _config(model, question)
@@ -77,7 +77,7 @@ def explain_model(path: Path, question: Question, progress: Progress = silent) -
     return said
 
 
-def _from_data(model: SavedModel, config: RunConfig, question: Question, progress: Progress) -> dict[str, Any]:
+def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, progress: Progress) -> dict[str, Any]:
     if model.contents.get("penalty"):
         raise StateError(f"Its penalty '{model.contents['penalty']}' is a plug-in's, which has no formulas here.")
     if not Path(config.file).expanduser().is_file():
@@ -89,7 +89,7 @@ def _from_data(model: SavedModel, config: RunConfig, question: Question, progres
         return _Explanation(coordinator, dataset, model, config, question).parts()
 
 
-def _config(model: SavedModel, question: Question) -> RunConfig:
+def _config(model: SavedModel, question: ExplainRequest) -> RunConfig:
     config = config_from({**model.contents["config"], "solver": "exact", "out": None})
     if question.alpha is None:
         return dataclasses.replace(config, alpha=model.contents["alpha"] or config.alpha)
@@ -99,7 +99,7 @@ def _config(model: SavedModel, question: Question) -> RunConfig:
     return dataclasses.replace(config, alpha=question.alpha)
 
 
-def _from_file(model: SavedModel, config: RunConfig, question: Question) -> dict[str, Any]:
+def _from_file(model: SavedModel, config: RunConfig, question: ExplainRequest) -> dict[str, Any]:
     """What needs no data."""
     contents = model.contents
     linear = contents.get("inference")
@@ -128,7 +128,7 @@ class _Explanation:
     """What the data add."""
 
     def __init__(
-        self, coordinator: Coordinator, dataset: Dataset, model: SavedModel, config: RunConfig, question: Question
+        self, coordinator: Coordinator, dataset: Dataset, model: SavedModel, config: RunConfig, question: ExplainRequest
     ) -> None:
         self.coordinator, self.dataset, self.model = coordinator, dataset, model
         self.config, self.question = config, question

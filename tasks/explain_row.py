@@ -17,7 +17,7 @@ Row = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
-class Part:
+class Contribution:
     """What one column of the file adds, its square included: to the intercept, and against a typical row.
 
     What a product of two columns adds is neither's alone; it is a part of its own, with the values of both.
@@ -38,7 +38,7 @@ class Explained:
     prediction: float
     intercept: float
     typical: float
-    parts: tuple[Part, ...]
+    parts: tuple[Contribution, ...]
 
 
 def typical_row(encoding: Encoding) -> dict[str, Value]:
@@ -86,13 +86,13 @@ def _owners(encoding: Encoding) -> list[tuple[str, ...]]:
     return [*((column,) for column in single), *pairs]
 
 
-def _part(columns: tuple[str, ...], row: Row, encoding: Encoding, adds: float, against: float) -> Part:
+def _part(columns: tuple[str, ...], row: Row, encoding: Encoding, adds: float, against: float) -> Contribution:
     if len(columns) > 1:
         left, right = columns
-        return Part(pair_name(left, right), (row.get(left), row.get(right)), adds, against)
+        return Contribution(pair_name(left, right), (row.get(left), row.get(right)), adds, against)
     (column,) = columns
     given, known = row.get(column), encoding.known.get(column)
-    return Part(
+    return Contribution(
         column, given, adds, against,
         filled=given is None and known is None,
         unseen=known is not None and (given or MISSING_LEVEL) not in known,

@@ -19,7 +19,7 @@ from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, t
 
 
 @dataclass(frozen=True)
-class Wish:
+class TuningRequest:
     """Which penalties to try, and on which folds."""
 
     folds: int = 10
@@ -39,15 +39,15 @@ class Wish:
         checked_alphas(config.model, self.alphas, self.n_alphas)
 
 
-def tune_with(coordinator: Coordinator, config: RunConfig, wish: Wish, timings: Timings) -> Tuned:
+def tune_with(coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings) -> Tuned:
     """A file that was read before is not read again; rows are looked at once, after that nothing depends on them."""
-    wish.check(config)
+    request.check(config)
     with timings.stage("ingest"):
         dataset = coordinator.open(config)
     with timings.stage("sums"):
-        cells = summed(coordinator, dataset, config, wish.choice(config))
+        cells = summed(coordinator, dataset, config, request.choice(config))
     with timings.stage("tune"):
-        return tuned_from(cells, dataset, config, wish)
+        return tuned_from(cells, dataset, config, request)
 
 
 def summed(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> CellMoments:
@@ -63,6 +63,6 @@ def _plain(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, solver="exact")
 
 
-def tuned_from(cells: CellMoments, dataset: Dataset, config: RunConfig, wish: Wish) -> Tuned:
+def tuned_from(cells: CellMoments, dataset: Dataset, config: RunConfig, request: TuningRequest) -> Tuned:
     notes = (*dataset.manifest.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes)
-    return tune(cells, config.model, wish.l1_ratio, wish.alphas, wish.n_alphas, notes)
+    return tune(cells, config.model, request.l1_ratio, request.alphas, request.n_alphas, notes)

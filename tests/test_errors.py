@@ -13,21 +13,21 @@ import pytest
 from shoal import errors
 from shoal.cli.app import _parser
 from shoal.dashboard.parts import wording
-from shoal.errors import ConfigError, Kind, Reason, Remedy, Standing, StateError, TrainingError, remedies_from
+from shoal.errors import ConfigError, Reason, Remedy, RemedyKind, Standing, StateError, TrainingError, remedies_from
 from shoal.settings.config import RunConfig
 
 ROOT = Path(__file__).parents[1]
 REMEDIES = {
-    Kind.SAY: (Remedy.say("Start it again"), "Start it again.", "Start it again."),
-    Kind.SET: (
+    RemedyKind.SAY: (Remedy.say("Start it again"), "Start it again.", "Start it again."),
+    RemedyKind.SET: (
         Remedy.set("Leave these rows out", "on_bad_rows", "skip"),
         "Leave these rows out with --on-bad-rows skip.",
         "Leave these rows out: set 'Rows that cannot be read' to 'leave out all of them'.",
     ),
-    Kind.CHOOSE: (
+    RemedyKind.CHOOSE: (
         Remedy.choose("Name it", "target"), "Name it with --target.", "Name it under 'Column to predict'.",
     ),
-    Kind.RUN: (
+    RemedyKind.RUN: (
         Remedy.run("Start it again, or resume it", "resume", "2026-1"),
         "Start it again, or resume it: shoal resume 2026-1.",
         "Start it again, or resume it with the button Resume.",
@@ -35,8 +35,8 @@ REMEDIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_remedy_has_words_for_both(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", RemedyKind)
+def test_every_kind_of_remedy_has_words_for_both(kind: RemedyKind) -> None:
     remedy, typed, shown = REMEDIES[kind]
     assert remedy.kind == kind
     assert (str(remedy), wording.remedied(remedy)) == (typed, shown)
@@ -49,8 +49,8 @@ def test_every_kind_of_remedy_has_words_for_both(kind: Kind) -> None:
     assert (str(standing), wording.told(standing)) == (str(error), wording.told(error))
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_remedy_comes_through_pickles_and_files(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", RemedyKind)
+def test_a_remedy_comes_through_pickles_and_files(kind: RemedyKind) -> None:
     error = ConfigError("Expected this, got that.", REMEDIES[kind][0], Remedy.say("Or wait"), knobs=["alpha"])
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.remedies, copy.knobs) == (str(error), error.remedies, ("alpha",))
@@ -99,10 +99,10 @@ def remedies_in_source() -> list[tuple[str, str]]:
 
 def test_all_remedies_name_what_there_is() -> None:
     found = remedies_in_source()
-    assert {kind for kind, _ in found} == {Kind.SET, Kind.CHOOSE, Kind.RUN}
+    assert {kind for kind, _ in found} == {RemedyKind.SET, RemedyKind.CHOOSE, RemedyKind.RUN}
     (commands,) = (a.choices for a in _parser()._subparsers._group_actions)  # type: ignore[union-attr]
     for kind, name in found:
-        if kind == Kind.RUN:
+        if kind == RemedyKind.RUN:
             command, _, flag = name.partition(" ")
             assert command in commands  # type: ignore[operator]
             assert not flag or flag in commands[command].format_help()  # type: ignore[index]
@@ -110,7 +110,7 @@ def test_all_remedies_name_what_there_is() -> None:
         else:
             assert name in RunConfig.knobs()
             assert name in wording.LABELS or name == "out"  # a page writes no file of a person's choice
-    assert set(wording.PLACES) == {name for kind, name in found if kind == Kind.RUN}
+    assert set(wording.PLACES) == {name for kind, name in found if kind == RemedyKind.RUN}
 
 
 def test_pages_take_no_words_of_errors_apart() -> None:

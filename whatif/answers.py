@@ -34,7 +34,7 @@ QUICK = 1.0  # seconds of a course after which the others of its kind are not ma
 
 
 @dataclass(eq=False)
-class _Wish:
+class _CourseRequest:
     """A course that somebody wants or may want soon."""
 
     done: threading.Event = field(default_factory=threading.Event)
@@ -68,7 +68,7 @@ class _Kept:
 class WhatIf:
     """All questions about the cells of one study, from any thread.
 
-    One thread of its own works on courses, the latest wish first; it ends when there is nothing left to do.
+    One thread of its own works on courses, the latest request first; it ends when there is nothing left to do.
     """
 
     def __init__(self, cells: CellMoments) -> None:
@@ -76,7 +76,7 @@ class WhatIf:
         self._lock = threading.Lock()
         self._settings, self._courses = _Kept(KEPT_BYTES), _Kept(KEPT_BYTES)
         self._values: OrderedDict[Hashable, Importance] = OrderedDict()
-        self._wishes: OrderedDict[Question, _Wish] = OrderedDict()  # the last one is worked on next
+        self._requests: OrderedDict[Question, _CourseRequest] = OrderedDict()  # the last one is worked on next
         self._worker: threading.Thread | None = None
         self._at_hand = 0  # questions that somebody waits for right now
         self.pace: float | None = None  # seconds that the last course took
@@ -130,15 +130,15 @@ class WhatIf:
 
     def course(self, question: Question, patience: float | None = None) -> Course | None:
         """The course of a question; None where it is not ready within so many seconds (it comes all the same)."""
-        wish = self._wish(question)
-        if isinstance(wish, Course):
-            return wish
-        wish.done.wait(patience)
+        request = self._request(question)
+        if isinstance(request, Course):
+            return request
+        request.done.wait(patience)
         with self._lock:
-            wish.waiting -= 1
-        if wish.error is not None:
-            raise wish.error
-        return wish.course
+            request.waiting -= 1
+        if request.error is not None:
+            raise request.error
+        return request.course
 
     def point(self, question: Question, alpha: float) -> Point:
         """The model at an alpha, on the path or between; does not wait for a course."""
@@ -212,20 +212,20 @@ class WhatIf:
 
     # ---- courses, in a thread of their own
 
-    def _wish(self, question: Question) -> Course | _Wish:
+    def _request(self, question: Question) -> Course | _CourseRequest:
         with self._lock:
             course: Course | None = self._courses.get(question)
             if course is not None:
                 return course
-            wish = self._wishes.setdefault(question, _Wish())
-            wish.waiting += 1
-            wish.asked = True
-            self._wishes.move_to_end(question)
-            for other, older in list(self._wishes.items()):
+            request = self._requests.setdefault(question, _CourseRequest())
+            request.waiting += 1
+            request.asked = True
+            self._requests.move_to_end(question)
+            for other, older in list(self._requests.items()):
                 if not older.waiting and other.setting != question.setting:
-                    del self._wishes[other]  # the hand has moved on
+                    del self._requests[other]  # the hand has moved on
             self._begin()
-            return wish
+            return request
 
     def _begin(self) -> None:
         if self._worker is None:
@@ -235,23 +235,25 @@ class WhatIf:
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._wishes:
+                if not self._requests:
                     self._worker = None
                     return
-                question, wish = next(reversed(self._wishes.items()))
+                question, request = next(reversed(self._requests.items()))
             try:
-                wish.course = self._followed(question)
+                request.course = self._followed(question)
             except Exception as error:  # noqa: BLE001 - whoever waits is told
-                wish.error = error
+                request.error = error
             with self._lock:
-                again = self._wishes.pop(question, wish)  # another where the hand moved on meanwhile, and came back
-                again.course, again.error = wish.course, wish.error
-                if wish.course is not None:
-                    self._courses.put(question, wish.course)
-                    self.pace = wish.course.seconds
+                again = self._requests.pop(
+                    question, request
+                )  # another where the hand moved on meanwhile, and came back
+                again.course, again.error = request.course, request.error
+                if request.course is not None:
+                    self._courses.put(question, request.course)
+                    self.pace = request.course.seconds
                     if again.asked:
-                        self._look_ahead(question, wish.course.seconds)
-            wish.done.set()
+                        self._look_ahead(question, request.course.seconds)
+            request.done.set()
             again.done.set()
 
     def _look_ahead(self, question: Question, seconds: float) -> None:
@@ -260,9 +262,9 @@ class WhatIf:
             return
         for ratio in sorted(RATIOS, key=lambda ratio: abs(ratio - question.l1_ratio)):
             other = question._replace(model="elasticnet", l1_ratio=ratio)
-            if other not in self._wishes and self._courses.get(other) is None:
-                self._wishes[other] = _Wish()
-                self._wishes.move_to_end(other, last=False)
+            if other not in self._requests and self._courses.get(other) is None:
+                self._requests[other] = _CourseRequest()
+                self._requests.move_to_end(other, last=False)
 
     def _followed(self, question: Question) -> Course:
         began = time.perf_counter()

@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.dashboard.parts import wording
 from shoal.errors import ConfigError
-from shoal.runs.forecast import Shape
+from shoal.runs.forecast import TableShape
 from shoal.settings.config import RunConfig
 from shoal.settings.pairs import split_pair
 
@@ -26,7 +26,7 @@ def problems_of(config: RunConfig, result: dict[str, Any]) -> list[str]:
         if name not in types:
             problems.append(f"There is no column '{name}' in this table. Take it out of the columns.")
     problems += product_problems(config, types)
-    if config.target and not Shape.of(result, config, 0).design:
+    if config.target and not TableShape.of(result, config, 0).design:
         problems.append("No column is left to predict from. Use more columns, or allow more levels of text columns.")
     if config.solver == "gradient" and config.penalty and config.model != "linear":
         problems.append(

@@ -15,7 +15,7 @@ from shoal.runs.launch import Run
 RECENT = 20.0  # seconds of training that estimates rest on
 LATEST = 2.0  # seconds that a rate is averaged over
 
-Columns = Mapping[str, Sequence[Any]]
+_Columns = Mapping[str, Sequence[Any]]
 Tile = list[Any]  # value, note, and where there is a bar, how much of it is filled
 
 
@@ -27,7 +27,7 @@ class Words:
         self._stage, self._since, self._at = "", 0.0, 0.0  # what is prepared, since when, from which share on
 
     def tiles(
-        self, run: Run, state: str, cause: str, rounds: Columns, lanes: Sequence[Mapping[str, Any]]
+        self, run: Run, state: str, cause: str, rounds: _Columns, lanes: Sequence[Mapping[str, Any]]
     ) -> dict[str, Tile]:
         if not rounds["round"]:
             return {"state": [state_of(state).word, ""], "progress": self._before(run, state, cause)}
@@ -66,7 +66,7 @@ class Words:
 
     # ---------------------------------------------------------------- while it trains
 
-    def _progress(self, state: str, rounds: Columns, last: Mapping[str, Any]) -> Tile:
+    def _progress(self, state: str, rounds: _Columns, last: Mapping[str, Any]) -> Tile:
         epochs = self._config.get("epochs") or 0
         if last["finish"]:
             value, share = f"Full pass, epoch {last['epoch']:,.0f}", None
@@ -105,19 +105,19 @@ def workers(count: int, state: str, lanes: Sequence[Mapping[str, Any]]) -> Tile:
     return [f"{count}", f"{lost} lost, being replaced" if lost else "all here"]
 
 
-def _from(rounds: Columns, seconds: float) -> int:
+def _from(rounds: _Columns, seconds: float) -> int:
     """Where the last so many seconds of training begin."""
     times = rounds["seconds"]
     return min(bisect.bisect_left(times, (times[-1] or 0.0) - seconds), len(times) - 1)
 
 
-def rate(rounds: Columns) -> float | None:
+def rate(rounds: _Columns) -> float | None:
     """Rows a second, over the last moments."""
     found = [value for value in rounds["rows_per_second"][_from(rounds, LATEST) :] if value is not None]
     return sum(found) / len(found) if found else None
 
 
-def time_left(rounds: Columns, config: Mapping[str, Any]) -> float | None:
+def time_left(rounds: _Columns, config: Mapping[str, Any]) -> float | None:
     """Seconds until the steps are done, or the full passes have come to the goal, at the pace of the last moments."""
     first, now = _from(rounds, RECENT), len(rounds["round"]) - 1
     passed = (rounds["seconds"][now] or 0.0) - (rounds["seconds"][first] or 0.0)
@@ -135,7 +135,7 @@ def time_left(rounds: Columns, config: Mapping[str, Any]) -> float | None:
     return max(0.0, least) if math.isfinite(least) else None
 
 
-def _until_goal(rounds: Columns, goal: float, passed: float, first: int, now: int) -> float | None:
+def _until_goal(rounds: _Columns, goal: float, passed: float, first: int, now: int) -> float | None:
     """The distance to the optimum falls by about the same factor a second."""
     before, last = rounds["distance"][first], rounds["distance"][now]
     if not goal or not before or not last or last >= before:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.errors import Kind, Remedy, Standing, TrainingError
+from shoal.errors import Remedy, RemedyKind, Standing, TrainingError
 from shoal.settings.config import RunConfig
 
 MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
@@ -265,11 +265,11 @@ def told(said: Exception | Standing | None) -> str:
 def remedied(remedy: Remedy) -> str:
     """A remedy with the fields and buttons of the pages; plain advice where they have none for it."""
     label = LABELS.get(remedy.name, "")
-    if remedy.kind == Kind.SET and label:
+    if remedy.kind == RemedyKind.SET and label:
         return f"{remedy.advice}: set '{label}' to '{choice_for(remedy.name, *remedy.arguments)}'."
-    if remedy.kind == Kind.CHOOSE and label:
+    if remedy.kind == RemedyKind.CHOOSE and label:
         return f"{remedy.advice} under '{label}'."
-    if remedy.kind == Kind.RUN and remedy.name in PLACES:
+    if remedy.kind == RemedyKind.RUN and remedy.name in PLACES:
         return f"{remedy.advice} {PLACES[remedy.name]}."
     return f"{remedy.advice}."
 

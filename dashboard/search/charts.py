@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from shoal.dashboard.parts.charts import DOWN, UP
 from shoal.dashboard.parts.wording import LABELS
-from shoal.search.plan import Account, Plan, Trial
+from shoal.search.plan import Account, SearchPlan, Trial
 from shoal.search.space import KNOBS, Choices, Range, Space, in_words, value_text
 
 QUIET = "#808080"
@@ -34,7 +34,7 @@ def scored(trials: Sequence[Trial]) -> list[Trial]:
 # ------------------------------------------------------------------ history
 
 
-def history_chart(trials: Sequence[Trial], plan: Plan) -> go.Figure:
+def history_chart(trials: Sequence[Trial], plan: SearchPlan) -> go.Figure:
     """The score of every trial, and the best so far; under the line are those that reached the goal."""
     found, figure = scored(trials), go.Figure()
     for state, name in NAMES.items():
@@ -73,7 +73,7 @@ def _best_so_far(found: Sequence[Trial]) -> list[tuple[int, float]]:
     return [*steps, (found[-1].number, best)] if steps else []
 
 
-def describe_history(trials: Sequence[Trial], plan: Plan) -> str:
+def describe_history(trials: Sequence[Trial], plan: SearchPlan) -> str:
     found = scored(trials)
     counts = ", ".join(f"{n} {NAMES[s]}" for s in NAMES if (n := sum(t.state == s for t in found)))
     steps = _best_so_far(found)
@@ -84,7 +84,7 @@ def describe_history(trials: Sequence[Trial], plan: Plan) -> str:
 # ------------------------------------------------------------------ on the way
 
 
-def course_chart(account: Account, plan: Plan) -> go.Figure:
+def course_chart(account: Account, plan: SearchPlan) -> go.Figure:
     """Distance to the optimum over the seconds of training, one line a trial, the best one on top."""
     figure, best = go.Figure(), account.best
     drawn = [t for t in account.trials if t.is_done and t.points][-MOST_LINES:]
@@ -112,7 +112,7 @@ def course_chart(account: Account, plan: Plan) -> go.Figure:
     return figure
 
 
-def describe_courses(account: Account, plan: Plan) -> str:
+def describe_courses(account: Account, plan: SearchPlan) -> str:
     drawn, best = [t for t in account.trials if t.is_done and t.points], account.best
     there = f" The best, trial {best.number}, is at {best.distance:.2g} after {best.seconds:.3g} s." if best else ""
     return f"Distance to the optimum of {len(drawn)} trials over seconds of training, to reach {plan.reach:g}.{there}"

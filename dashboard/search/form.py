@@ -17,7 +17,7 @@ from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.runs import slots as run_queue
 from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
-from shoal.search.plan import PASSES, Plan
+from shoal.search.plan import PASSES, SearchPlan
 from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -124,7 +124,7 @@ class SearchForm:
         return text.strip() or usual
 
     def _limits(self) -> dict[str, Any]:
-        usual = Plan({})
+        usual = SearchPlan({})
         one, two, three = st.columns(3)
         trials = one.number_input(
             "Trials", 1, 10_000, usual.trials, key=f"{self.prefix}:trials",
@@ -171,14 +171,14 @@ class SearchForm:
 
     def _planned(
         self, wishes: dict[str, Any], limits: dict[str, Any]
-    ) -> tuple[RunConfig | None, Plan | None, list[str]]:
+    ) -> tuple[RunConfig | None, SearchPlan | None, list[str]]:
         empty = [wording.LABELS[knob] for knob in PILLS if not wishes[knob]]
         if empty:
             return None, None, [f"Mark at least one value of {empty[0]!r}."]
         own = {k: v for k, v in self.draft.items() if k in RunConfig.knobs() and k not in KNOBS and k not in OURS}
         try:
             space, fixed = chosen_space(wishes)
-            plan = Plan(space, **limits)
+            plan = SearchPlan(space, **limits)
             config = config_from(
                 {"file": str(self.found.table.path), **self.found.read, **own, **fixed, "solver": "gradient"}
             )
@@ -198,7 +198,7 @@ def _begin(found: Asked, result: Mapping[str, Any]) -> Draft:
     return kept or first_draft(result)
 
 
-def _foresee(config: RunConfig, plan: Plan) -> None:
+def _foresee(config: RunConfig, plan: SearchPlan) -> None:
     base = trial_config(config, plan, {})
     together = side_by_side(base, plan)
     few = combinations(plan.space, config)
@@ -217,7 +217,7 @@ def _foresee(config: RunConfig, plan: Plan) -> None:
     line("It goes on when this tab is closed, and can be stopped and continued.")
 
 
-def _started(config: RunConfig, plan: Plan) -> Search | None:
+def _started(config: RunConfig, plan: SearchPlan) -> Search | None:
     try:
         return start(config, plan)
     except (TrainingError, OSError) as error:

@@ -18,7 +18,7 @@ from shoal.errors import StateError, TrainingError
 from shoal.runs.folder import ACTIVE
 from shoal.search import folder as search_folder
 from shoal.search.folder import Search, find_search
-from shoal.search.plan import ENOUGH, Account, Plan, Trial
+from shoal.search.plan import ENOUGH, Account, SearchPlan, Trial
 from shoal.search.space import value_text
 
 REFRESH = 1.0  # seconds between two looks at a search that goes on
@@ -44,7 +44,7 @@ def show(search_id: str) -> None:
     st.fragment(_drawn, run_every=REFRESH if active else None)(search, plan, active)
 
 
-def _drawn(search: Search, plan: Plan, active: bool) -> None:
+def _drawn(search: Search, plan: SearchPlan, active: bool) -> None:
     if active and not search.is_active:
         st.rerun()
     standing, account = search.standing, search.account
@@ -64,7 +64,7 @@ def _drawn(search: Search, plan: Plan, active: bool) -> None:
     _table(plan, account)
 
 
-def _head(search: Search, plan: Plan, state: str) -> None:
+def _head(search: Search, plan: SearchPlan, state: str) -> None:
     config = search.folder.config
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="search-head"):
         heading(plan.name or f"Search for settings: {wording.MODELS.get(str(config.get('model')), '')} model")
@@ -90,7 +90,7 @@ def _nothing_yet(state: str) -> None:
 # ------------------------------------------------------------------ what can be done
 
 
-def _controls(search: Search, plan: Plan, account: Account, state: str) -> None:
+def _controls(search: Search, plan: SearchPlan, account: Account, state: str) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="search-controls"):
         if state in ("running", "preparing"):
             if st.button(
@@ -112,7 +112,7 @@ def _controls(search: Search, plan: Plan, account: Account, state: str) -> None:
             places.link("search", "Another search", icon=":material/add:", **address)
 
 
-def _continue(search: Search, plan: Plan, account: Account) -> None:
+def _continue(search: Search, plan: SearchPlan, account: Account) -> None:
     left = plan.trials - account.done
     more = st.number_input(
         "Trials to go on with", 1, 10_000, max(1, left if left > 0 else plan.trials), key="search:more", width=190
@@ -149,7 +149,7 @@ def _try(action: Any, done: str) -> None:
 # ------------------------------------------------------------------ figures
 
 
-def _figures(plan: Plan, account: Account, state: str) -> None:
+def _figures(plan: SearchPlan, account: Account, state: str) -> None:
     best, own = account.best, account.own
     with st.container(horizontal=True, key="scores"):
         st.metric("Trials", f"{account.done} of {plan.trials}", help="Done, and wanted in all.")
@@ -168,7 +168,7 @@ def _figures(plan: Plan, account: Account, state: str) -> None:
             line(f"Trial {trial.number} {at}: {_words(trial)}")
 
 
-def _worth(trial: Trial | None, plan: Plan) -> str:
+def _worth(trial: Trial | None, plan: SearchPlan) -> str:
     if trial is None:
         return "–"
     if trial.state == "reached":
@@ -200,7 +200,7 @@ def _best(search: Search, account: Account) -> None:
                 )
 
 
-def _charts(plan: Plan, account: Account) -> None:
+def _charts(plan: SearchPlan, account: Account) -> None:
     """Of trials that are done, so that a chart changes only when there is something new."""
     found = search_charts.scored(account.trials)
     if not found:
@@ -238,7 +238,7 @@ def _charts(plan: Plan, account: Account) -> None:
     st.plotly_chart(figure, key="search_parallel", config=QUIET, alt=alt)
 
 
-def _table(plan: Plan, account: Account) -> None:
+def _table(plan: SearchPlan, account: Account) -> None:
     st.markdown("**Trials**")
     frame = pd.DataFrame(search_charts.rows(account.trials, plan.space))
     st.dataframe(

@@ -12,7 +12,7 @@ from shoal.dashboard.system import about
 from shoal.dashboard.system.style import bar
 from shoal.errors import TrainingError
 from shoal.home import home
-from shoal.library.cleaning import Choice, Cleaned, Plan, clean, plan
+from shoal.library.cleaning import Cleaned, CleaningPlan, Criteria, clean, plan
 from shoal.library.inventory import Use, survey
 from shoal.library.kinds import Kind, counted, kept_in_words, kind_of, size
 
@@ -96,7 +96,7 @@ def dialog() -> None:
         _clean_up(name)
 
 
-def _choice(kind: Kind) -> Choice:
+def _choice(kind: Kind) -> Criteria:
     names = ["All of them", "Only what has not changed for some days"]
     if kind.by_use:
         names.append("Only what no run or model uses")
@@ -106,11 +106,11 @@ def _choice(kind: Kind) -> Choice:
     if said == names[1]:
         help_ = "Counted from the last change to any of its files."
         days = place.number_input("Days without a change", 0, 3650, 30, help=help_, key=f"days-{kind.name}")
-        return Choice(older_than=float(days))
-    return Choice(unused=said != names[0])
+        return Criteria(older_than=float(days))
+    return Criteria(unused=said != names[0])
 
 
-def _say_plan(wanted: Plan) -> None:
+def _say_plan(wanted: CleaningPlan) -> None:
     kept = kept_in_words(wanted.kept)
     if wanted.items:
         notice("info", f"Removes {counted(wanted.kind, len(wanted.items))} and frees {size(wanted.bytes)}. {kept}")
@@ -118,7 +118,7 @@ def _say_plan(wanted: Plan) -> None:
         notice("info", f"There is nothing to remove. {kept}")
 
 
-def _cleaned(name: str, choice: Choice) -> Cleaned | str:
+def _cleaned(name: str, choice: Criteria) -> Cleaned | str:
     try:
         return clean(name, choice)
     except (TrainingError, OSError) as error:

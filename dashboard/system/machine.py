@@ -56,7 +56,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Work:
+class Activity:
     """A run or job that waits or works."""
 
     run: Run
@@ -74,7 +74,7 @@ class Look:
 
     machine: Machine
     slots: Slots | None  # None where SHOAL_SLOTS makes no sense
-    work: tuple[Work, ...]
+    work: tuple[Activity, ...]
 
 
 class Watch:
@@ -105,11 +105,11 @@ class Watch:
         idle, total = (now - then for now, then in zip(self._times, before, strict=True))
         return 1 - idle / total if total > 0 else 0.0
 
-    def _work(self, run: Run) -> Work:
+    def _work(self, run: Run) -> Activity:
         pid = run.pid
         tree, ids = self._tree(pid) if pid else (None, set())
         workers = tuple(worker for worker in _workers(run) if worker.pid in ids) if pid else ()
-        return Work(run, run.task, run.state, pid, run.started_at, tree, workers)
+        return Activity(run, run.task, run.state, pid, run.started_at, tree, workers)
 
     def _tree(self, pid: int) -> tuple[Tree | None, set[int]]:
         first = pid not in self._processes

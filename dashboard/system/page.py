@@ -15,7 +15,7 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.system import about, disk, plugin_check
-from shoal.dashboard.system.machine import Look, Watch, Work
+from shoal.dashboard.system.machine import Activity, Look, Watch
 from shoal.dashboard.system.style import STYLE, bar
 from shoal.home import dashboard_log, home
 from shoal.library.kinds import size
@@ -101,7 +101,7 @@ def _meter(name: str, share: float, value: str, more: str, calm: bool = False) -
     )
 
 
-def _work(work: Work) -> None:
+def _work(work: Activity) -> None:
     with st.container(border=True, key=f"work-{work.task}-{work.run.id}"):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.html(_what(work), width="stretch")
@@ -111,7 +111,7 @@ def _work(work: Work) -> None:
             st.html(_workers(work))
 
 
-def _what(work: Work) -> str:
+def _what(work: Activity) -> str:
     config = work.run.config
     name = Path(str(config.get("file") or "")).name
     if work.task == "train":
@@ -125,7 +125,7 @@ def _what(work: Work) -> str:
     return f'<div class="sys-title">{html.escape(title)}{chip}</div>{more}'
 
 
-def _taken(work: Work) -> str:
+def _taken(work: Activity) -> str:
     """What it takes of the machine, in a line."""
     more = "" if work.tree is None or work.tree.processes < 2 else f" and {work.tree.processes - 1} more"
     parts = [] if work.pid is None else [f"process {work.pid}{more}"]
@@ -139,7 +139,7 @@ def _taken(work: Work) -> str:
     return " · ".join(parts) or "its process is starting"
 
 
-def _workers(work: Work) -> str:
+def _workers(work: Activity) -> str:
     head = "<tr><th>Worker</th><th>State</th>"
     head += "".join(f'<th class="n">{name}</th>' for name in ("Process", "CPU", "Memory")) + "</tr>"
     rows = (

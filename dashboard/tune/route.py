@@ -43,7 +43,7 @@ MIDDLE = "place:50"  # of a path
 WAITING = 8  # answers that may wait like that at a time; others wait for their turn
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
-Part = Callable[[studies.OpenStudy, Parameters], Answer]
+_Part = Callable[[studies.OpenStudy, Parameters], Answer]
 
 
 def routes() -> list[BaseRoute]:
@@ -55,7 +55,7 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def _answering(part: Part, waiting: asyncio.Semaphore) -> Callable[[Request], Any]:
+def _answering(part: _Part, waiting: asyncio.Semaphore) -> Callable[[Request], Any]:
     async def answering(request: Request) -> Response:
         job, asked = request.path_params["job"], dict(request.query_params)
         # A page that is asked for something else gives up its wait, which its thread does not hear of: such threads
@@ -66,7 +66,7 @@ def _answering(part: Part, waiting: asyncio.Semaphore) -> Callable[[Request], An
     return answering
 
 
-def _safely(part: Part, job: str, asked: Parameters) -> Response:
+def _safely(part: _Part, job: str, asked: Parameters) -> Response:
     """One plain sentence whatever goes wrong; a question without an answer is no failure of the server."""
     try:
         study = studies.opened(job)

@@ -16,7 +16,7 @@ from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.tables import uploads
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.errors import ConfigError
-from shoal.runs.forecast import Shape
+from shoal.runs.forecast import TableShape
 from shoal.runs.launch import list_runs
 from shoal.settings.pairs import pair_text, split_pair
 from shoal.settings.values import config_from
@@ -97,7 +97,7 @@ def test_the_forecast_counts_the_columns_that_come(how: Mapping[str, Any], tmp_p
     dataset = opened(path)
     base = base_encoding(choose_columns(dataset, config), config)
     answer = command("inspect", str(path), "--json")
-    shape = Shape.of(json.loads(answer.out), config, path.stat().st_size)
+    shape = TableShape.of(json.loads(answer.out), config, path.stat().st_size)
     assert shape.base == len(base.terms)
     found = fitted(path, "y", squares=["a"], interactions=pairs, **how)
     assert shape.design == len(found["coefficients"])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shoal.data import block_reader
 from shoal.data.dialects import Dialect
 from shoal.errors import TrainingError
-from shoal.kernels.csv_kernel import DateOrder, Kind
+from shoal.kernels.csv_kernel import DateOrder, FieldKind
 from support.data.csv_kernel import NO_MISSING, QUIET, Reading
 from support.tables import opened, small_pieces, table, written
 
@@ -55,7 +55,7 @@ def test_tables_that_pythons_csv_wrote(
     if list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)) != rows:  # the writer left a CR unquoted
         text = written_by_python(rows, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     dialect = Dialect(delimiter=delimiter, missing=NO_MISSING)
-    reading = Reading(tmp_path, text, [Kind.LEVEL] * len(rows[0]), dialect)
+    reading = Reading(tmp_path, text, [FieldKind.LEVEL] * len(rows[0]), dialect)
     assert reading.report.bad_count == 0
     assert reading.texts() == rows
 
@@ -66,14 +66,14 @@ def test_tables_with_backslash_escapes(tmp_path: Path, rows: list[list[str]]) ->
     options: Any = {"quoting": csv.QUOTE_ALL, "doublequote": False, "escapechar": "\\", "lineterminator": "\n"}
     text = written_by_python(rows, **options)
     assert list(csv.reader(io.StringIO(text, newline=""), doublequote=False, escapechar="\\")) == rows
-    reading = Reading(tmp_path, text, [Kind.LEVEL] * len(rows[0]), Dialect(escape="\\", missing=NO_MISSING))
+    reading = Reading(tmp_path, text, [FieldKind.LEVEL] * len(rows[0]), Dialect(escape="\\", missing=NO_MISSING))
     assert reading.texts() == rows
 
 
 def test_text_after_a_closing_quote_belongs_to_the_field_as_in_pythons_csv(tmp_path: Path) -> None:
     text = '"a"b,1\n"a""b"c,2\n"x"y"z",3\n""d,4\n'
     theirs = [row[0] for row in csv.reader(io.StringIO(text))]
-    ours = Reading(tmp_path, text, [Kind.LEVEL, Kind.LEVEL], Dialect())
+    ours = Reading(tmp_path, text, [FieldKind.LEVEL, FieldKind.LEVEL], Dialect())
     assert [row[0] for row in ours.texts()] == theirs
 
 
@@ -83,7 +83,7 @@ def test_fields_of_any_length(length: int, quoted: bool, tmp_path: Path, monkeyp
     monkeypatch.setattr(block_reader, "OVERLAP", 16)
     long = ("ab\n,cd" * length)[:length] if quoted else ("abcdef" * length)[:length]
     cell = f'"{long}"' if quoted else long
-    reading = Reading(tmp_path, f"x,1\n{cell},2\ny,3", [Kind.LEVEL, Kind.NUMBER], Dialect(missing=NO_MISSING))
+    reading = Reading(tmp_path, f"x,1\n{cell},2\ny,3", [FieldKind.LEVEL, FieldKind.NUMBER], Dialect(missing=NO_MISSING))
     assert [row[0] for row in reading.texts()] == ["x", long, "y"]
     assert reading.numbers[:, 0].tolist() == [1.0, 2.0, 3.0]
 
@@ -198,11 +198,11 @@ def test_fuzzed_bytes_never_crash_and_account_for_all_rows(tmp_path: Path, monke
 @given(
     st.binary(max_size=300), st.sampled_from(",;\t| a"), st.sampled_from(['"', "'", ""]), st.sampled_from(["", "\\"]),
     st.sampled_from(["\n", "\r"]), st.sampled_from(["", "#"]), st.sampled_from(["", ",", "."]),
-    st.lists(st.sampled_from([Kind.SKIP, Kind.NUMBER, Kind.DATE, Kind.LEVEL]), min_size=1, max_size=6), st.sampled_from(DateOrder),
+    st.lists(st.sampled_from([FieldKind.SKIP, FieldKind.NUMBER, FieldKind.DATE, FieldKind.LEVEL]), min_size=1, max_size=6), st.sampled_from(DateOrder),
 )  # fmt: skip
 def test_any_bytes_in_any_dialect(
     tmp_path: Path, content: bytes, delimiter: str, quote: str, escape: str, newline: str, comment: str, thousands: str,
-    kinds: list[Kind], order: DateOrder,
+    kinds: list[FieldKind], order: DateOrder,
 ) -> None:  # fmt: skip
     decimal = "," if thousands == "." and delimiter != "," else "."
     dialect = Dialect(delimiter=delimiter, quote=quote, escape=escape, newline=newline, comment=comment,

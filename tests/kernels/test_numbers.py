@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from shoal.data.dialects import Dialect
 from shoal.data.kinds import number_of
-from shoal.kernels.csv_kernel import DateOrder, Kind, library
+from shoal.kernels.csv_kernel import DateOrder, FieldKind, library
 from support.data.csv_kernel import QUIET, Reading
 from support.tables import same_bits
 
@@ -25,7 +25,7 @@ from support.tables import same_bits
 def doubles(folder: Path, texts: Sequence[str], dialect: Dialect) -> np.ndarray[Any, Any]:
     """What becomes of numbers; quoted in every third row, so that both ways through the kernel are taken."""
     lines = (f'"{t}";1\n' if i % 3 == 2 else f"{t};1\n" for i, t in enumerate(texts))
-    return Reading(folder, "".join(lines), [Kind.NUMBER, Kind.NUMBER], dialect).numbers[:, 0]
+    return Reading(folder, "".join(lines), [FieldKind.NUMBER, FieldKind.NUMBER], dialect).numbers[:, 0]
 
 
 def true_doubles(texts: Sequence[str]) -> np.ndarray[Any, Any]:
@@ -111,14 +111,16 @@ NOT_NUMBERS = ["1e", "e5", "--1", "1-", "+", "1.2.3", "1 2", "0x1p3", "1e5.5", "
 
 @pytest.mark.parametrize("text", NOT_NUMBERS)
 def test_what_is_no_number_is_a_located_bad_row(text: str, tmp_path: Path) -> None:
-    report = Reading(tmp_path, f"1;1\n{text};2\n3;3\n", [Kind.NUMBER, Kind.NUMBER], Dialect(delimiter=";")).report
+    report = Reading(
+        tmp_path, f"1;1\n{text};2\n3;3\n", [FieldKind.NUMBER, FieldKind.NUMBER], Dialect(delimiter=";")
+    ).report
     assert [(bad.row, bad.line) for bad in report.bad_rows] == [(1, 1)]
 
 
 @pytest.mark.parametrize("text", ["1,234,56", "1,2345", "12,34", ",123", "1,,234", "1234,567", "1,234,", "1,23,456"])
 def test_marks_between_other_than_three_digits_make_no_number(text: str, tmp_path: Path) -> None:
     dialect = Dialect(delimiter=";", thousands=",")
-    report = Reading(tmp_path, f"1,000;1\n{text};2\n3;3\n", [Kind.NUMBER, Kind.NUMBER], dialect).report
+    report = Reading(tmp_path, f"1,000;1\n{text};2\n3;3\n", [FieldKind.NUMBER, FieldKind.NUMBER], dialect).report
     assert [bad.row for bad in report.bad_rows] == [1]
     assert number_of(text, dialect) is None
 
@@ -171,5 +173,7 @@ def test_dates_and_times_beside_any_delimiter(delimiter: str, tmp_path: Path) ->
     stamps = ["2020-01-01", "2020-01-01 12:00", "2020-01-01 12:00:00", "2020-01-01T12:00:00.25", "2020-01-01 12:00:00Z",
               "2020-01-01 12:00:00+01:30"]  # fmt: skip
     text = "".join(f"{stamp}{delimiter}5\n" for stamp in stamps) + "".join(f"7{delimiter}{stamp}\n" for stamp in stamps)
-    first = Reading(tmp_path, text.split("7" + delimiter)[0], [Kind.DATE, Kind.NUMBER], Dialect(delimiter=delimiter))
+    first = Reading(
+        tmp_path, text.split("7" + delimiter)[0], [FieldKind.DATE, FieldKind.NUMBER], Dialect(delimiter=delimiter)
+    )
     assert first.numbers[:, 0].tolist() == [seconds(stamp) for stamp in stamps]

@@ -14,7 +14,7 @@ from shoal.cli import app as cli
 from shoal.errors import ConfigError
 from shoal.library import archives, kinds
 from shoal.library import cleaning as housekeeping
-from shoal.library.cleaning import Choice, clean, plan
+from shoal.library.cleaning import Criteria, clean, plan
 from shoal.library.inventory import items, survey
 from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.values import config_from
@@ -77,11 +77,11 @@ def _index_bytes() -> int:
 def test_only_what_is_old_enough_goes(home: Path) -> None:
     old = aged(upload(home, "a" * 24).parent, 40)
     new = aged(upload(home, "b" * 24).parent, 20)
-    assert [item.path for item in plan("uploads", Choice(older_than=30)).items] == [old]
-    assert clean("uploads", Choice(older_than=30)).count == 1
+    assert [item.path for item in plan("uploads", Criteria(older_than=30)).items] == [old]
+    assert clean("uploads", Criteria(older_than=30)).count == 1
     assert (old.exists(), new.exists()) == (False, True)
     (new / "later.csv").write_text("")  # a change in it counts as a change of it
-    assert clean("uploads", Choice(older_than=10)).count == 0
+    assert clean("uploads", Criteria(older_than=10)).count == 0
     assert clean("uploads").count == 1
 
 
@@ -91,7 +91,7 @@ def test_uploads_that_a_run_or_a_model_refers_to_are_not_unused(home: Path) -> N
     model = home / "models" / "mass" / "1" / "version.json"
     model.parent.mkdir(parents=True)
     model.write_text(json.dumps({"config": {"file": str(by_model)}}))
-    done = clean("uploads", Choice(unused=True))
+    done = clean("uploads", Criteria(unused=True))
     assert (done.count, dict(done.kept)) == (1, {housekeeping.REFERRED: 2})
     assert [path.exists() for path in (by_run, by_model, unused)] == [True, True, False]
 
@@ -102,17 +102,17 @@ def test_the_upload_of_a_search_is_not_unused(home: Path) -> None:
     search.mkdir(parents=True)
     (search / "config.json").write_text(json.dumps({"file": str(file)}))
     aged(search, 2)
-    assert dict(clean("uploads", Choice(unused=True)).kept) == {housekeeping.REFERRED: 1}
+    assert dict(clean("uploads", Criteria(unused=True)).kept) == {housekeeping.REFERRED: 1}
     assert clean("searches").count == 1
-    assert clean("uploads", Choice(unused=True)).count == 1
+    assert clean("uploads", Criteria(unused=True)).count == 1
 
 
 def test_data_of_an_ended_run_is_used_until_the_run_is_gone(home: Path, data: Path) -> None:
     run = launch(config_from({"file": str(data), "target": "y"}))
     ended(run)
-    assert freed("data", Choice(unused=True)).count == 0
+    assert freed("data", Criteria(unused=True)).count == 0
     assert clean("runs").count == 1
-    assert freed("data", Choice(unused=True)).count == 1
+    assert freed("data", Criteria(unused=True)).count == 1
 
 
 def test_unknown_kinds_are_refused() -> None:
@@ -199,14 +199,14 @@ def test_archives_go_with_their_accounts_and_their_uploads_are_used(home: Path) 
     archives.archive(run)
     assert not run.directory.exists()
     assert {use.kind.name: use.count for use in survey()}["archives"] == 1
-    assert clean("uploads", Choice(unused=True)).kept == {housekeeping.REFERRED: 1}
+    assert clean("uploads", Criteria(unused=True)).kept == {housekeeping.REFERRED: 1}
     aged(home / "archive" / ".lock", 1)
     assert clean("leftovers").count == 0  # the lock of the archive is no leftover
-    assert clean("archives", Choice(older_than=1)).count == 0
+    assert clean("archives", Criteria(older_than=1)).count == 0
     done = clean("archives")
     assert (done.count, done.bytes > 0) == (1, True)
     assert names(home / "archive") == {".lock"}
-    assert clean("uploads", Choice(unused=True)).count == 1
+    assert clean("uploads", Criteria(unused=True)).count == 1
 
 
 def test_a_look_at_a_file_goes_once_it_has_ended(home: Path, data: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from shoal.runs.forecast import Forecast, Machine, Shape, forecast, readable
+from shoal.runs.forecast import Forecast, FreeResources, TableShape, forecast, readable
 from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MB
@@ -20,7 +20,7 @@ from shoal.solve.moments import plan_cells
 from support.memory import tree_memory
 
 GB = 1 << 30
-ROOMY = Machine(64 * GB, 640 * GB, 2)
+ROOMY = FreeResources(64 * GB, 640 * GB, 2)
 
 
 # ------------------------------------------------------------------ real runs
@@ -128,7 +128,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def foreseen(file: str, found: dict[str, Any] | None = None, machine: Machine = ROOMY, **knobs: Any) -> Forecast:
+def foreseen(file: str, found: dict[str, Any] | None = None, machine: FreeResources = ROOMY, **knobs: Any) -> Forecast:
     return forecast(found or table(), config_from({"file": file, "target": "y", **knobs}), machine)
 
 
@@ -136,14 +136,14 @@ def test_columns_are_counted_as_the_design_makes_them() -> None:
     gap, text, wide = column("g", missing=3), column("t", "categorical", 2, 5), column("w", "text", 0, 500)
     found = table(1000, 2, gap, text, wide)
     config = config_from({"target": "y"})
-    shape = Shape.of(found, config, 0)
+    shape = TableShape.of(found, config, 0)
     assert (shape.base, shape.design) == (2 + 2 + 6, 2 + 1 + 5)  # the wide one has too many levels
-    assert Shape.of(found, dataclasses.replace(config, coding="full"), 0).design == 2 + 1 + 6
-    assert Shape.of(found, dataclasses.replace(config, indicators=True), 0).design == 2 + 2 + 5
-    assert Shape.of(found, dataclasses.replace(config, impute="drop"), 0).base == 2 + 1 + 5
-    assert Shape.of(found, dataclasses.replace(config, max_levels=500), 0).design == 2 + 1 + 5 + 499
-    assert Shape.of(found, dataclasses.replace(config, features=("c0",)), 0).design == 1
-    assert Shape.of(found, dataclasses.replace(config, exclude=("t", "w")), 0).design == 3
+    assert TableShape.of(found, dataclasses.replace(config, coding="full"), 0).design == 2 + 1 + 6
+    assert TableShape.of(found, dataclasses.replace(config, indicators=True), 0).design == 2 + 2 + 5
+    assert TableShape.of(found, dataclasses.replace(config, impute="drop"), 0).base == 2 + 1 + 5
+    assert TableShape.of(found, dataclasses.replace(config, max_levels=500), 0).design == 2 + 1 + 5 + 499
+    assert TableShape.of(found, dataclasses.replace(config, features=("c0",)), 0).design == 1
+    assert TableShape.of(found, dataclasses.replace(config, exclude=("t", "w")), 0).design == 3
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_all_is_well(file: str) -> None:
 @pytest.mark.parametrize(
     ("machine", "knobs", "state", "advice"),
     [
-        (Machine(200 * MB, 640 * GB, 2), {"workers": 8}, "memory", "use fewer workers"),
-        (Machine(64 * GB, 10 * MB, 2), {"solver": "gradient"}, "disk", "Solve exactly"),
-        (Machine(150 * MB, 640 * GB, 2), {"workers": 2}, "tight", "most of what is free"),
+        (FreeResources(200 * MB, 640 * GB, 2), {"workers": 8}, "memory", "use fewer workers"),
+        (FreeResources(64 * GB, 10 * MB, 2), {"solver": "gradient"}, "disk", "Solve exactly"),
+        (FreeResources(150 * MB, 640 * GB, 2), {"workers": 2}, "tight", "most of what is free"),
     ],
 )
 def test_too_little_is_said_with_a_way_out(
-    file: str, machine: Machine, knobs: dict[str, Any], state: str, advice: str
+    file: str, machine: FreeResources, knobs: dict[str, Any], state: str, advice: str
 ) -> None:
     found = foreseen(file, machine=machine, **knobs)
     assert found.state == state
@@ -207,13 +207,13 @@ def test_too_little_is_said_with_a_way_out(
 
 def test_what_the_exact_solver_refuses_is_said_before(file: str) -> None:
     wide = table(10_000, 9000)
-    found = foreseen(file, wide, Machine(2 * GB, 640 * GB, 2))
+    found = foreseen(file, wide, FreeResources(2 * GB, 640 * GB, 2))
     with pytest.raises(Exception, match="exact solver needs"):
         plan_cells(found.shape.base + 1, 2, 2 * GB // 4)
     assert found.state == "refused"
     assert "gradient steps" in found.advice
-    assert not foreseen(file, wide, Machine(2 * GB, 640 * GB, 2), solver="gradient").refused
-    assert not foreseen(file, wide, Machine(16 * GB, 640 * GB, 2)).refused
+    assert not foreseen(file, wide, FreeResources(2 * GB, 640 * GB, 2), solver="gradient").refused
+    assert not foreseen(file, wide, FreeResources(16 * GB, 640 * GB, 2)).refused
     assert plan_cells(found.shape.base + 1, 2, 16 * GB // 4)
 
 

@@ -13,7 +13,7 @@ from shoal.processes.search_trials import open_study
 from shoal.runs.folder import write_json
 from shoal.runs.log import RunLog
 from shoal.search.folder import Search
-from shoal.search.plan import Plan, Trial
+from shoal.search.plan import SearchPlan, Trial
 from shoal.search.space import chosen_space
 from shoal.settings.values import config_from
 from support.runs import made
@@ -29,7 +29,7 @@ def a_trial_that_ended(data: Path, result: dict[str, Any]) -> list[Trial]:
     config = config_from({"file": str(data), "target": "y", "solver": "gradient", "model": "ridge", **fixed})
     write_json(search.directory / "job.json", {"task": "search"})
     write_json(search.directory / "config.json", config.as_dict())
-    write_json(search.directory / "search.json", Plan(space, trials=1).as_dict())
+    write_json(search.directory / "search.json", SearchPlan(space, trials=1).as_dict())
     run = made(result=result, job={"task": "train", "search": {"id": search.id, "trial": 0}})
     open_study(search.directory, 0).ask().set_user_attr("run", run.id)
     with RunLog(search.directory) as log:

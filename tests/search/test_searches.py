@@ -127,7 +127,7 @@ def test_a_trial_ends_when_its_search_was_killed_and_nobody_came_back(
     folder.mkdir(parents=True)
     (folder / "started").touch()
     asked: list[bool] = []
-    look = run_process.Orphanhood(folder, lambda: asked.append(True))
+    look = run_process.SearchWatch(folder, lambda: asked.append(True))
     write_state(folder, Standing("running"))  # and no process
     look()
     assert not asked
@@ -136,7 +136,7 @@ def test_a_trial_ends_when_its_search_was_killed_and_nobody_came_back(
     look()
     assert asked == [True]
     write_state(folder, Standing("stopped"))  # one that ended as it should: a person went on with its trial
-    calm = run_process.Orphanhood(folder, lambda: asked.append(True))
+    calm = run_process.SearchWatch(folder, lambda: asked.append(True))
     for _ in range(3):
         calm()
         time.sleep(0.06)

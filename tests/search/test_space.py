@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shoal.errors import ConfigError, DataError
 from shoal.search import space as search_space
 from shoal.search.folder import list_searches
-from shoal.search.plan import Plan
+from shoal.search.plan import SearchPlan
 from shoal.search.space import Choices, Range, chosen_space, combinations, own_choice, usual_space
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -109,7 +109,7 @@ def test_a_wish_that_cannot_be_is_one_plain_sentence(wishes: dict[str, Any], wor
 )
 def test_limits_that_cannot_be(limits: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="Expected"):
-        Plan(usual_space(), **limits)
+        SearchPlan(usual_space(), **limits)
 
 
 def test_a_search_without_anything_to_choose_is_refused(data: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from shoal.home import runs_directory
 from shoal.library import accounts as run_index
 from shoal.library import cleaning as housekeeping
-from shoal.library.cleaning import Choice, clean, plan
+from shoal.library.cleaning import Criteria, clean, plan
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -53,7 +53,7 @@ def fitted(data: Path) -> dict[str, float]:
     return found
 
 
-def freed(name: str, choice: Choice = housekeeping.ALL) -> housekeeping.Cleaned:
+def freed(name: str, choice: Criteria = housekeeping.ALL) -> housekeeping.Cleaned:
     """Clean up once the processes of runs that have ended are gone: they let go of their files at the very end."""
     until(lambda: housekeeping.IN_USE not in plan(name, choice).kept)
     return clean(name, choice)

@@ -22,7 +22,7 @@ from shoal.runs.folder import new_run_id
 from shoal.runs.launch import Run, list_runs, metrics_of
 from shoal.runs.log import read_log
 from shoal.search.folder import Search, start
-from shoal.search.plan import Plan
+from shoal.search.plan import SearchPlan
 from shoal.search.space import chosen_space
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -148,4 +148,4 @@ def begun(data: Path, wishes: dict[str, Any], knobs: dict[str, Any] | None = Non
     config = config_from(
         {"file": str(data), "target": "y", "engine": "inline", "model": "ridge", **fixed, **(knobs or {})}
     )
-    return start(config, Plan(space, **{"trials": 10, "seconds": 20.0, **limits}))
+    return start(config, SearchPlan(space, **{"trials": 10, "seconds": 20.0, **limits}))

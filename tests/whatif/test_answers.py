@@ -308,7 +308,7 @@ def test_a_wish_that_was_given_up_and_comes_back_is_answered(monkeypatch: pytest
     found: list[Any] = []
     hand = threading.Thread(target=lambda: found.append(asked.course(first, 20)))
     hand.start()
-    while first not in asked._wishes:
+    while first not in asked._requests:
         time.sleep(0.001)
     held.set()
     hand.join(10)

@@ -17,7 +17,7 @@ from shoal.home import searches_directory
 from shoal.library.saved_models import list_models
 from shoal.runs.folder import write_json, write_state
 from shoal.search.folder import Search, find_search, list_searches
-from shoal.search.plan import Account, Plan, Trial
+from shoal.search.plan import Account, SearchPlan, Trial
 from shoal.search.space import chosen_space, usual_space
 from shoal.settings.values import config_from
 from support.pages import checked, open_page, said, settle, widget
@@ -70,7 +70,7 @@ def made(
     )
     write_json(directory / "job.json", {"task": "search"})
     write_json(directory / "config.json", config.as_dict())
-    write_json(directory / "search.json", Plan(SPACE, trials=8, seconds=2.0).as_dict())
+    write_json(directory / "search.json", SearchPlan(SPACE, trials=8, seconds=2.0).as_dict())
     write_json(directory / "account.json", Account(trials, importance or {}, 12.0).as_dict())
     write_state(directory, Standing(state, cause))
     (directory / "started").touch()
@@ -85,12 +85,12 @@ def charts(page: AppTest) -> int:
 
 
 def test_history_tells_outcomes_apart_by_shape_and_knows_the_best() -> None:
-    figure = search_charts.history_chart(TRIALS, Plan(SPACE, seconds=2.0))
+    figure = search_charts.history_chart(TRIALS, SearchPlan(SPACE, seconds=2.0))
     drawn = {trace.name: (list(trace.x), list(trace.y)) for trace in figure.data}
     assert drawn["reached it"] == ([2], [0.8])
     assert drawn["best so far"] == ([1, 2, 4], [9.0, 0.8, 0.8])
     assert len({trace.marker.symbol for trace in figure.data if trace.mode == "markers"}) == 4
-    assert "9 to 0.8" in search_charts.describe_history(TRIALS, Plan(SPACE, seconds=2.0))
+    assert "9 to 0.8" in search_charts.describe_history(TRIALS, SearchPlan(SPACE, seconds=2.0))
 
 
 def test_parallel_coordinates_lead_through_the_values_of_a_trial() -> None:
@@ -114,7 +114,7 @@ def test_importance_and_courses_say_what_they_show() -> None:
         "Which knobs decide: Batch size 75%"
     )
     account = Account(TRIALS)
-    figure = search_charts.course_chart(account, Plan(SPACE, seconds=2.0))
+    figure = search_charts.course_chart(account, SearchPlan(SPACE, seconds=2.0))
     assert figure.data[-1].name == "2"  # the best on top
     assert [trace.line.dash for trace in figure.data] == ["solid", "dot", "dot", "solid"]
     rows = search_charts.rows(TRIALS, SPACE)

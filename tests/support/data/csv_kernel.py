@@ -12,7 +12,7 @@ from shoal.data.block_reader import BlockReport, read_range
 from shoal.data.dialects import Dialect
 from shoal.data.files import Source
 from shoal.data.kinds import Layout
-from shoal.kernels.csv_kernel import Kind
+from shoal.kernels.csv_kernel import FieldKind
 from shoal.worker import Worker
 from support.tables import written
 
@@ -25,7 +25,7 @@ class Reading:
     """A text read as one range, with the kinds of its columns given."""
 
     def __init__(
-        self, folder: Path, text: str | bytes, kinds: Sequence[Kind], dialect: Dialect, order: int = 0
+        self, folder: Path, text: str | bytes, kinds: Sequence[FieldKind], dialect: Dialect, order: int = 0
     ) -> None:
         path = written(folder, text)
         layout = Layout(

@@ -6,7 +6,7 @@
               limit (1 + log10(distance / reach)): a limit more for every power of ten that was missing.
 
 Equal seconds are fair to knobs that buy time with passes or passes with time (batch size, mode, compression); equal
-passes would always favour the smallest batch. Which trials are given up is decided in `search_process`.
+passes would always favour the smallest batch. Which trials are given up is decided in `processes.search`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ SMALLEST = 1e-16  # doubles tell no more
 AT_ZERO = 1.0  # the distance of a run that has made no step: it is measured in this
 WORST = 1e6  # of a distance: a run that has lost its way
 RECORDS = 1_000_000  # more than there are between two looks: none is left out
-POINTS = 60  # of a course that is kept for charts
+POINTS = 60  # of a trial that is kept for charts
 
 
 @dataclass
-class Course:
+class TrialProgress:
     """How far one trial has come; fed with records as they are written."""
 
     reach: float
