@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.data.options import read_otherwise
-from shoal.dashboard.parts import wording
+from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.wording import number, plural
 from shoal.dashboard.tables.sources import Asked
 
@@ -26,7 +26,10 @@ def column_table(found: Asked, result: dict[str, Any], target: str | None) -> No
     if not columns:
         st.caption("No column has a name like that.")
         return
-    key = _key(found, [column["name"] for column in columns])
+    names = [column["name"] for column in columns]
+    turn = places.turn()
+    # A table remembers its edits. They are of no use in another turn of the address or where other rows are shown.
+    key = f"columns:{found.table.key}:{turn}:{hash(tuple(names))}"
     st.data_editor(
         described(columns, found.read, target, result["rows"] - result["bad_rows"]["count"]),
         hide_index=True,
@@ -36,7 +39,7 @@ def column_table(found: Asked, result: dict[str, Any], target: str | None) -> No
         column_config=COLUMNS,
         key=key,
         on_change=_edited,
-        args=(found, key, [column["name"] for column in columns]),
+        args=(found, turn, key, names),
         alt=f"{plural(len(columns), 'column')} of the file, with type, missing values, different values and range",
     )
 
@@ -61,19 +64,6 @@ COLUMNS: dict[str, Any] = {
     "Different": st.column_config.TextColumn(alignment="right", width=80, help="How many different values there are."),
     "Worth knowing": st.column_config.TextColumn(width=185),
 }
-
-
-def _key(found: Asked, names: list[str]) -> str:
-    """The same while its edits are what the address says, so that the table keeps its place; else a new one.
-
-    A table remembers its edits. They are of no use once the address changed otherwise (the back button) or other
-    rows are shown.
-    """
-    state = st.session_state.setdefault(f"edits:{found.table.key}", {"number": 0, "of": None})
-    now = (_choices(found.read), names)
-    if state["of"] != now:
-        state.update(number=state["number"] + 1, of=now)
-    return f"columns:{found.table.key}:{state['number']}"
 
 
 def _choices(read: dict[str, Any]) -> dict[str, str]:
@@ -131,12 +121,13 @@ def _remarks(column: dict[str, Any], target: str | None) -> str:
     return ", ".join([*first, *(wording.FLAGS.get(flag, flag) for flag in column["flags"])])
 
 
-def _edited(found: Asked, key: str, names: list[str]) -> None:
+def _edited(found: Asked, turn: int, key: str, names: list[str]) -> None:
+    if places.is_over(turn) or not (edits := st.session_state[key]["edited_rows"]):
+        return  # a table that was drawn anew says that it has no edits: that is no choice
     read = found.read
-    for row, cells in st.session_state[key]["edited_rows"].items():
+    for row, cells in edits.items():
         if "Read as" in cells:
             read = changed(read, names[int(row)], cells["Read as"] or AS_FOUND)
-    st.session_state[f"edits:{found.table.key}"]["of"] = (_choices(read), names)
     read_otherwise(found, read)
 
 

@@ -57,9 +57,10 @@ def reading_options(found: Asked, open_: bool) -> None:
 
 def _shown(found: Asked, knob: str, value: Any) -> dict[str, Any]:
     """A widget that shows what the address says, even after the back button, and changes the address."""
-    key = f"{found.table.key}:{knob}"
+    turn = places.turn()
+    key = f"{found.table.key}:{turn}:{knob}"
     st.session_state[key] = value
-    change = {"on_change": _changed, "args": (found, knob, key)}
+    change = {"on_change": _changed, "args": (found, turn, knob, key)}
     return {"label": LABELS[knob], "help": help_for(knob), "key": key, **change}
 
 
@@ -91,7 +92,9 @@ def _tokens(found: Asked) -> None:
     st.text_input(placeholder="NA, NaN, null, ? and the like", **common)
 
 
-def _changed(found: Asked, knob: str, key: str) -> None:
+def _changed(found: Asked, turn: int, knob: str, key: str) -> None:
+    if places.is_over(turn):
+        return
     value = st.session_state[key]
     if knob in MARKS:
         value = MARKS[knob].get(value, found.read.get(knob))

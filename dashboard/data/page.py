@@ -134,7 +134,8 @@ def _action(found: Asked, result: dict[str, Any], target: str | None) -> None:
 
 
 def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None:
-    key = f"{found.table.key}:target"
+    turn = places.turn()
+    key = f"{found.table.key}:{turn}:target"
     st.session_state[key] = target
     st.selectbox(
         LABELS["target"],
@@ -144,12 +145,13 @@ def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None
         help=f"{help_for('target')} Only columns of numbers can be predicted.",
         key=key,
         on_change=_choose_target,
-        args=(key,),
+        args=(turn, key),
     )
 
 
-def _choose_target(key: str) -> None:
-    places.amend(target=st.session_state[key])
+def _choose_target(turn: int, key: str) -> None:
+    if not places.is_over(turn):
+        places.amend(target=st.session_state[key])
 
 
 def _with_leaks(found: Asked, result: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 ARRIVED = "places:arrived"
+TURN = "places:turn"
 PLOTLY_ADDRESS = f"api/plotly.js?v={version('plotly')}"  # relative to the page's base: there may be a proxy in front
 TITLES = {
     "data": ("Data", ":material/table_view:"),
@@ -56,6 +57,7 @@ def link(name: str, label: str, icon: str | None = None, **address: str) -> None
 def stay(**address: str) -> None:
     """Make this the address of the page we are on; fit for callbacks."""
     st.query_params.from_dict(address)
+    st.session_state[TURN] = _number_of_turn(), address
 
 
 def amend(**changes: str | None) -> None:
@@ -70,3 +72,25 @@ def arrived() -> None:
         st.session_state[ARRIVED] = address
         with contextlib.suppress(StreamlitAPIException):  # a part that a widget keeps up to date by itself
             st.query_params.from_dict(address)
+
+
+def turn() -> int:
+    """Which turn of the address this is: a new one where the back button or a link changed it, and not a choice here.
+
+    It belongs in the keys of widgets that choose a part of the address. A browser repeats what all its widgets hold
+    whenever it asks for something; what it still says of an earlier turn must not become the address again.
+    """
+    address = st.query_params.to_dict()
+    number, known = st.session_state.get(TURN, (0, address))
+    st.session_state[TURN] = number + (known != address), address
+    return _number_of_turn()
+
+
+def is_over(turn_: int) -> bool:
+    """Whether a choice is of an earlier turn; for callbacks."""
+    return turn_ != _number_of_turn()
+
+
+def _number_of_turn() -> int:
+    number: int = st.session_state.get(TURN, (0, {}))[0]
+    return number

@@ -28,10 +28,15 @@ def answered(task: str, config: RunConfig, arguments: Mapping[str, Any] | None =
     return run
 
 
-@st.fragment(run_every=REFRESH)
 def watch(run: Run, what: str) -> None:
     """The bar of a run that goes on; the whole page is drawn again when it has ended."""
-    if not run.is_active:
+    _bar(run, what, st.query_params.to_dict())
+
+
+@st.fragment(run_every=REFRESH)
+def _bar(run: Run, what: str, address: dict[str, str]) -> None:
+    # A browser that has not heard yet of a changed address asks with the old one, and would get the page of that.
+    if not run.is_active and st.query_params.to_dict() == address:
         st.rerun()
     stage, fraction = run.progress
     with st.container(border=True):

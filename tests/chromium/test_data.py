@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, expect
+from playwright.sync_api import Locator, Page, Request, WebSocketRoute, expect
 
 from support.browser import SLOW, Server, Visitor, browser, free_port, needs_chromium, overflow, settled, visitor
 from support.tables import shared
@@ -70,6 +70,10 @@ def cells(page: Page, table: int = 0) -> list[str]:
 def shows(page: Page, text: str, table: int = 0) -> None:
     cell = tables(page).nth(table).locator("[role=gridcell]").get_by_text(text, exact=True).first
     expect(cell).to_be_attached(timeout=SLOW)
+
+
+def species_is_read(page: Page, choice: str) -> None:
+    expect(tables(page).first.locator("[role=gridcell]").nth(1)).to_have_text(choice, timeout=SLOW)
 
 
 def fits(page: Page) -> None:
@@ -132,7 +136,7 @@ def test_from_a_sample_over_other_types_and_another_reading_and_back(visitor: Vi
 
     page.go_back()
     page.wait_for_url(changed)
-    expect(tables(page).first.locator("[role=gridcell]").nth(1)).to_have_text("as found", timeout=SLOW)
+    species_is_read(page, "as found")
     page.go_back()
     page.wait_for_url(first)
     shows(page, "2007 to 2009")
@@ -143,6 +147,54 @@ def test_from_a_sample_over_other_types_and_another_reading_and_back(visitor: Vi
     page.reload()
     shows(page, "species", table=1)
     expect(page.get_by_text("no header row")).to_be_visible()
+
+
+class Overheard:
+    """What a page and its server say to each other; a message of the page can be said again."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.said, self.answers = page, list[bytes](), 0
+        page.route_web_socket(re.compile("_stcore/stream"), self._connect)
+
+    def _connect(self, link: WebSocketRoute) -> None:
+        self.server = link.connect_to_server()
+
+        def to_server(message: str | bytes) -> None:
+            self.said.append(message if isinstance(message, bytes) else message.encode())
+            self.server.send(message)
+
+        def to_page(message: str | bytes) -> None:
+            self.answers += 1
+            link.send(message)
+
+        link.on_message(to_server)
+        self.server.on_message(to_page)
+
+    def again(self, *parts: bytes) -> None:
+        """The last message with all these parts, until the server has dealt with it."""
+        answers = self.answers
+        self.server.send(next(said for said in reversed(self.said) if all(part in said for part in parts)))
+        while self.answers == answers:
+            self.page.wait_for_timeout(50)
+        settled(self.page)
+
+
+def test_what_a_browser_repeats_after_back_is_no_new_choice(visitor: Visitor) -> None:
+    """A page that waits for a busy server still tells it what its old widgets hold."""
+    page, between = visitor.page, Overheard(visitor.page)
+    visitor.visit("?data=penguins")
+    shows(page, "2007 to 2009")
+    first = page.url
+    read_as(page, 0, "leave out")
+    page.wait_for_url(re.compile("exclude"))
+    shows(page, "leave out")
+    page.go_back()
+    page.wait_for_url(first)
+    species_is_read(page, "as found")
+    settled(page)
+    between.again(b"edited_rows", b"leave out")
+    assert page.url == first
+    species_is_read(page, "as found")
 
 
 def test_a_hostile_file_stays_text(visitor: Visitor) -> None:
@@ -185,7 +237,7 @@ def test_a_hostile_file_stays_text(visitor: Visitor) -> None:
 
 
 def test_files_that_are_no_tables_have_their_own_states(visitor: Visitor) -> None:
-    """The others of the collection are looked at without a browser, in test_data_page."""
+    """The others of the collection are looked at without a browser, in tests/dashboard/data."""
     for name, wanted in (("frictionless__empty", "This file could not be read"), ("csvspectrum__utf8", "ʤ")):
         shared("csv_nasty", "files", f"{name}.csv")
         page = visitor.visit(f"?data={quote(f'file:nasty/{name}.csv')}")
