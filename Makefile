@@ -23,7 +23,7 @@ PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench soak shots requirements build clean
+.PHONY: help run test lint bench soak shots docs requirements build clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ soak: $(VENV)/.dev $(VENV)/.kernel ## kill 200 workers and 50 runs, and compare 
 shots: $(VENV)/.dev $(VENV)/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
 	@$(WITH_SUPPORT) $(BIN)/python -m tools.shots $(ARGS)
 
+docs: $(VENV)/.dev $(VENV)/.kernel ## make the documentation in build/site, and check its links
+	@$(BIN)/python -m tools.site
+
 requirements: $(VENV)/.dev ## write requirements.txt: what runs Shoal, in the versions of constraints.txt
 	@$(BIN)/python -m tools.requirements > requirements.tmp && mv requirements.tmp requirements.txt
 
@@ -78,7 +81,7 @@ $(VENV)/.run: $(VENV)/.python $(PINS)
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@$(PIP) install -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run
