@@ -42,7 +42,8 @@ LAST = {"CONTRIBUTING.md": "Contributing", "CHANGELOG.md": "Changes"}
 # What people import: the API itself, and what plug-ins are made of.
 MODULES = ["shoal", "shoal.errors", "shoal.settings.config", "shoal.plugins", "shoal.models", "shoal.steps.optimizers",
            "shoal.training.callbacks", "shoal.metrics"]  # fmt: skip
-FILES = ["LICENSE", "docs/images", "examples", "dashboard/tables/samples_data"]  # that pages link to, beside each other
+LOGO = "dashboard/logo.svg"
+FILES = ["LICENSE", LOGO, "docs/images", "examples", "dashboard/tables/samples_data"]  # beside pages
 
 STYLE = """
 :root { color-scheme: light dark; --line: #dbe3e3; --soft: #f4f7f7; --link: #0b8378; --text: #1c2b2d; --page: #fff; }
@@ -159,12 +160,17 @@ def write_reference(folder: Path) -> None:
     package = importlib.import_module("shoal")
     for name in package.__all__:
         setattr(package, name, getattr(package, name))
-    pdoc.render.configure(docformat="markdown", show_source=False, search=False, footer_text="Shoal")
+    package.__all__ = sorted(package.__all__, key=lambda name: (name[0].isupper(), name))  # functions first
     found = {name: pdoc.doc.Module(importlib.import_module(name)) for name in MODULES}
     for name, module in found.items():
         place = folder / f"{name.replace('.', '/')}.html"
         place.parent.mkdir(parents=True, exist_ok=True)
+        up = "../" * (1 + name.count("."))
+        pdoc.render.configure(
+            docformat="markdown", show_source=False, search=False, logo=up + LOGO, logo_link=f"{up}index.html"
+        )
         place.write_text(without_dead_ends(pdoc.render.html_module(module, found)), "utf-8")
+    pdoc.render.configure(search=False, logo=f"../{LOGO}", logo_link="../index.html")
     (folder / "index.html").write_text(pdoc.render.html_index(found), "utf-8")
 
 
