@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -124,12 +124,6 @@ def disk_errors(what: str = "the data set's blocks (about as large as the file)"
                 "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
             ) from error
         raise
-
-
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Names for a message, not too many."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 @contextlib.contextmanager

@@ -1,52 +1,73 @@
-"""What the command line prints: tables, numbers for the eye, JSON, a fit; what to print is decided by the commands."""
+"""Numbers, sizes, durations and lists for the eye, the same wherever they are shown."""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shoal.utils import listed
-
-SHOWN = 40  # coefficients in a table
-
-
-def print_json(found: dict[str, Any]) -> None:
-    """As UTF-8 where the output takes it, else with escapes: valid JSON either way."""
-    text = json.dumps(found, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        text = json.dumps(found)
-    print(text)
-
-
-def clear_line() -> None:
-    if sys.stderr.isatty():
-        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
 
 
 def short(value: Any) -> str:
+    """Any value in a table, with six digits at most."""
     if value is None:
         return "-"
     if isinstance(value, float):
-        return (
-            str(int(value))
-            if value.is_integer() and abs(value) < 1e15
-            else f"{value:.6g}"
-            if math.isfinite(value)
-            else "-"
-        )
+        whole = value.is_integer() and abs(value) < 1e15
+        return str(int(value)) if whole else f"{value:.6g}" if math.isfinite(value) else "-"
     return str(value)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -> None:
-    widths = [max(len(str(row[i])) for row in (head, *rows)) for i in range(len(head))]
-    for row in (head, *rows):
-        cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        print("  ".join(cells).rstrip())
+def number(value: float | None, digits: int = 4) -> str:
+    """A number for the eye."""
+    if value is None:
+        return "–"
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.{digits - 1}e}"
+    return f"{value:.{digits}g}"
+
+
+def power_of_ten(value: float) -> str:
+    """3e-17 as people write it, in one piece that no line break tears; 0.6 as it is."""
+    if 0.01 <= abs(value) < 10:
+        return f"{value:.2g}"
+    digits, exponent = f"{value:.0e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{digits}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{raised}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "under 1 ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
+
+
+def file_size(count: float) -> str:
+    """Bytes for the eye: 0 B, 15 kB, 1.2 GB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 9.95 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was, as people say it."""
+    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{plural(int(seconds // length), name)} ago"
+    return "just now"
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names for a message, not too many."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -64,54 +85,25 @@ def no_such_column(name: str, columns: Sequence[str]) -> str:
     )
 
 
-# ------------------------------------------------------------------ a fit
+# ------------------------------------------------------------------ a model
 
 
-def show_fit(found: dict[str, Any]) -> None:
-    alpha = "" if found["alpha"] is None else f", alpha = {found['alpha']:g}"
-    kind = f"linear model of {found['target']}, penalty {found['penalty']}" if found.get("penalty") else None
-    print((kind or f"{found['model']} model of {found['target']}") + alpha)
-    inference = found["inference"]
-    head: tuple[str, ...] = ("column", "coefficient", "standardized")
-    rows: list[tuple[str, ...]] = [("(intercept)", short(found["intercept"]), "")]
-    if inference:
-        head += ("std. error", "t", "p", "low", "high")
-        rows[0] += _worth(inference["intercept"])
-    standardized = found["coefficients_standardized"]
-    shown = set(sorted(standardized, key=lambda name: -abs(standardized[name]))[:SHOWN])
-    for name in filter(shown.__contains__, standardized):
-        row: tuple[str, ...] = (name, short(found["coefficients"][name]), short(standardized[name]))
-        rows.append(row + (_worth(inference["coefficients"][name]) if inference else ()))
-    table(head, rows, right=set(range(1, len(head))))
-    if len(shown) < len(standardized):
-        print(f"(the {SHOWN} largest of {len(standardized)}, standardized; --json or --out gives all)")
-    print()
-    scores = [
-        (
-            part,
-            f"{found[part]['rows']:,}",
-            *(short(found[part][k]) for k in ("r2", "adjusted_r2", "rmse", "mae")),
-        )
-        for part in ("train", "test")
-        if found[part]["rows"]
-    ]
-    table(("", "rows", "R2", "adjusted R2", "RMSE", "MAE"), scores, right={1, 2, 3, 4, 5})
-    width = (found.get("prediction_interval") or {"half_widths": {}})["half_widths"].get("0.9")
-    if width is not None:
-        print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
-    certificate = found["certificate"]
-    done = "in" if found.get("solver") == "gradient" else "read in"
-    print(
-        f"\n{certificate['kind'].replace('_', ' ')} {certificate['relative']:.1e} (relative), from the "
-        f"{certificate['rests_on']}; {found['rows_read']:,} rows {done} "
-        f"{found['timings']['total']:.2f} s"
-    )
-    for reason, count in found["rows_dropped"].items():
-        print(f"left out: {count:,} rows ({reason.replace('_', ' ')})")
-    for warning in found["warnings"]:
-        print(f"note: {warning}")
+def model_title(model: str, target: str) -> str:
+    return f"{MODELS.get(model, model)} model of {target}"
 
 
-def _worth(estimate: dict[str, Any] | None) -> tuple[str, ...]:
-    keys = ("std_error", "t", "p_value", "low", "high")
-    return tuple(short(estimate[k]) for k in keys) if estimate else ("",) * len(keys)
+def certificate(found: Mapping[str, Any]) -> str:
+    """What the certificate proves, in two sentences."""
+    basis = "all rows of the data" if found["rests_on"] == "data" else "the sums over all rows (moments)"
+    relative = found["relative"]
+    size = "exactly 0" if not relative else f"at most {power_of_ten(relative)}"
+    if found["kind"] == "duality_gap":
+        meaning = f"No other coefficients can be better by more than this share of the starting loss: {size}."
+    else:
+        meaning = f"At the best fit the slope of the loss is zero; here, as a share of its starting size, it is {size}."
+    return f"{meaning} Checked on {basis}."
+
+
+def is_exact(found: Mapping[str, Any]) -> bool:
+    """Whether the certificate is as small as double precision lets one hope for."""
+    return found["relative"] is not None and found["relative"] < 1e-8

@@ -19,16 +19,16 @@ from shoal.cli import disk as cli_disk
 from shoal.cli import explain as cli_explain
 from shoal.cli import export as cli_export
 from shoal.cli import models as cli_models
-from shoal.cli import password as cli_password
 from shoal.cli import runs as cli_runs
 from shoal.cli import search as cli_search
 from shoal.cli import steer
 from shoal.cli import tune as cli_tune
 from shoal.cli.flags import Parser, add_knobs, add_set, config_of
+from shoal.cli.printing import clear_line, print_json, show_fit, table
 from shoal.errors import TrainingError
 from shoal.settings.config import DIALECT
 from shoal.utils import THREAD_LIMITS
-from shoal.words import clear_line, print_json, short, show_fit, table
+from shoal.words import short
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are the parallel part
 gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: looking for it is a tenth of the start
@@ -133,7 +133,6 @@ def _parser() -> Parser:
     cli_search.add_commands(add)
     cli_disk.add_commands(add)
     cli_dashboard.add_commands(add)
-    cli_password.add_commands(add)
     cli_completion.add_commands(add, parser)
     return parser
 

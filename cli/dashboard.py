@@ -1,15 +1,17 @@
-"""The command that starts the dashboard; what it serves is in `main.py` and `dashboard/`."""
+"""The commands that start the dashboard and set its password; what it serves is in `main.py` and `dashboard/`."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 from shoal.cli.flags import Add
-from shoal.home import home
+from shoal.errors import ConfigError
+from shoal.home import home, password_file
 
 MAIN = Path(__file__).parents[1] / "main.py"  # its settings are beside it, in .streamlit/config.toml
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
@@ -31,6 +33,14 @@ def add_commands(add: Add) -> None:
         help="after '--', settings of the server such as --server.address 0.0.0.0",
     )  # fmt: skip
     dashboard.set_defaults(command=_dashboard)
+    password = add(
+        "password",
+        help="set the dashboard's password, which it needs before other machines may reach it",
+        description="Asks for a password twice, without showing it (or reads a line where input is no terminal), and "
+        "keeps a hash of it under SHOAL_HOME. A running dashboard takes it at once: everybody has to log in again.",
+    )
+    password.add_argument("--remove", action="store_true", help="do without a password; for this machine only")
+    password.set_defaults(command=_password)
 
 
 def _dashboard(chosen: argparse.Namespace) -> NoReturn:
@@ -43,3 +53,29 @@ def _dashboard(chosen: argparse.Namespace) -> NoReturn:
     os.chdir(home())  # Streamlit takes settings from the current folder, which may be those of another program
     flags = ["--server.port", str(chosen.port), *chosen.flags]
     os.execv(sys.executable, [sys.executable, "-P", "-m", "streamlit", "run", str(MAIN), *flags])
+
+
+def _password(chosen: argparse.Namespace) -> None:
+    from shoal.dashboard.http.access import remove_password, set_password
+
+    if chosen.remove:
+        print("The password was removed." if remove_password() else "There was no password.")
+        return
+    set_password(_asked())
+    print(f"The password is set (its hash is in {password_file()}). Everybody has to log in with it from now on.")
+
+
+def _asked() -> str:
+    from shoal.dashboard.http.access import check_wanted
+
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    try:
+        first = getpass.getpass("New password: ")
+        check_wanted(first)
+        second = getpass.getpass("The same again: ")
+    except EOFError:
+        raise ConfigError("Expected a password, got the end of the input. Nothing was changed.") from None
+    if first != second:
+        raise ConfigError("Expected the same password twice, got two different ones. Nothing was changed; try again.")
+    return first

@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 from shoal.cli.flags import Add
+from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError
-from shoal.words import print_json, table
+from shoal.words import file_size
 
 if TYPE_CHECKING:
     from shoal.library.cleaning import CleaningPlan, Criteria
@@ -33,7 +34,6 @@ def add_commands(add: Add) -> None:
 def _disk(chosen: argparse.Namespace) -> None:
     from shoal.home import home
     from shoal.library.inventory import survey
-    from shoal.library.kinds import size
 
     found = survey()
     total = sum(use.bytes for use in found)
@@ -41,8 +41,10 @@ def _disk(chosen: argparse.Namespace) -> None:
         kinds = {use.kind.name: {"count": use.count, "bytes": use.bytes, "oldest": use.oldest} for use in found}
         print_json({"home": str(home()), "bytes": total, "kinds": kinds})
         return
-    rows = [(u.kind.name, f"{u.count:,}", size(u.bytes), _day(u.oldest), u.kind.purpose) for u in found]
-    table(("kind", "count", "size", "oldest", ""), [*rows, ("total", "", size(total), "", str(home()))], right={1, 2})
+    rows = [(u.kind.name, f"{u.count:,}", file_size(u.bytes), _day(u.oldest), u.kind.purpose) for u in found]
+    table(
+        ("kind", "count", "size", "oldest", ""), [*rows, ("total", "", file_size(total), "", str(home()))], right={1, 2}
+    )
     print("\nFree some with: shoal clean KIND [--older-than DAYS]")
 
 
@@ -52,7 +54,7 @@ def _day(at: float | None) -> str:
 
 def _clean(chosen: argparse.Namespace) -> int:
     from shoal.library.cleaning import Criteria, clean, plan
-    from shoal.library.kinds import counted, kept_in_words, kind_of, size
+    from shoal.library.kinds import counted, kept_in_words, kind_of
 
     kind = kind_of(chosen.kind)
     choice = Criteria(chosen.older_than, chosen.unused)
@@ -64,7 +66,7 @@ def _clean(chosen: argparse.Namespace) -> int:
     if not chosen.yes and not _agreed(wanted):
         return 1
     done = clean(kind.name, choice)
-    print(f"Removed {counted(kind, done.count)}; {size(done.bytes)} are free again.")
+    print(f"Removed {counted(kind, done.count)}; {file_size(done.bytes)} are free again.")
     if done.kept:
         print(kept_in_words(done.kept))
     return 0
@@ -79,9 +81,9 @@ def _check(choice: Criteria, by_use: bool) -> None:
 
 def _agreed(wanted: CleaningPlan) -> bool:
     """Say what would go and what that costs, and ask where there is somebody to answer."""
-    from shoal.library.kinds import counted, kept_in_words, size
+    from shoal.library.kinds import counted, kept_in_words
 
-    print(f"This removes {counted(wanted.kind, len(wanted.items))}, {size(wanted.bytes)}. {wanted.kind.cost}")
+    print(f"This removes {counted(wanted.kind, len(wanted.items))}, {file_size(wanted.bytes)}. {wanted.kind.cost}")
     if wanted.kept:
         print(kept_in_words(wanted.kept))
     if not sys.stdin.isatty():

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from shoal.cli.flags import Add
-from shoal.words import clear_line, print_json, short, table
+from shoal.cli.printing import clear_line, print_json, table
+from shoal.words import short
 
 SHOWN = 40  # rows of a table
 WIDTH = 110  # of a sentence

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from shoal.cli import models as cli_models
 from shoal.cli.flags import Add
+from shoal.cli.printing import clear_line, print_json
 from shoal.exports.names import FORMATS, REPORT, ending
-from shoal.words import clear_line, print_json
 
 Progress = Callable[[str, float], None]
 

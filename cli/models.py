@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
-from shoal.words import print_json, short, table
+from shoal.cli.printing import print_json, table
+from shoal.words import short
 
 if TYPE_CHECKING:
     from shoal.library.saved_models import Model

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
+from shoal.cli.printing import print_json, show_fit, table
 from shoal.errors import DataError, StateError
 from shoal.settings.config import RunConfig
-from shoal.words import print_json, short, show_fit, table
+from shoal.words import short
 
 if TYPE_CHECKING:
     from shoal.library.accounts import Summary

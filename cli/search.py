@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add, add_knobs
+from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, StateError, TrainingError
-from shoal.words import print_json, short, table
+from shoal.words import short
 
 if TYPE_CHECKING:
     from shoal.search.folder import Search

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.flags import Add, add_set, pairs, settings
 from shoal.cli.runs import add_detach, finish, found_run, go, of_run
 from shoal.errors import ConfigError, StateError
+from shoal.words import file_size
 
 if TYPE_CHECKING:
     from shoal.runs.launch import Run
@@ -124,7 +125,7 @@ def _archive(chosen: argparse.Namespace) -> None:
     from shoal.library.archives import archive
 
     path = archive(found_run(chosen.run))
-    print(f"archived in {path} ({_size(path.stat().st_size)}). Bring it back with: shoal restore {_id(path)}")
+    print(f"archived in {path} ({file_size(path.stat().st_size)}). Bring it back with: shoal restore {_id(path)}")
 
 
 def _restore(chosen: argparse.Namespace) -> None:
@@ -140,15 +141,15 @@ def _delete(chosen: argparse.Namespace) -> int:
         run = found_run(chosen.run)
     except StateError:
         name = _archived(chosen.run)
-        if not _sure(chosen, f"the archived run {name} ({_size(archive_size(name))})"):
+        if not _sure(chosen, f"the archived run {name} ({file_size(archive_size(name))})"):
             return 1
         freed = delete_archived(name)
     else:
         name = run.id
-        if not _sure(chosen, f"the run {name}, which is {run.state} ({_size(size_of(run.directory))})"):
+        if not _sure(chosen, f"the run {name}, which is {run.state} ({file_size(size_of(run.directory))})"):
             return 1
         freed = delete(run)
-    print(f"run {name} is deleted, {_size(freed)} are free again")
+    print(f"run {name} is deleted, {file_size(freed)} are free again")
     return 0
 
 
@@ -179,7 +180,3 @@ def _archived(name: str) -> str:
 
 def _id(path: Path) -> str:
     return path.name.partition(".")[0]
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

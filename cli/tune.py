@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add, add_knobs, config_of
+from shoal.cli.printing import clear_line, print_json, table
 from shoal.errors import ConfigError
 from shoal.settings.config import DIALECT
-from shoal.words import clear_line, print_json, short, table
+from shoal.words import short
 
 if TYPE_CHECKING:
     from shoal.tasks.tune import TuningRequest

@@ -82,15 +82,6 @@ def kind_of(name: str) -> Kind:
 # ------------------------------------------------------------------ words
 
 
-def size(count: float) -> str:
-    """Bytes as people say them."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 99.5 else f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
 def counted(kind: Kind, count: int) -> str:
     return f"{count:,} {kind.one if count == 1 else kind.many}"
 

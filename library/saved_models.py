@@ -30,7 +30,8 @@ from shoal.library.model_names import LONGEST, checked_name, digest, is_name, sa
 from shoal.runs.folder import Run, find_run, write_json
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.utils import disk_errors, listed, write_atomically
+from shoal.utils import disk_errors, write_atomically
+from shoal.words import listed
 
 VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 UNFINISHED = ".unfinished-"

@@ -8,11 +8,10 @@ from typing import Any
 
 from shoal.charts import residuals as described
 from shoal.report import charts as drawn
-from shoal.report import words
 from shoal.report.evidence import Validation, WeightPath
 from shoal.report.html import charts, figure, heading, key, paragraph, table
 from shoal.whatif.curve import CrossValidation
-from shoal.words import short
+from shoal.words import plural, short
 
 
 def root(found: CrossValidation) -> float:
@@ -86,7 +85,7 @@ def residuals(found: Mapping[str, Any]) -> Iterator[str]:
 def _sizes(found: Mapping[str, Any]) -> str:
     at = described.quantiles_of(found)
     beyond = found["rows"] - sum(found["histogram"]["train"]) - sum(found["histogram"]["test"])
-    rest = f" {words.plural(beyond, 'row')} lie further out." if beyond else ""
+    rest = f" {plural(beyond, 'row')} lie further out." if beyond else ""
     return (
         f"Half of the residuals lie between {short(at[0.25])} and {short(at[0.75])}, nine in ten between "
         f"{short(at[0.05])} and {short(at[0.95])}.{rest}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shoal import words
 from shoal.data.terms import Indicator, Level, Term
 from shoal.fitting.model_file import SavedModel
 from shoal.settings.config import RunConfig
-from shoal.words import short
+from shoal.words import model_title, plural, short
 
 Contents = Mapping[str, Any]
-KINDS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic-net"}
 ABOUT = {
     "linear": "Least squares: of all coefficients, these make the sum of squared errors on the training rows smallest.",
     "ridge": "Ridge: the coefficients make the sum of squared errors plus alpha times the sum of their squares "
@@ -30,12 +30,8 @@ IN_FORMULA = 12  # terms that are written out
 OUTSIDE = ("file", "out", "target", "model", "alpha", "l1_ratio", "solver")  # of the settings: said elsewhere
 
 
-def plural(count: float, noun: str) -> str:
-    return f"{int(count):,} {noun}" if count == 1 else f"{int(count):,} {noun}s"
-
-
 def title(contents: Contents) -> str:
-    return f"{KINDS.get(contents['model'], contents['model'])} model of {contents['target']}"
+    return model_title(contents["model"], contents["target"])
 
 
 def kept(contents: Contents) -> int:
@@ -106,16 +102,8 @@ def rows(contents: Contents) -> str:
 
 
 def certificate(contents: Contents) -> str:
-    found = contents.get("certificate") or {}
-    if not found:
-        return "There is none in the model file."
-    basis = "all rows of the data" if found["rests_on"] == "data" else "the sums over all rows (moments)"
-    if found["kind"] == "duality_gap":
-        meaning = "No other coefficients can make the objective smaller by more than this (duality gap)"
-    else:
-        meaning = "At the best fit the slope of the objective is zero; here it is at most this (KKT)"
-    size = f"{short(found['value'])}, or {short(found['relative'])} of its size at the start"
-    return f"{meaning}: {size}. Checked on {basis}."
+    found = contents.get("certificate")
+    return words.certificate(found) if found else "There is none in the model file."
 
 
 def training(contents: Contents) -> str:

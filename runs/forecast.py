@@ -33,6 +33,7 @@ from shoal.settings.limits import (
 )
 from shoal.settings.pairs import split_pair
 from shoal.utils import available_memory
+from shoal.words import file_size
 
 RUN_BASE, WORKER_BASE = 36 * MB, 22 * MB  # an interpreter with what it imports
 SORTING, POLISHING = 28, 60  # bytes for each of the few values that are sorted or refined at once, measured
@@ -283,9 +284,5 @@ def _copies(shape: TableShape, config: RunConfig) -> dict[str, int]:
 
 
 def readable(count: float) -> str:
-    """Bytes for the eye."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6)):
-        if count >= 0.995 * size:
-            scaled = count / size
-            return f"{scaled:.0f} {unit}" if scaled >= 10 else f"{scaled:.1f} {unit}"
-    return "less than 1 MB"
+    """Bytes that are an estimate."""
+    return file_size(count) if count >= 0.995e6 else "less than 1 MB"

@@ -14,7 +14,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.training.checkpoints import Snapshot
 from shoal.training.conductor import step_rule
-from shoal.utils import listed
+from shoal.words import listed
 
 # Knobs beside those of training that leave the columns, the rows and the meaning of the weights as they are.
 FREE = {"file", "model", "alpha", "l1_ratio", "workers", "engine", "confidence", "out"}

@@ -23,7 +23,8 @@ from shoal.home import jobs_directory, own_lock, runs_directory
 from shoal.runs import slots as run_queue
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
 from shoal.settings.config import RunConfig
-from shoal.utils import disk_errors, listed
+from shoal.utils import disk_errors
+from shoal.words import listed
 
 if TYPE_CHECKING:
     from shoal.storage import Storage

@@ -32,7 +32,8 @@ from shoal.runs.folder import ACTIVE, Run, find_run, read_config, spawn, write_j
 from shoal.search import space as search_space
 from shoal.search.plan import Account, SearchPlan, account_from, plan_from
 from shoal.settings.config import RunConfig
-from shoal.utils import disk_errors, listed
+from shoal.utils import disk_errors
+from shoal.words import listed
 
 LATEST = "last"
 TAG = "search-"

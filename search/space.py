@@ -16,7 +16,7 @@ from shoal import plugins
 from shoal.errors import ConfigError
 from shoal.settings.config import AUTO, RANGES, RunConfig
 from shoal.settings.values import config_from
-from shoal.utils import listed
+from shoal.words import listed
 
 MOST_CHOICES = 50
 MOST_COMBINATIONS = 10_000  # counted; a space with more is as good as endless

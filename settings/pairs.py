@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, TypeGuard
 
 from shoal.errors import ConfigError
-from shoal.utils import listed
+from shoal.words import listed
 
 SIGN = ":"
 

@@ -18,7 +18,8 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.settings.config import RunConfig
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.train import coordinated
-from shoal.utils import disk_errors, keep_apart, listed, write_stream
+from shoal.utils import disk_errors, keep_apart, write_stream
+from shoal.words import listed
 
 
 def predict_file(

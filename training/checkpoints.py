@@ -39,7 +39,8 @@ from numpy.typing import NDArray
 
 from shoal.errors import ConfigError, DiskFull, ResourceError, StateError
 from shoal.home import alone_with
-from shoal.utils import is_full, listed, sync_folder, write_at
+from shoal.utils import is_full, sync_folder, write_at
+from shoal.words import listed
 
 MAGIC, VERSION = b"SHOALCK", b"1"
 START, DIGEST = 16, 32  # bytes before the header and after the payload

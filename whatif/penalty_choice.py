@@ -22,10 +22,10 @@ from shoal.models import MODELS, Array, Certificate
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments, mean_squares, merge_all
 from shoal.solve.paths import Path, alpha_grid, certify_along, follow, weights_along
-from shoal.utils import listed
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.curve import CrossValidation, fold_of
 from shoal.whatif.folds import FoldChoice
+from shoal.words import listed
 
 USUAL_COUNT = 100  # alphas of a path where none are given
 MOST = 10_000  # alphas of a path; more say nothing more

@@ -9,12 +9,13 @@ from itertools import islice
 
 import streamlit as st
 
-from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import entry, line, notice
 from shoal.dashboard.tables import generation, recent, server_files
 from shoal.dashboard.tables.samples import SAMPLES, Sample
 from shoal.dashboard.tables.sources import find_table
 from shoal.dashboard.tables.upload_box import upload_box
+from shoal.words import ago, file_size
 
 SHOWN = 5  # files of a list; the rest is found by searching
 SCAN_LIFE = 5.0  # seconds for which what a folder holds is taken as known
@@ -78,7 +79,7 @@ def _recent_offer(seen: recent.Seen) -> Offer | None:
     if table is None:
         return None
     parts = [f"{seen.rows:,} rows × {seen.columns:,} columns"] if seen.rows is not None else []
-    parts += [wording.file_size(table.path.stat().st_size), wording.ago(time.time() - seen.at)]
+    parts += [file_size(table.path.stat().st_size), ago(time.time() - seen.at)]
     return Offer(seen.key, table.title, " · ".join(parts))
 
 
@@ -111,7 +112,7 @@ def _server_list() -> None:
 
 
 def _server_offer(file: server_files.ServerFile) -> Offer:
-    about = f"{wording.file_size(file.size)} · {wording.ago(time.time() - file.changed)}"
+    about = f"{file_size(file.size)} · {ago(time.time() - file.changed)}"
     return Offer(file.key, file.name, about)
 
 

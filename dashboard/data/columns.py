@@ -9,8 +9,8 @@ import streamlit as st
 
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.wording import number, plural
 from shoal.dashboard.tables.sources import Asked
+from shoal.words import number, plural
 
 AS_FOUND = "as found"
 READ_AS = {"numeric": "number", "categorical": "names", "exclude": "leave out"}  # knobs, and what a person chooses

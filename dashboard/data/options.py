@@ -13,9 +13,10 @@ import streamlit as st
 
 from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import line, notice
-from shoal.dashboard.parts.wording import CHOICES, LABELS, default_of, help_for, plural
+from shoal.dashboard.parts.wording import CHOICES, LABELS, default_of, help_for
 from shoal.dashboard.tables.sources import Asked, tidy
 from shoal.settings.config import BAD_ROW_CHOICES
+from shoal.words import plural
 
 AUTO = "found out"
 DELIMITERS = {AUTO: None, "comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|", "space": " "}

@@ -12,12 +12,13 @@ from shoal.dashboard.data.columns import column_table
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
 from shoal.dashboard.parts.waiting import answered, watch
-from shoal.dashboard.parts.wording import LABELS, help_for, plural
+from shoal.dashboard.parts.wording import LABELS, help_for
 from shoal.dashboard.tables import generation, recent
 from shoal.dashboard.tables.needed import inspection, nothing_there
 from shoal.dashboard.tables.samples import generated
 from shoal.dashboard.tables.sources import Asked, asked
 from shoal.runs.launch import Run
+from shoal.words import file_size, plural
 
 
 def show() -> None:
@@ -68,7 +69,7 @@ def _header(found: Asked, result: dict[str, Any] | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         heading(found.table.title)
         st.button("Other data", icon=":material/arrow_back:", on_click=places.stay, key="new", width="content")
-    parts = [wording.file_size(found.table.path.stat().st_size)]
+    parts = [file_size(found.table.path.stat().st_size)]
     if result:
         parts = [plural(result["rows"], "row"), plural(len(result["columns"]), "column"), *parts]
     line(" · ".join(parts))

@@ -11,14 +11,7 @@ import streamlit as st
 
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, is_asked, names_of
 from shoal.dashboard.parts import places
-from shoal.dashboard.parts.wording import (
-    ABOUT_MODELS,
-    ABOUT_MODES,
-    ABOUT_SOLVERS,
-    GROUPS,
-    SOLVERS,
-    label_for,
-)
+from shoal.dashboard.parts.wording import ABOUT_MODELS, ABOUT_MODES, ABOUT_SOLVERS, GROUPS, SOLVERS, label_for
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
 from shoal.settings.pairs import split_pair

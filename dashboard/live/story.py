@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from shoal.dashboard.parts.wording import duration
 from shoal.metrics import Event
+from shoal.words import duration
 
 HERE, LOST = "here", "lost"
 TONES = {

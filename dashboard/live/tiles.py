@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.dashboard.parts.states import state_of
-from shoal.dashboard.parts.wording import duration, number, power_of_ten
 from shoal.runs.launch import Run
+from shoal.words import duration, number, power_of_ten
 
 RECENT = 20.0  # seconds of training that estimates rest on
 LATEST = 2.0  # seconds that a rate is averaged over

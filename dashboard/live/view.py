@@ -19,6 +19,7 @@ from shoal.dashboard.tables.sources import table_of
 from shoal.errors import Standing
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run
+from shoal.words import model_title
 
 WAYS_ON = {
     "stopped": "Resume goes on from the newest checkpoint; Fork begins a new run from one of them.",
@@ -47,7 +48,7 @@ def show(run_id: str) -> None:
 def _head(run: Run, state: str, config: Mapping[str, Any]) -> None:
     table = table_of(config["file"])
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="run-head"):
-        heading(results.title(dict(config)))
+        heading(model_title(config["model"], config["target"]))
         known = state_of(state)
         st.badge(known.word, icon=known.symbol, color=known.badge)
     name = table.title if table else Path(config["file"]).name

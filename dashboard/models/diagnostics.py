@@ -14,7 +14,6 @@ from shoal.dashboard.models.charts import drawn
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.waiting import answered, watch
-from shoal.dashboard.parts.wording import number, plural
 from shoal.dashboard.tables.known import known_tables
 from shoal.errors import TrainingError
 from shoal.library import saved_models as model_store
@@ -22,6 +21,7 @@ from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.limits import SMALL_FILE
 from shoal.settings.values import config_from
+from shoal.words import number, plural
 
 OWN = ""
 QUIET = {"displayModeBar": False}

@@ -22,6 +22,7 @@ from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_FILE
 from shoal.settings.values import config_from
+from shoal.words import file_size
 
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
 SHOWN = 20_000  # characters of a file that the page shows
@@ -148,7 +149,7 @@ def download(run: Run, found: dict[str, Any], name: str, mime: str, label: str) 
     except OSError:
         notice("warning", "The file is gone from the disk. Clean-up may have taken it.")
         return
-    size = wording.file_size(found["bytes"])
+    size = file_size(found["bytes"])
     st.link_button(f"{label} ({size})", f"api/{run.task}/{run.id}/{found['file']}", icon=":material/download:")
 
 
@@ -203,7 +204,7 @@ def _wanted(version: Version, config: RunConfig, arguments: dict[str, Any], abou
     path, key = Path(config.file), f"report:go:{version.label}"
     if config.file and path.is_file() and path.stat().st_size > SMALL_FILE and not st.session_state.get(key):
         _head("Report", about)
-        line(f"It goes over all rows of {path.name} ({wording.file_size(path.stat().st_size)}) a few times.")
+        line(f"It goes over all rows of {path.name} ({file_size(path.stat().st_size)}) a few times.")
         if not st.button("Make the report", type="primary", icon=":material/description:", key=f"{key}:button"):
             return None
         st.session_state[key] = True

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.dashboard.parts.wording import number, plural, power_of_ten
 from shoal.fitting.model_file import SavedModel
 from shoal.tasks.explain_row import typical_row
+from shoal.words import number, plural, power_of_ten
 
 FORMATS = {
     "sql": ("SQL", "One SELECT that adds a column of predictions to your table, inside the database."),

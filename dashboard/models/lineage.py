@@ -11,10 +11,10 @@ import streamlit as st
 
 from shoal.dashboard.parts import places, results, wording
 from shoal.dashboard.parts.literal import line
-from shoal.dashboard.parts.wording import duration, plural
 from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.library.saved_models import Version
 from shoal.settings.config import RunConfig
+from shoal.words import MODELS, certificate, duration, plural
 
 OUTSIDE = ("file", "out", "target")  # said elsewhere
 APART = {"test_every": "Kept for testing: one row in", "test_fraction": "Kept for testing: share of rows"}
@@ -106,7 +106,7 @@ def said(knob: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, str):
-        words: dict[str, str] = {"model": wording.MODELS, "solver": wording.SOLVERS, "mode": wording.MODES}.get(
+        words: dict[str, str] = {"model": MODELS, "solver": wording.SOLVERS, "mode": wording.MODES}.get(
             knob, wording.CHOICES
         )
         return words.get(value, value)
@@ -118,4 +118,4 @@ def proof(contents: dict[str, Any]) -> str:
         title, _, text = results.gradient_trust(contents)
         facts = f"{plural(int(contents['rounds']), 'round')}, {contents['epochs']:,.6g} passes over the rows."
         return f"{title}. {text}\n{facts}"
-    return wording.certificate(contents["certificate"])
+    return certificate(contents["certificate"])

@@ -29,10 +29,10 @@ from shoal.dashboard.models import (
 )
 from shoal.dashboard.parts import places, results, wording
 from shoal.dashboard.parts.literal import heading, label, line, notice
-from shoal.dashboard.parts.wording import number, plural
 from shoal.errors import TrainingError
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Model, Version
+from shoal.words import MODELS, model_title, number, plural
 
 A_PAGE = 24  # cards; more are a button away
 VIEWS = {
@@ -151,7 +151,7 @@ def _card(model: Model) -> None:
 
 
 def kind_of(card: dict[str, Any]) -> str:
-    return wording.MODELS.get(str(card.get("model")), str(card.get("model")))
+    return MODELS.get(str(card.get("model")), str(card.get("model")))
 
 
 def scored(card: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -184,7 +184,7 @@ def _detail_view(model: Model, version: Version) -> None:
     places.link("models", "All models", icon=":material/arrow_back:")
     try:
         contents = version.contents
-        results.title(contents)
+        model_title(contents["model"], contents["target"])
     except (TrainingError, KeyError) as error:
         heading(model.name)
         notice("error", wording.told(error), "This version cannot be read")
@@ -205,7 +205,8 @@ def _detail_view(model: Model, version: Version) -> None:
 def _subtitle(version: Version) -> str:
     card = version.card
     stopped = " · from a stopped run" if card.get("state") == "stopped" else ""
-    return f"{results.title(card)} · {results.subtitle(card, version.file)} · saved {when(version.created)}{stopped}"
+    title = model_title(card["model"], card["target"])
+    return f"{title} · {results.subtitle(card, version.file)} · saved {when(version.created)}{stopped}"
 
 
 def _switcher(model: Model, version: Version) -> None:

@@ -11,7 +11,6 @@ import streamlit as st
 from shoal.dashboard.parts import charts, wording
 from shoal.dashboard.parts.literal import harmless, label, line, notice
 from shoal.dashboard.parts.waiting import watch
-from shoal.dashboard.parts.wording import number, plural
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tables.known import known_tables
 from shoal.dashboard.tables.sources import Table, find_table
@@ -24,6 +23,7 @@ from shoal.runs.launch import Run, launch_job
 from shoal.settings.values import config_from
 from shoal.solve.conformal import FROM_BEFORE
 from shoal.tasks.explain_row import Explained, Value, explain, typical_row
+from shoal.words import number, plural
 
 ASKED = 24  # columns in the form; the others keep their usual value
 STEPS = 12  # columns in the waterfall

@@ -13,6 +13,7 @@ from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
 from shoal.library.saved_models import Model, Version
+from shoal.words import MODELS
 
 LISTED = 50  # versions in the table; a card is read for each
 SCORES = {"r2": "R²", "rmse": "RMSE", "mae": "MAE"}
@@ -49,7 +50,7 @@ def _row(version: Version, current: bool) -> dict[str, Any]:
     test, train = card.get("test") or {}, card.get("train") or {}
     return {
         "Version": f"{version.number}{' (shown)' if current else ''}",
-        "Model": wording.MODELS.get(str(card.get("model")), str(card.get("model", "?"))),
+        "Model": MODELS.get(str(card.get("model")), str(card.get("model", "?"))),
         "Alpha": card.get("alpha"),
         "R², test": test.get("r2"),
         "R², training": train.get("r2"),

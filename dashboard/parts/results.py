@@ -14,10 +14,10 @@ import streamlit as st
 from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
 from shoal.dashboard.parts import charts, places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice
-from shoal.dashboard.parts.wording import duration, number, plural
 from shoal.errors import Reason, TrainingError
 from shoal.library import saved_models as model_store
 from shoal.runs.launch import Run
+from shoal.words import certificate, duration, is_exact, number, plural, power_of_ten
 
 PER = {"sd": "One standard deviation", "unit": "One unit"}
 ENDINGS = {
@@ -40,10 +40,6 @@ def show_result(run: Run, result: dict[str, Any]) -> None:
         filled(result)
         timings(result)
         _downloads(run)
-
-
-def title(config: dict[str, Any]) -> str:
-    return f"{wording.MODELS.get(config['model'], config['model'])} model of {config['target']}"
 
 
 def subtitle(config: dict[str, Any], name: str) -> str:
@@ -168,9 +164,9 @@ def trust(result: dict[str, Any]) -> None:
         title, kind, text = gradient_trust(result)
         notice(kind, text, title)
     else:
-        exact = wording.is_exact(result["certificate"])
+        exact = is_exact(result["certificate"])
         title = "This is the exact optimum" if exact else "This is close to the optimum, not at it"
-        notice("success" if exact else "warning", wording.certificate(result["certificate"]), title)
+        notice("success" if exact else "warning", certificate(result["certificate"]), title)
     for warning in result["warnings"]:
         if warning != result.get("not_converged"):  # which the box above says
             notice("warning", warning)
@@ -188,13 +184,13 @@ def _distance(result: dict[str, Any]) -> str:
     away, coefficients_away = result.get("distance_to_optimum"), result.get("coefficient_distance")
     if away is None:
         slope = result.get("slope")
-        known = "" if slope is None else f" Its slope is {wording.power_of_ten(slope)} of that at the start."
+        known = "" if slope is None else f" Its slope is {power_of_ten(slope)} of that at the start."
         return f"The exact optimum of this model is not known.{known}"
     if away == 0:
         return "The objective is at its optimum, to the last digit."
-    parts = [f"The objective is {wording.power_of_ten(away)} of the way from its optimum"]
+    parts = [f"The objective is {power_of_ten(away)} of the way from its optimum"]
     if coefficients_away:
-        parts.append(f"the coefficients differ by up to {wording.power_of_ten(coefficients_away)} of the largest")
+        parts.append(f"the coefficients differ by up to {power_of_ten(coefficients_away)} of the largest")
     return f"{'; '.join(parts)}."
 
 

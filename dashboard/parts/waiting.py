@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
+from shoal.words import duration
 
 REFRESH = 0.4  # seconds between two looks at a run
 SOON, LOOK = 1.5, 0.02  # seconds: an answer that comes so soon needs no bar, and nothing flickers
@@ -50,4 +50,4 @@ def estimate(run: Run, fraction: float) -> str:
     if since is None or not 0.05 < fraction < 1:
         return ""
     left = (time.time() - since) * (1 - fraction) / fraction
-    return f", about {wording.duration(left)} left" if left >= 1 else ""
+    return f", about {duration(left)} left" if left >= 1 else ""

@@ -6,8 +6,8 @@ from typing import Any
 
 from shoal.errors import Remedy, RemedyKind, Standing, TrainingError
 from shoal.settings.config import RunConfig
+from shoal.words import MODELS
 
-MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
 ABOUT_MODELS = {
     "linear": "Least squares, no penalty. Gives standard errors and intervals for every coefficient.",
     "ridge": "Shrinks all coefficients a little. Steady when columns say nearly the same thing.",
@@ -272,65 +272,3 @@ def remedied(remedy: Remedy) -> str:
     if remedy.kind == RemedyKind.RUN and remedy.name in PLACES:
         return f"{remedy.advice} {PLACES[remedy.name]}."
     return f"{remedy.advice}."
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A number for the eye."""
-    if value is None:
-        return "–"
-    if abs(value) >= 10**digits:
-        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.{digits - 1}e}"
-    return f"{value:.{digits}g}"
-
-
-def power_of_ten(value: float) -> str:
-    """3e-17 as people write it, in one piece that no line break tears; 0.6 as it is."""
-    if 0.01 <= abs(value) < 10:
-        return f"{value:.2g}"
-    digits, exponent = f"{value:.0e}".split("e")
-    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{digits}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{raised}"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "under 1 ms"
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
-
-
-def certificate(found: dict[str, Any]) -> str:
-    """What the certificate proves, in two sentences."""
-    basis = "all rows of the data" if found["rests_on"] == "data" else "the sums over all rows (moments)"
-    relative = found["relative"]
-    size = "exactly 0" if not relative else f"at most {power_of_ten(relative)}"
-    if found["kind"] == "duality_gap":
-        meaning = f"No other coefficients can be better by more than this share of the starting loss: {size}."
-    else:
-        meaning = f"At the best fit the slope of the loss is zero; here, as a share of its starting size, it is {size}."
-    return f"{meaning} Checked on {basis}."
-
-
-def is_exact(found: dict[str, Any]) -> bool:
-    """Whether the certificate is as small as double precision lets one hope for."""
-    return found["relative"] is not None and found["relative"] < 1e-8
-
-
-def file_size(count: float) -> str:
-    """Bytes for the eye: 0 B, 15 kB, 1.2 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 9.95 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:,.1f} TB"
-
-
-def ago(seconds: float) -> str:
-    """How long ago something was, as people say it."""
-    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= length:
-            return f"{plural(int(seconds // length), name)} ago"
-    return "just now"

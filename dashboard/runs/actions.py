@@ -21,6 +21,7 @@ from shoal.library.accounts import Summary
 from shoal.runs import launch as run_store
 from shoal.runs.launch import Run, find_run, launch_job
 from shoal.settings.config import RunConfig
+from shoal.words import file_size, plural
 
 MOST = 6  # runs side by side: more curves than that nobody can tell apart
 NAMED = 8  # runs in a question; of more, just the number
@@ -98,7 +99,7 @@ def _resume(ids: list[str]) -> None:
     if len(ids) == len(done) == 1:
         st.session_state[GOING] = done[0]
     elif done:
-        st.session_state[DONE] = f"{wording.plural(len(done), 'run')} resumed"
+        st.session_state[DONE] = f"{plural(len(done), 'run')} resumed"
 
 
 def _resume_one(run_id: str) -> None:
@@ -150,7 +151,7 @@ def watch_jobs() -> None:
         for job in map(Run, sorted((jobs_directory() / task).glob("*"))):
             mine = str(job.directory) in st.session_state.get(WATCHED, [])
             if job.is_active:
-                watch(job, f"{what} {wording.plural(len(job.job.get('runs', [])), 'run')}")
+                watch(job, f"{what} {plural(len(job.job.get('runs', [])), 'run')}")
             elif mine:
                 _say_outcome(job, task)
                 st.session_state[WATCHED].remove(str(job.directory))
@@ -165,7 +166,7 @@ def _say_outcome(job: Run, task: str) -> None:
         return
     problems = result.get("problems", {})
     if done := result.get("done"):
-        st.toast(f"{wording.plural(len(done), 'run')} {task}d", icon=":material/check:")
+        st.toast(f"{plural(len(done), 'run')} {task}d", icon=":material/check:")
     for problem in list(problems.values())[:3]:
         notice("error", wording.told(Standing.read(problem, "failed")))
 
@@ -188,7 +189,7 @@ def _close() -> None:
 def _show_dialog(what: str, runs: list[Summary]) -> None:
     titles = {
         "about": "Tags and note",
-        "delete": f"Delete {wording.plural(len(runs), 'run')}?",
+        "delete": f"Delete {plural(len(runs), 'run')}?",
         "fork": "Fork: a new run from a checkpoint",
     }
     bodies = {"about": _about, "delete": _delete, "fork": _fork}
@@ -202,7 +203,7 @@ def _named(runs: Sequence[Summary]) -> None:
     for run in runs[:NAMED]:
         entry(name_of(run), " · ".join(part for part in (run.file_name, run.id) if part))
     if len(runs) > NAMED:
-        line(f"and {wording.plural(len(runs) - NAMED, 'more run')}")
+        line(f"and {plural(len(runs) - NAMED, 'more run')}")
 
 
 def _about(runs: list[Summary]) -> None:
@@ -253,7 +254,7 @@ def _delete(runs: list[Summary]) -> None:
     instead = "" if packed else f" To keep {'it' if one else 'them'} out of the way, archive {'it' if one else 'them'}."
     notice(
         "warning",
-        f"This removes {what}, and frees {wording.file_size(size)}. It cannot be undone. "
+        f"This removes {what}, and frees {file_size(size)}. It cannot be undone. "
         f"Models that were saved from {'it' if one else 'them'} stay on the Models page.{instead}",
     )
     with st.container(horizontal=True, horizontal_alignment="right"):
@@ -273,7 +274,7 @@ def _delete_all(runs: list[Summary]) -> None:
     except TrainingError as error:
         st.session_state[PROBLEM] = wording.told(error)
     forget_choice()
-    _done(f"{wording.plural(count, 'run')} deleted, {wording.file_size(freed)} free again")
+    _done(f"{plural(count, 'run')} deleted, {file_size(freed)} free again")
 
 
 def _fork(runs: list[Summary]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import state_of
 from shoal.settings.config import RunConfig
+from shoal.words import duration, number
 
 SAME = 1e-9  # a smaller difference, as a share of the largest coefficient, is none
 # Where a label makes sense in its place on the form only.
@@ -217,13 +218,13 @@ def _nonzeros(side: Side) -> str:
 
 def _time(side: Side) -> str:
     total = _part(side, "timings").get("total")
-    return wording.duration(total) if isinstance(total, (int, float)) else NONE
+    return duration(total) if isinstance(total, (int, float)) else NONE
 
 
 def _number(value: Any) -> str:
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         return NONE
-    return f"{value:,}" if isinstance(value, int) else wording.number(value, 6)
+    return f"{value:,}" if isinstance(value, int) else number(value, 6)
 
 
 def _tiny(value: Any) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import ARCHIVED, GROUPS, group_of, state_of
 from shoal.library.accounts import Summary
+from shoal.words import MODELS, ago, duration
 
 SORTS = {
     "newest": "Newest first",
@@ -65,7 +66,7 @@ def view_of(address: Mapping[str, str]) -> View:
     return View(
         text=address.get("q", "").strip(),
         states=tuple(s for s in GROUPS if s in address.get("state", "").split(",")),
-        model=_one_of(address.get("model"), wording.MODELS, EVERY),
+        model=_one_of(address.get("model"), MODELS, EVERY),
         solver=_one_of(address.get("solver"), wording.SOLVERS, EVERY),
         archived=address.get("archived") == "yes",
         sort=_one_of(address.get("sort"), SORTS, "newest"),
@@ -151,7 +152,7 @@ def name_of(run: Summary) -> str:
 
 
 def model_words(run: Summary) -> str:
-    return wording.MODELS.get(run.model or "", run.model or "Unknown")
+    return MODELS.get(run.model or "", run.model or "Unknown")
 
 
 def penalty_words(run: Summary) -> str:
@@ -193,8 +194,8 @@ def _row(run: Summary, now: float) -> dict[str, Any]:
         "Predicts": run.target or "",
         "File": run.file_name,
         "R² test": run.test_r2,
-        "Started": "" if made is None else wording.ago(max(0.0, now - made)),
-        "Took": "" if run.duration is None else wording.duration(run.duration),
+        "Started": "" if made is None else ago(max(0.0, now - made)),
+        "Took": "" if run.duration is None else duration(run.duration),
         "Tags": list(run.tags),
         "R² training": run.train_r2,
         "Epochs": epoch_words(run),

@@ -25,6 +25,7 @@ from shoal.dashboard.runs.listing import (
 from shoal.dashboard.runs.listing import listing as listed
 from shoal.library import accounts as run_index
 from shoal.library.accounts import Summary
+from shoal.words import MODELS, plural
 
 LAST = "runs_last"  # in the session: the address of the list as it was last shown
 REFRESH = 2.0  # seconds between two looks at runs that go on
@@ -108,7 +109,7 @@ def _filters(view: View, found: Listing, archived: int) -> None:
         help="Every word has to be somewhere in the run's name, file, target, tags or note.",
     )  # fmt: skip
     choice: dict[str, Any] = {"on_change": _changed, "label_visibility": "collapsed"}
-    model.selectbox("Model", [EVERY, *wording.MODELS], key="runs_model", format_func=_model_words, **choice)
+    model.selectbox("Model", [EVERY, *MODELS], key="runs_model", format_func=_model_words, **choice)
     solver.selectbox("Solver", [EVERY, *wording.SOLVERS], key="runs_solver", format_func=_solver_words, **choice)
     sort.selectbox("Order", list(SORTS), key="runs_sort", format_func=SORTS.__getitem__, **choice)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -131,7 +132,7 @@ def _widget_values(view: View) -> dict[str, Any]:
 
 
 def _model_words(model: str) -> str:
-    return "All models" if model == EVERY else wording.MODELS[model]
+    return "All models" if model == EVERY else MODELS[model]
 
 
 def _solver_words(solver: str) -> str:
@@ -155,9 +156,7 @@ def _no_match(view: View, count: int) -> None:
     with st.container(border=True, horizontal_alignment="center", gap="small"):
         st.space("small")
         st.subheader("No run matches", anchor=False, text_alignment="center")
-        st.markdown(
-            f"None of {wording.plural(count, 'run')} fits the search and the filters above.", text_alignment="center"
-        )
+        st.markdown(f"None of {plural(count, 'run')} fits the search and the filters above.", text_alignment="center")
         keep = View(archived=view.archived, sort=view.sort, size=view.size)
         st.button("Show all runs", icon=":material/filter_alt_off:", on_click=places.stay, kwargs=keep.address)
         st.space("small")
@@ -239,7 +238,7 @@ def _open(ids: list[str]) -> None:
 def _pages(view: View, found: Listing) -> None:
     first = (found.page - 1) * view.size + 1
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        line(f"{first:,} to {first + len(found.shown) - 1:,} of {wording.plural(found.found, 'run')}")
+        line(f"{first:,} to {first + len(found.shown) - 1:,} of {plural(found.found, 'run')}")
         if found.pages > 1:
             key = f"runs_page_{found.page}"  # a page that came with the address is another widget's first value
             st.pagination(found.pages, default=found.page, key=key, on_change=_turn, args=(key,))

@@ -21,6 +21,7 @@ from shoal.search.plan import PASSES, SearchPlan
 from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.words import duration, plural
 
 DRAFTS = "search:drafts"
 PILLS = ("mode", "step_rule", "schedule", "compression", "batch_size")  # by their choices
@@ -206,12 +207,12 @@ def _foresee(config: RunConfig, plan: SearchPlan) -> None:
     count = "all combinations" if few is not None and trials == len(few) else "settings"
     st.metric("Trials", f"{trials:,}", help=f"{count.capitalize()} that will be tried.")
     longest = trials * plan.seconds / together
-    most = wording.duration(longest)
+    most = duration(longest)
     st.metric(
         "Training at most", most, help="Trials that are done or given up sooner make it less. Starting is not in it."
     )
-    share = wording.plural(run_queue.slots_for(base), "core")
-    line(f"{wording.plural(together, 'trial')} at a time, on {share} each. They are ordinary runs, in the same queue.")
+    share = plural(run_queue.slots_for(base), "core")
+    line(f"{plural(together, 'trial')} at a time, on {share} each. They are ordinary runs, in the same queue.")
     if base.test_every:
         line(f"One row in {base.test_every} is kept for testing; the models are fitted to the others.")
     line("It goes on when this tab is closed, and can be stopped and continued.")

@@ -6,7 +6,7 @@ import time
 
 import streamlit as st
 
-from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import heading, label, line
 from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.search import view as search_view
@@ -14,6 +14,7 @@ from shoal.dashboard.search.form import SearchForm
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import Asked, asked
 from shoal.search.folder import Search, list_searches
+from shoal.words import ago, plural
 
 EARLIER = 20
 ABOUT = (
@@ -84,5 +85,5 @@ def _entry(search: Search) -> None:
         places.link("search", label(search.title), icon=":material/manage_search:", id=search.id)
     with right:
         best = f" · best: {account.best.cause.rstrip('.')}" if account.best else ""
-        when = wording.ago(time.time() - search.made)
-        line(f"{state_of(state).word} · {wording.plural(account.done, 'trial')}{best} · {when}")
+        when = ago(time.time() - search.made)
+        line(f"{state_of(state).word} · {plural(account.done, 'trial')}{best} · {when}")

@@ -10,7 +10,6 @@ import streamlit as st
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
 from shoal.dashboard.parts.states import state_of
-from shoal.dashboard.parts.wording import plural, power_of_ten
 from shoal.dashboard.search import charts as search_charts
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import Asked, table_of
@@ -20,6 +19,7 @@ from shoal.search import folder as search_folder
 from shoal.search.folder import Search, find_search
 from shoal.search.plan import ENOUGH, Account, SearchPlan, Trial
 from shoal.search.space import value_text
+from shoal.words import MODELS, duration, plural, power_of_ten
 
 REFRESH = 1.0  # seconds between two looks at a search that goes on
 SAID = "search:said"  # in the session: what became of the last click
@@ -67,14 +67,14 @@ def _drawn(search: Search, plan: SearchPlan, active: bool) -> None:
 def _head(search: Search, plan: SearchPlan, state: str) -> None:
     config = search.folder.config
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="search-head"):
-        heading(plan.name or f"Search for settings: {wording.MODELS.get(str(config.get('model')), '')} model")
+        heading(plan.name or f"Search for settings: {MODELS.get(str(config.get('model')), '')} model")
         known = state_of(state)
         st.badge(known.word, icon=known.symbol, color=known.badge)
     table = table_of(str(config.get("file", "")))
     name = table.title if table else str(config.get("file", "")).rpartition("/")[2]
     line(
         f"{config.get('target')} in {name} · soonest within {power_of_ten(plan.reach)} of the exact optimum, "
-        f"{wording.duration(plan.seconds)} of training a trial at most · search {search.id}"
+        f"{duration(plan.seconds)} of training a trial at most · search {search.id}"
     )
 
 
@@ -172,7 +172,7 @@ def _worth(trial: Trial | None, plan: SearchPlan) -> str:
     if trial is None:
         return "–"
     if trial.state == "reached":
-        return wording.duration(trial.seconds)
+        return duration(trial.seconds)
     return "diverged" if trial.state == "diverged" else f"{power_of_ten(trial.distance or 1.0)} left"
 
 
@@ -250,4 +250,4 @@ def _table(plan: SearchPlan, account: Account) -> None:
 
 
 def _seconds(account: Account) -> str:
-    return f"The search has been at work for {wording.duration(account.seconds)}."
+    return f"The search has been at work for {duration(account.seconds)}."

@@ -18,8 +18,8 @@ from shoal.dashboard.tables import uploads
 from shoal.errors import TrainingError
 from shoal.home import home
 from shoal.kernels import build as native
-from shoal.library.kinds import size
 from shoal.runs import slots as run_queue
+from shoal.words import file_size
 
 LIBRARIES = ("scipy", "pandas", "scikit-learn", "pyarrow", "streamlit", "plotly")
 Facts = list[tuple[str, str]]
@@ -78,7 +78,7 @@ def _slots() -> str:
 def _upload_limit() -> str:
     try:
         said = "SHOAL_MAX_UPLOAD" if os.environ.get("SHOAL_MAX_UPLOAD") else "unless SHOAL_MAX_UPLOAD says otherwise"
-        return f"{size(uploads.largest())} ({said})"
+        return f"{file_size(uploads.largest())} ({said})"
     except TrainingError as error:
         return wording.told(error)
 

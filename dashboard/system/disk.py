@@ -14,7 +14,8 @@ from shoal.errors import TrainingError
 from shoal.home import home
 from shoal.library.cleaning import Cleaned, CleaningPlan, Criteria, clean, plan
 from shoal.library.inventory import Use, survey
-from shoal.library.kinds import Kind, counted, kept_in_words, kind_of, size
+from shoal.library.kinds import Kind, counted, kept_in_words, kind_of
+from shoal.words import file_size
 
 STAYS = {"models": "see Models", "other": "needed"}  # where others have a button
 
@@ -28,7 +29,9 @@ def surveyed(place: str) -> list[Use]:
 def show() -> None:
     found = surveyed(str(home()))
     total = sum(use.bytes for use in found)
-    line(f"{size(total)} in {about.setup()[0][1]}. Nothing is removed by itself; what a run needs is never removed.")
+    line(
+        f"{file_size(total)} in {about.setup()[0][1]}. Nothing is removed by itself; what a run needs is never removed."
+    )
     if done := st.session_state.pop("cleaned", None):
         _say_cleaned(done)
     with st.container(border=True):
@@ -49,7 +52,7 @@ def _use(use: Use, total: int) -> None:
         st.html(
             f'<div class="sys-use"><div><span class="sys-title">{kind.title}</span>'
             f'<div class="sys-more">{kind.purpose}{number}</div></div>'
-            f'<div class="sys-size">{size(use.bytes)}</div>{meter}</div>',
+            f'<div class="sys-size">{file_size(use.bytes)}</div>{meter}</div>',
             width="stretch",
         )
         if not kind.cleanable:
@@ -113,7 +116,7 @@ def _choice(kind: Kind) -> Criteria:
 def _say_plan(wanted: CleaningPlan) -> None:
     kept = kept_in_words(wanted.kept)
     if wanted.items:
-        notice("info", f"Removes {counted(wanted.kind, len(wanted.items))} and frees {size(wanted.bytes)}. {kept}")
+        notice("info", f"Removes {counted(wanted.kind, len(wanted.items))} and frees {file_size(wanted.bytes)}. {kept}")
     else:
         notice("info", f"There is nothing to remove. {kept}")
 
@@ -129,5 +132,5 @@ def _say_cleaned(done: Cleaned | str) -> None:
     if isinstance(done, str):
         notice("error", done, "Not everything could be removed")
     else:
-        freed = f"{size(done.bytes)} are free again."
+        freed = f"{file_size(done.bytes)} are free again."
         notice("success", f"Removed {counted(done.kind, done.count)}; {freed} {kept_in_words(done.kept)}")

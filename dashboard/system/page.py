@@ -18,7 +18,7 @@ from shoal.dashboard.system import about, disk, plugin_check
 from shoal.dashboard.system.machine import Activity, Look, Watch
 from shoal.dashboard.system.style import STYLE, bar
 from shoal.home import dashboard_log, home
-from shoal.library.kinds import size
+from shoal.words import MODELS, duration, file_size, plural
 
 REFRESH = 2.0  # seconds between two looks at the machine
 SHOWN = 20  # runs and jobs at work; the Runs page has them all
@@ -77,17 +77,20 @@ def _meters(look: Look) -> str:
     now, slots = look.machine, look.slots
     load = "" if now.load is None else f", load {now.load:.1f}"
     cards = [
-        _meter("Processor", now.cpu, f"{now.cpu:.0%}", f"of {wording.plural(now.cores, 'core')}{load}", calm=True),
-        _meter("Memory", now.memory_used / now.memory_total, size(now.memory_used), f"of {size(now.memory_total)}"),
+        _meter("Processor", now.cpu, f"{now.cpu:.0%}", f"of {plural(now.cores, 'core')}{load}", calm=True),
         _meter(
-            "Disk", now.disk_used / now.disk_total, f"{size(now.disk_total - now.disk_used)} free",
-            f"of {size(now.disk_total)}, where runs and data are kept",
+            "Memory", now.memory_used / now.memory_total, file_size(now.memory_used),
+            f"of {file_size(now.memory_total)}",
+        ),
+        _meter(
+            "Disk", now.disk_used / now.disk_total, f"{file_size(now.disk_total - now.disk_used)} free",
+            f"of {file_size(now.disk_total)}, where runs and data are kept",
         ),
     ]  # fmt: skip
     if slots is None:
         cards.append(_meter("Slots", 0, "–", "SHOAL_SLOTS is not a whole number of at least 1. Correct or unset it."))
     else:
-        waiting = "nobody waits" if not slots.waiting else f"{wording.plural(slots.waiting, 'run')} waiting"
+        waiting = "nobody waits" if not slots.waiting else f"{plural(slots.waiting, 'run')} waiting"
         more = f"in use by gradient runs; {waiting}"
         cards.append(_meter("Slots", slots.taken / slots.total, f"{slots.taken} of {slots.total}", more, calm=True))
     return f'<div class="sys-meters">{"".join(cards)}</div>'
@@ -115,7 +118,7 @@ def _what(work: Activity) -> str:
     config = work.run.config
     name = Path(str(config.get("file") or "")).name
     if work.task == "train":
-        title = f"{wording.MODELS.get(str(config.get('model')), 'Model')} of {config.get('target')}, {name}"
+        title = f"{MODELS.get(str(config.get('model')), 'Model')} of {config.get('target')}, {name}"
     else:
         said = FAMILIAR.get(work.task, work.task.replace("_", " "))
         title = f"{said[:1].upper()}{said[1:]}: {name}"
@@ -131,9 +134,9 @@ def _taken(work: Activity) -> str:
     parts = [] if work.pid is None else [f"process {work.pid}{more}"]
     if work.tree is not None:
         parts += [] if work.tree.cpu is None else [f"{work.tree.cpu:.1f} cores"]
-        parts.append(size(work.tree.memory))
+        parts.append(file_size(work.tree.memory))
     if work.since is not None:
-        parts.append(f"for {wording.duration(max(0.0, time.time() - work.since))}")
+        parts.append(f"for {duration(max(0.0, time.time() - work.since))}")
     if work.state == "queued":
         parts.append(wording.told(work.run.standing))
     return " · ".join(parts) or "its process is starting"
@@ -144,7 +147,7 @@ def _workers(work: Activity) -> str:
     head += "".join(f'<th class="n">{name}</th>' for name in ("Process", "CPU", "Memory")) + "</tr>"
     rows = (
         f'<tr><td>{w.rank}</td><td>{html.escape(w.state)}</td><td class="n">{w.pid}</td>'
-        f'<td class="n">{w.cpu:.0%}</td><td class="n">{size(w.memory)}</td></tr>'
+        f'<td class="n">{w.cpu:.0%}</td><td class="n">{file_size(w.memory)}</td></tr>'
         for w in work.workers
     )
     return f'<table class="sys-table">{head}{"".join(rows)}</table>'
@@ -192,9 +195,13 @@ def _machine_facts() -> about.Facts:
     now = _watch().look().machine
     return [
         ("Cores", str(now.cores)),
-        ("Memory", f"{size(now.memory_used)} of {size(now.memory_total)} used"),
-        ("Disk", f"{size(now.disk_total - now.disk_used)} of {size(now.disk_total)} free"),
-        *((use.kind.title, f"{use.count:,}, {size(use.bytes)}") for use in disk.surveyed(str(home())) if use.count),
+        ("Memory", f"{file_size(now.memory_used)} of {file_size(now.memory_total)} used"),
+        ("Disk", f"{file_size(now.disk_total - now.disk_used)} of {file_size(now.disk_total)} free"),
+        *(
+            (use.kind.title, f"{use.count:,}, {file_size(use.bytes)}")
+            for use in disk.surveyed(str(home()))
+            if use.count
+        ),
     ]
 
 

@@ -13,6 +13,7 @@ from shoal.errors import ConfigError, TrainingError
 from shoal.home import jobs_directory
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
+from shoal.words import file_size
 
 
 def size_form() -> None:
@@ -35,7 +36,7 @@ def size_form() -> None:
         notice("warning", wording.told(error))
         return
     made = shape.path.is_file()
-    st.caption("It is there already." if made else f"About {wording.file_size(shape.bytes)} on disk.")
+    st.caption("It is there already." if made else f"About {file_size(shape.bytes)} on disk.")
     why = "" if made else shortage(shape)
     if why:
         notice("warning", why)

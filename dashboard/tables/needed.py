@@ -13,6 +13,7 @@ from shoal.dashboard.tables import recent
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.dashboard.tables.sources import Asked, find_table
 from shoal.runs.launch import Run
+from shoal.words import plural
 
 RECENT = 5
 
@@ -24,7 +25,7 @@ def offer_tables(page: str) -> None:
         st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
         for seen, table in known:
             left, right = st.columns([4, 1], vertical_alignment="center")
-            size = f" · {wording.plural(seen.rows, 'row')}" if seen.rows is not None else ""
+            size = f" · {plural(seen.rows, 'row')}" if seen.rows is not None else ""
             with left:
                 line(f"{table.title}{size}")
             with right:

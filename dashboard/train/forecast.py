@@ -5,11 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from shoal.dashboard.parts.literal import line, notice
-from shoal.dashboard.parts.wording import MODELS, SOLVERS, plural
+from shoal.dashboard.parts.wording import SOLVERS
 from shoal.runs import slots as run_queue
 from shoal.runs.forecast import Forecast, readable
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MB
+from shoal.words import MODELS, plural
 
 TITLES = {
     "refused": "This cannot be solved exactly here",

@@ -22,6 +22,7 @@ from shoal.runs.forecast import Forecast, forecast
 from shoal.runs.launch import Run, find_run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.words import plural
 
 LAST = "train:last"  # in the session: the last address
 ELSEWHERE = {"file", "out", *READING}  # knobs that the address says, or that have no place in a form
@@ -97,7 +98,7 @@ def _form_view(found: Asked, like: Run | None) -> None:
 def _about(found: Asked, result: dict[str, Any]) -> None:
     """One quiet line about the table, with the way back."""
     with st.container(horizontal=True, vertical_alignment="center", key="train-about"):
-        size = f"{wording.plural(result['rows'], 'row')}, {wording.plural(len(result['columns']), 'column')}"
+        size = f"{plural(result['rows'], 'row')}, {plural(len(result['columns']), 'column')}"
         st.caption(size, width="content")
         places.link("data", "See or change the data", icon=":material/table_view:", **found.address)
 

@@ -17,6 +17,7 @@ from shoal.errors import ConfigError, TrainingError
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.whatif.folds import FoldChoice
+from shoal.words import plural
 
 USUAL_FOLDS = 10
 KNOBS = ("impute", "fill", "coding", "indicators", "standardize", "intercept", "test_every", "squares", "interactions")
@@ -77,9 +78,7 @@ class StudyChoice:
             parts.append(f"one row in {every} kept for testing")
         extra = len(self.knobs.get("squares", ())) + len(self.knobs.get("interactions", ()))
         if extra:
-            parts.append(
-                f"{wording.plural(extra, 'square or product')}".replace("square or products", "squares or products")
-            )
+            parts.append(f"{plural(extra, 'square or product')}".replace("square or products", "squares or products"))
         return " · ".join(parts)
 
 
@@ -88,7 +87,7 @@ def study_form(found: Asked, result: dict[str, Any]) -> StudyChoice | None:
     choice = _asked_for()
     numbers = [column["name"] for column in result["columns"] if column["type"] == "numeric"]
     with st.container(horizontal=True, vertical_alignment="center"):
-        size = f"{wording.plural(result['rows'], 'row')}, {wording.plural(len(result['columns']), 'column')}"
+        size = f"{plural(result['rows'], 'row')}, {plural(len(result['columns']), 'column')}"
         st.caption(size, width="content")
         places.link("data", "See or change the data", icon=":material/table_view:", **found.address)
         places.link("train", "Train without tuning", icon=":material/model_training:", **found.address)

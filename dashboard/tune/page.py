@@ -20,6 +20,7 @@ from shoal.dashboard.tune.panel import tune_panel
 from shoal.dashboard.tune.state import PARTS, TuneState, run_config
 from shoal.errors import TrainingError
 from shoal.runs.launch import Run, launch
+from shoal.words import MODELS
 
 LAST = "tune:last"  # in the session: the last address
 
@@ -121,7 +122,7 @@ def _start(found: Asked, columns: list[str], targets: list[str]) -> TuneState:
     return TuneState(
         predict=state.predict if state.predict in targets else "",
         out=tuple(name for name in out if name in columns),
-        model=state.model if state.model in wording.MODELS else TuneState.model,
+        model=state.model if state.model in MODELS else TuneState.model,
         ratio=state.ratio,
         alpha=state.alpha,
     )

@@ -11,9 +11,10 @@ import streamlit as st
 
 from shoal.dashboard.parts.places import PLOTLY_ADDRESS
 from shoal.dashboard.parts.scripts import joined
-from shoal.dashboard.parts.wording import ABOUT_MODELS, MODELS
+from shoal.dashboard.parts.wording import ABOUT_MODELS
 from shoal.dashboard.tune.state import TuneState
 from shoal.whatif.answers import RATIOS
+from shoal.words import MODELS
 
 HERE = Path(__file__).parent
 

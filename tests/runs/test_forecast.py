@@ -218,7 +218,7 @@ def test_what_the_exact_solver_refuses_is_said_before(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "less than 1 MB"), (1e6, "1.0 MB"), (12.3e6, "12 MB"), (999e6, "1.0 GB"), (76e9, "76 GB")]
+    ("count", "text"), [(0, "less than 1 MB"), (1e6, "1.0 MB"), (12.3e6, "12 MB"), (999e6, "999 MB"), (76e9, "76 GB")]
 )
 def test_bytes_for_the_eye(count: float, text: str) -> None:
     assert readable(count) == text

@@ -20,6 +20,7 @@ from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version, version_of
 from shoal.runs.launch import Run, launch, post
 from shoal.settings.config import RunConfig
+from shoal.words import number
 from support.dashboard.models_page import NAME, NASTY_NAME, links, open_model
 from support.pages import checked, now_on, open_page, said, settle, widget
 from support.runs import ended, endless_run, small_table, training
@@ -73,7 +74,7 @@ def test_a_version_shows_scores_coefficients_and_what_proves_it() -> None:
     page = open_model()
     contents = Version(NAME, 1).contents
     assert [m.label for m in page.metric][:2] == ["R², test rows", "R², training rows"]
-    assert page.metric[0].value == wording.number(contents["test"]["r2"])
+    assert page.metric[0].value == number(contents["test"]["r2"])
     table = page.dataframe[0].value.set_index("Column")
     np.testing.assert_allclose(table["Coefficient"]["year"], contents["coefficients"]["year"])
     assert {"Low", "High", "p"} <= set(table.columns)

@@ -11,7 +11,7 @@ import pytest
 from shoal.dashboard.models import (
     predict as predict_view,
 )
-from shoal.dashboard.parts import results, wording
+from shoal.dashboard.parts import results
 from shoal.dashboard.parts.literal import harmless
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tables.samples import SAMPLES
@@ -21,6 +21,7 @@ from shoal.runs.launch import launch_job
 from shoal.settings.values import config_from
 from shoal.solve.conformal import NO_TEST_ROWS
 from shoal.tasks.explain_row import explain, typical_row
+from shoal.words import number
 from support.dashboard.models_page import NAME, open_model
 from support.pages import checked, said, settle, widget
 
@@ -35,7 +36,7 @@ def test_the_form_answers_at_once_and_says_why() -> None:
     model = load_model(Version(NAME, 1).model_path)
     usual = typical_row(model.encoding)
     answer = next(m for m in page.metric if m.label == "Predicted body_mass_g")
-    assert answer.value == wording.number(explain(model, usual).prediction, 6)
+    assert answer.value == number(explain(model, usual).prediction, 6)
     page.number_input(key=f"row:{NAME}:1:bill_length_mm").set_value(50.0)
     page.number_input(key=f"row:{NAME}:1:year").set_value(None)
     page.selectbox(key=f"row:{NAME}:1:species").set_value(1)
@@ -43,7 +44,7 @@ def test_the_form_answers_at_once_and_says_why() -> None:
     row = {**usual, "bill_length_mm": 50.0, "year": None, "species": "Chinstrap"}
     found = explain(model, row)
     answer = next(m for m in page.metric if m.label == "Predicted body_mass_g")
-    assert answer.value == wording.number(found.prediction, 6)
+    assert answer.value == number(found.prediction, 6)
     adds = page.dataframe[0].value.set_index("Column")["Adds"]
     assert adds.sum() == pytest.approx(found.prediction)
     assert "year: no value" in said(page)
@@ -75,8 +76,8 @@ def test_predictions_come_with_intervals_from_the_test_rows() -> None:
     interval = model.contents["prediction_interval"]
     width, usual = interval["half_widths"]["0.9"], explain(model, typical_row(model.encoding)).prediction
     page = open_model("Predict", rows="penguins")
-    low, high = (wording.number(usual + end * width, 6) for end in (-1, 1))
-    words = f"{interval['rows']} test rows lie within {wording.number(width)} of their prediction: here from {low} to {high}."
+    low, high = (number(usual + end * width, 6) for end in (-1, 1))
+    words = f"{interval['rows']} test rows lie within {number(width)} of their prediction: here from {low} to {high}."
     page = checked(widget(page, "button_group", "Predict").set_value("One row").run())
     assert words in said(page)
     page = checked(widget(page, "button_group", "Predict").set_value("A file").run())

@@ -147,13 +147,13 @@ def test_cleaning_up_through_the_dialog(home: Path) -> None:
     assert page.radio(key="which-uploads").value == "Only what no run or model uses"
     assert "Removes 2 uploads and frees 115 kB" in said(page)
     page = checked(page.radio(key="which-uploads").set_value("Only what has not changed for some days").run())
-    assert "Removes 1 upload and frees 57.3 kB. Kept: 1 changed in the last 30 days." in said(page)
+    assert "Removes 1 upload and frees 57 kB. Kept: 1 changed in the last 30 days." in said(page)
     page = checked(page.number_input(key="days-uploads").set_value(60).run())
     assert page.button(key="clean-remove").disabled
     page = checked(page.number_input(key="days-uploads").set_value(40).run())
     page = press(page, "clean-remove")
     assert (old.exists(), new.exists()) == (False, True)
-    assert "Removed 1 upload; 57.3 kB are free again." in said(page)
+    assert "Removed 1 upload; 57 kB are free again." in said(page)
     assert "1 upload, " in said(page)
     assert "Removed 1 upload" not in said(checked(page.run()))  # said once
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.dashboard.parts import wording
+from shoal.words import ago, file_size, number, power_of_ten
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from shoal.dashboard.parts import wording
      (64e9, "64 GB"), (2.5e12, "2.5 TB")],
 )  # fmt: skip
 def test_sizes_for_the_eye(count: float, text: str) -> None:
-    assert wording.file_size(count) == text
+    assert file_size(count) == text
 
 
 @pytest.mark.parametrize(
@@ -21,15 +21,15 @@ def test_sizes_for_the_eye(count: float, text: str) -> None:
     [(-3, "just now"), (59, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (86_400, "1 day ago")],
 )
 def test_times_for_the_eye(seconds: float, text: str) -> None:
-    assert wording.ago(seconds) == text
+    assert ago(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "–"), (0.88531, "0.8853"), (12345.6, "12,346"), (3e15, "3.000e+15"), (-0.5, "-0.5")]
 )
 def test_numbers_for_the_eye(value: float | None, text: str) -> None:
-    assert wording.number(value) == text
+    assert number(value) == text
 
 
 def test_small_numbers_are_written_as_people_do() -> None:
-    assert wording.power_of_ten(3.4e-17).replace("\N{NO-BREAK SPACE}", " ") == "3 × 10⁻¹⁷"
+    assert power_of_ten(3.4e-17).replace("\N{NO-BREAK SPACE}", " ") == "3 × 10⁻¹⁷"
