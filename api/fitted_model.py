@@ -111,7 +111,7 @@ class FittedModel:
         """A prediction for every row of a file or a pandas data frame; NaN for a row that could not be read.
 
         With an interval such as 0.9: predictions, lower ends, upper ends. `knobs` say how to read a file (delimiter,
-        decimal, encoding, ...), where that cannot be found out.
+        decimal, encoding, ...), where that cannot be detected.
         """
         width = None if interval is None else half_width_of(self._contents, interval)
         parts = self._of_frame(data) if is_frame(data) else self._of_file(path_of(data), knobs)
@@ -233,7 +233,7 @@ def _gathered(parts: Iterator[tuple[Floats, int]]) -> Floats:
     whole = np.concatenate(found)
     unread = int(np.isnan(whole).sum())
     if unseen:
-        said = f"{unseen} rows have a level that the model was not trained with; it counts as none."
+        said = f"{unseen} rows have a level that the model was not trained with; its 0/1 columns are all 0 there."
         warnings.warn(said, stacklevel=3)
     if unread:
         warnings.warn(f"{unread} rows could not be read; their prediction is NaN.", stacklevel=3)

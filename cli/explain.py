@@ -16,30 +16,34 @@ WIDTH = 110  # of a sentence
 TITLES = {
     "linear": "Least squares",
     "ridge": "Ridge",
-    "debiased": "Without the pull of the penalty",
-    "desparsified": "Without the pull of the penalty",
+    "debiased": "With the shrinkage of the penalty removed",
+    "desparsified": "With the shrinkage of the penalty removed",
 }
 WORTH = ("estimate", "std_error", "low", "high")
 
 
 def add_command(add: Add, progress: Callable[[bool], Any]) -> None:
-    parser = add("explain", help="what a model's numbers are worth: intervals, importance")
+    parser = add("explain", help="how certain a model's coefficients are: intervals, importance of columns")
     parser.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     parser.add_argument(
-        "--resamples", type=int, default=500, metavar="N", help="of the bootstrap (default: %(default)s)"
+        "--resamples", type=int, default=500, metavar="N", help="resamples of the bootstrap (default: %(default)s)"
     )
     parser.add_argument(
-        "--confidence", type=float, default=0.95, metavar="LEVEL", help="of the intervals (default: %(default)s)"
+        "--confidence",
+        type=float,
+        default=0.95,
+        metavar="LEVEL",
+        help="confidence of the intervals (default: %(default)s)",
     )
     parser.add_argument("--alpha", type=float, metavar="A", help="another strength of the penalty than the model's")
     parser.add_argument(
-        "--folds", type=int, default=10, metavar="K", help="of the cross-validation (default: %(default)s)"
+        "--folds", type=int, default=10, metavar="K", help="folds of the cross-validation (default: %(default)s)"
     )
     parser.add_argument(
         "--fold-by", default="", metavar="WAY",
         help="row, hash, group:COLUMN or time:COLUMN; by row if not given, or by hash where the model has test rows",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the resamples (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(command=lambda chosen: _explain(chosen, progress))
 
@@ -135,7 +139,7 @@ def _show_bootstrap(one: dict[str, Any], names: list[str]) -> None:
 
 def _show_importance(found: dict[str, Any]) -> None:
     _title(
-        f"What each column is worth: {found['folds']} folds by {found['fold_by']}, mean squared error "
+        f"Importance of each column: {found['folds']} folds by {found['fold_by']}, mean squared error "
         f"{short(found['error'])} with all of them"
     )
     error = found["error"] or 1.0

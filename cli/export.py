@@ -15,7 +15,7 @@ Progress = Callable[[str, float], None]
 
 
 def add_commands(add: Add, progress: Callable[[bool], Progress]) -> None:
-    export = add("export", help="write a model for another program, proven on 1,000 rows first")
+    export = add("export", help="write a model for another program, verified on 1,000 rows first")
     export.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     export.add_argument("--to", required=True, choices=[*FORMATS, REPORT], help="the format; report is for people")
     export.add_argument(

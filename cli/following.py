@@ -114,13 +114,13 @@ class Follower:
         with contextlib.suppress(TrainingError):  # it ended meanwhile
             post(self.run, "stop", {})
         if not self._screen and not self.quiet:
-            print("stopping; Ctrl-C once more leaves the run to itself", file=sys.stderr, flush=True)
+            print("stopping; Ctrl-C again returns without waiting", file=sys.stderr, flush=True)
 
     def _leave(self) -> None:
         if self._screen:
             self._screen.clear()
         print(
-            f"shoal: the run {self.run.id} was left to itself; it may still be stopping. "
+            f"shoal: the run {self.run.id} goes on without this terminal; it may still be stopping. "
             f"See it with 'shoal show {self.run.id}', end it with 'shoal stop {self.run.id}'.",
             file=sys.stderr,
         )
@@ -147,7 +147,7 @@ class Follower:
 
     def _picture(self) -> list[str]:
         state, cause = self.run.state, self.run.cause
-        word = "stopping, Ctrl-C once more leaves it to itself" if self.stopped else state
+        word = "stopping; Ctrl-C again returns without waiting" if self.stopped else state
         file = Path(self._config.get("file", "")).name
         lines = [f"{self.run.id}  {word}" + (f": {cause}" if cause else "")]
         lines.append(f"{self._config.get('model')} model of {self._config.get('target')} in {file}")

@@ -31,7 +31,7 @@ def add_commands(add: Add) -> None:
     finish(runs, _runs, as_json=True)
     finish(of_run(add("show", help="one run: state, progress, workers, events, result")), _show, as_json=True)
     logs = of_run(add("logs", help="the log of a run"))
-    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    logs.add_argument("-f", "--follow", action="store_true", help="keep printing until the run has ended")
     finish(logs, _logs)
 
 
@@ -47,7 +47,7 @@ def finish(parser: argparse.ArgumentParser, command: Any, as_json: bool = False)
 
 
 def add_detach(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--detach", action="store_true", help="print the run's name and leave it to itself")
+    parser.add_argument("--detach", action="store_true", help="print the run's name and return at once")
 
 
 # ------------------------------------------------------------------ words to values
@@ -119,7 +119,7 @@ def show_solver(found: dict[str, Any]) -> None:
     if found.get("solver") != "gradient":
         return
     distance = found.get("distance_to_optimum")
-    away = "" if distance is None else f", {distance:.1e} of the way from the exact optimum"
+    away = "" if distance is None else f", relative distance to the exact optimum {distance:.1e}"
     print(f"gradient steps, mode {found['mode']}: {found['epochs']:g} epochs, {found['rounds']:,} rounds{away}")
     print(f"{found['state']}: {found['cause']}")
 

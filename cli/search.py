@@ -36,13 +36,13 @@ def add_commands(add: Add) -> None:
         usage="shoal search FILE --target COLUMN [flags] | --continue ID | --stop ID | --show ID | --save ID | --list",
     )  # fmt: skip
     search.add_argument("file", metavar="FILE", nargs="?")
-    what = search.add_argument_group("searches that there are")
+    what = search.add_argument_group("existing searches")
     what.add_argument("--list", action="store_true", help="all searches")
     what.add_argument("--show", metavar="ID", help="its trials, the best first; 'last' for the newest")
     what.add_argument("--continue", dest="go_on", metavar="ID", help="go on with one that has ended")
-    what.add_argument("--stop", metavar="ID", help="end it in an orderly way; it can be continued")
+    what.add_argument("--stop", metavar="ID", help="stop it; it can be continued")
     what.add_argument("--save", metavar="ID", help="save the model of its best trial among the models")
-    limits = search.add_argument_group("how long, and for what")
+    limits = search.add_argument_group("limits and goal")
     limits.add_argument("--trials", type=int, metavar="N", help="trials in all (default: 30)")
     limits.add_argument(
         "--seconds", type=float, metavar="S", help="seconds of training that a trial may take (default: 20)"
@@ -52,9 +52,9 @@ def add_commands(add: Add) -> None:
         "--within", type=float, metavar="S", help="seconds of the whole search; 0 for no limit (default: 0)"
     )
     limits.add_argument(
-        "--at-once", type=int, metavar="N", help="trials side by side; 0: as the cores allow (default: 0)"
+        "--at-once", type=int, metavar="N", help="trials at the same time; 0: as many as the cores allow (default: 0)"
     )
-    limits.add_argument("--seed", type=int, metavar="N", help="of the choices, and of the runs (default: 0)")
+    limits.add_argument("--seed", type=int, metavar="N", help="the seed of the search and of its runs (default: 0)")
     limits.add_argument("--name", help="what to call the search, or the model with --save")
     tried = search.add_argument_group(
         "what is tried", "a,b,c: these values; LOW..HIGH: all between; one value: that knob is not searched"
@@ -63,7 +63,7 @@ def add_commands(add: Add) -> None:
         told = RunConfig.knobs()[knob].metadata["help"].replace("%", "%%")
         tried.add_argument(f"--{knob.replace('_', '-')}", metavar=example(knob), dest=knob, help=told)
     add_knobs(search, set(RunConfig.knobs()) - set(KNOBS) - NOT_ASKED)
-    search.add_argument("--detach", action="store_true", help="leave it to itself; see it with --show")
+    search.add_argument("--detach", action="store_true", help="return at once; see it with --show")
     search.add_argument("--json", action="store_true", help="print one JSON object")
     search.set_defaults(command=_search)
 
@@ -143,7 +143,10 @@ def _follow(search: Search, chosen: argparse.Namespace) -> int:
             time.sleep(LOOK)
         except KeyboardInterrupt:
             if stopped:
-                print(f"shoal: the search {search.id} was left to itself; it may still be stopping.", file=sys.stderr)
+                print(
+                    f"shoal: the search {search.id} goes on without this terminal; it may still be stopping.",
+                    file=sys.stderr,
+                )
                 return 130
             stopped = True
             _ask_to_stop(search)
@@ -162,7 +165,7 @@ def _ask_to_stop(search: Search) -> None:
             if not search.is_active:
                 break
             time.sleep(LOOK)
-    print("stopping its trials; Ctrl-C once more leaves it to itself", file=sys.stderr, flush=True)
+    print("stopping its trials; Ctrl-C again returns without waiting", file=sys.stderr, flush=True)
 
 
 def _say(account: Account, told: set[int]) -> None:
@@ -255,7 +258,7 @@ def _show_best(search: Search, account: Account) -> None:
         shares = ", ".join(f"{knob} {share:.0%}" for knob, share in list(account.importance.items())[:6])
         print(f"what matters most: {shares}")
     if best is None:
-        print("No trial has come to its end yet.")
+        print("No trial has finished yet.")
         return
     than = f"; your own settings: {own.cause.rstrip('.')}" if own and own.number != best.number else ""
     print(f"best: trial {best.number}, the run {best.run}: {best.cause.rstrip('.')}{than}")

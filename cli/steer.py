@@ -26,11 +26,11 @@ POSITIONAL = {
 
 def add_commands(add: Add) -> None:
     """The subcommands, each with its function."""
-    finish(of_run(add("pause", help="let a run wait; it keeps its workers")), _pause)
+    finish(of_run(add("pause", help="pause a run; it keeps its workers")), _pause)
     resume = of_run(add("resume", help="go on with a run that is paused, stopped, failed or interrupted"))
     resume.add_argument("-f", "--follow", action="store_true", help="watch it")
     finish(resume, _resume, as_json=True)
-    finish(of_run(add("stop", help="end a run in an orderly way; it keeps the model it has")), _stop)
+    finish(of_run(add("stop", help="stop a run; the model that it has so far is kept")), _stop)
     send = of_run(add("send", help="a command to a run: set learning_rate=0.1, kill_worker 1, slow_worker 1 4, ..."))
     send.add_argument("name", metavar="COMMAND", help=", ".join(POSITIONAL))
     send.add_argument("arguments", metavar="ARGUMENT", nargs="*")

@@ -231,7 +231,7 @@ def inspect_text(
     last_is_empty = all(not row[-1] for row in rows)
     names, notes = column_names(table[0], width, dialect.header, last_is_empty)
     if dialect.skip_lines and "skip_lines" not in overrides:
-        notes.append(f"The first {dialect.skip_lines} lines stand above the table and are passed over.")
+        notes.append(f"The first {dialect.skip_lines} lines are above the table and are skipped.")
     if not at_end and len(table) < 2:
         raise DataError("Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends.")
     kinds, orders = zip(

@@ -68,7 +68,9 @@ def _filled(fit: Fit) -> dict[str, dict[str, float]]:
 
 
 def _unseen(count: int) -> list[str]:
-    return [f"{count} test rows have a level that no training row has; it counts as none."] if count else []
+    return (
+        [f"{count} test rows have a level that no training row has; its 0/1 columns are all 0 there."] if count else []
+    )
 
 
 def _named(names: list[str], values: Array) -> dict[str, float]:

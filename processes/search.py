@@ -158,7 +158,7 @@ class Driver:
             watched.progress.diverge()
             self._tell(watched, TrialState.COMPLETE, "diverged", _sentence(standing.cause))
         elif standing.state == "stopped":
-            self._fail(watched.trial, "Somebody stopped its run.", watched)
+            self._fail(watched.trial, "Its run was stopped by a person.", watched)
         else:
             self._fail(watched.trial, standing.cause or f"Its run is {standing.state}.", watched)
         return True

@@ -80,7 +80,7 @@ def _without_penalty(contents: Mapping[str, Any], evidence: Evidence) -> Iterato
     found = next((each for each in evidence.intervals if each["kind"] in ("debiased", "desparsified")), None)
     if not found:
         return
-    yield heading("With the pull of the penalty taken out", 3)
+    yield heading("With the shrinkage of the penalty removed", 3)
     yield paragraph(meaning(found["kind"], found["confidence"]))
     own, keys = contents["coefficients"], ("estimate", "std_error", "low", "high")
     rows = [(name, own.get(name), *map(each.get, keys)) for name, each in found["coefficients"].items()]

@@ -113,7 +113,7 @@ def training(contents: Contents) -> str:
     parts = [f"It was trained by gradient steps: {short(contents.get('epochs'))} passes over the rows"]
     away = contents.get("distance_to_optimum")
     if away is not None:
-        parts.append(f"the objective ended {away:.1e} of the way from its exact optimum")
+        parts.append(f"the objective ended at a relative distance of {away:.1e} from its exact optimum")
     parts.append("it converged" if contents.get("converged") else "it did not converge")
     return f"{', '.join(parts)}."
 

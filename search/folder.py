@@ -258,7 +258,7 @@ def stop(search: Search) -> None:
     """Ask for an orderly end: trials that train are stopped, and tried again if the search is continued."""
     state = search.standing.state
     if state not in ACTIVE:
-        raise StateError(f"Expected a search that goes on to stop, but {search.id} is {state}.")
+        raise StateError(f"Expected a search that is running to stop, but {search.id} is {state}.")
     pid = search.folder.pid
     if pid is None:
         raise StateError(f"The process of the search {search.id} is starting right now. Try again in a second.")
@@ -279,7 +279,7 @@ def save_best(search: Search, name: str | None = None) -> Version:
     if run is None or result is None:
         raise StateError(
             f"The run {best.run} of the best trial is gone, and its model with it. "
-            "Train once more with its settings, which the table of trials tells."
+            "Train once more with its settings, which are in the table of trials."
         )
     before = model_store.version_of(run)
     version = model_store.save_run(run, result, name)

@@ -42,7 +42,7 @@ class SearchPlan:
         if not 1e-14 <= self.reach <= 0.5:
             raise ConfigError(
                 f"Expected reach, the distance to the optimum, to be from 1e-14 to 0.5, got {self.reach:g}. "
-                "It is a share of the way from the start; 1e-6 is usual."
+                "It is relative to the distance at the start; 1e-6 is usual."
             )
         if len(self.name) > LONGEST_NAME:
             raise ConfigError(

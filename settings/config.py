@@ -119,10 +119,11 @@ class RunConfig:
         (), "columns whose values are numbers, whatever they look like", "reading", metavar="a,b"
     )
     coding: str = knob(
-        "drop_first", "one column a level: without the first level, or for all", "table", choices=CODINGS
+        "drop_first", "one 0/1 column for each level of a text column: all but the first, or all", "table",
+        choices=CODINGS,
     )
     max_levels: int = knob(100, "a text column with more levels is left out", "table", unit="levels", step=10)
-    impute: str = knob("median", "what stands in for a missing number", "table", choices=IMPUTATIONS)
+    impute: str = knob("median", "what replaces a missing number", "table", choices=IMPUTATIONS)
     fill: float = knob(
         0.0, "the number used by --impute constant", "table", step=1.0, when=lambda v: v["impute"] == "constant"
     )
@@ -135,42 +136,44 @@ class RunConfig:
     )
     indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
     test_every: int = knob(
-        0, "rows whose index (from 0) this number divides are kept for testing; 0 for none", "split",
+        0, "one row in so many is kept for testing (rows 0, N, 2N, ...); 0 for none", "split",
         open=True, unit="rows",
     )
     test_fraction: float = knob(
         0.0, "share of rows, chosen by a hash of the row index, kept for testing", "split", open=True, step=0.05
     )
-    seed: int = knob(0, "the seed of that choice", "split", when=_draws)
+    seed: int = knob(0, "the seed of all random choices: test rows, shards, order of batches", "split", when=_draws)
     intercept: bool = knob(True, "fit an intercept (never penalised)", "model")
-    standardize: bool = knob(True, "give all columns mean 0 and spread 1 before the penalty is applied", "model")
+    standardize: bool = knob(
+        True, "scale all columns to mean 0 and standard deviation 1 before the penalty is applied", "model"
+    )
     confidence: float = knob(
         0.95, "of the intervals of a linear model", "model",
         step=0.01, when=lambda v: v["model"] == "linear" and v["solver"] == "exact",
     )
     engine: str = knob(
-        "auto", "who does the work: this process, or worker processes", "workers", choices=ENGINES
+        "auto", "where the work is done: in this process, or in worker processes", "workers", choices=ENGINES
     )
     workers: int = knob(
-        0, "worker processes; 0 or 'auto' for one a core", "workers",
-        metavar="N|auto", auto=0, blank="one a core", unit="processes", when=_has_processes,
+        0, "worker processes; 0 or 'auto' for one per core", "workers",
+        metavar="N|auto", auto=0, blank="one per core", unit="processes", when=_has_processes,
     )
-    delimiter: str | None = knob(None, "between fields; found out if not given", "reading")
-    decimal: str | None = knob(None, "the decimal mark; found out if not given", "reading")
-    thousands: str | None = knob(None, "the mark between groups of three digits; found out if not given", "reading")
-    encoding: str | None = knob(None, "of the text; found out if not given", "reading")
-    quote: str | None = knob(None, "around fields that hold delimiters or newlines; found out if not given", "reading")
+    delimiter: str | None = knob(None, "the character between fields; detected if not given", "reading")
+    decimal: str | None = knob(None, "the decimal mark; detected if not given", "reading")
+    thousands: str | None = knob(None, "the mark between groups of three digits; detected if not given", "reading")
+    encoding: str | None = knob(None, "of the text; detected if not given", "reading")
+    quote: str | None = knob(None, "around fields with delimiters or newlines; detected if not given", "reading")
     comment: str | None = knob(
-        None, "lines that begin with this are passed over; found out if not given", "reading"
+        None, "lines that begin with this are skipped; detected if not given", "reading"
     )
     skip_lines: int | None = knob(
-        None, "lines above the table; found out if not given", "reading", metavar="N", unit="lines"
+        None, "lines above the table, which are skipped; detected if not given", "reading", metavar="N", unit="lines"
     )
     header: bool | None = knob(
-        None, "whether the first row names the columns; found out if not given", "reading"
+        None, "whether the first row has the names of the columns; detected if not given", "reading"
     )
     missing: tuple[str, ...] | None = knob(
-        None, "texts that stand for a missing value", "reading", metavar="TOKENS"
+        None, "texts that mean a missing value", "reading", metavar="TOKENS"
     )
     on_bad_rows: str = knob(
         "limit",
@@ -192,12 +195,12 @@ class RunConfig:
     )
     tolerance: float = training(
         1e-6,
-        "go on with full passes until the objective is this close to the optimum, as a share of the way; 0: do not",
+        "finish with full passes until the relative distance to the optimum is at most this; 0 for no finish",
         "stopping",
         blank="no finish",
     )
     finish_passes: int = training(
-        5_000, "full passes that the finish may take", "stopping",
+        5_000, "the most full passes of the finish", "stopping",
         unit="passes", step=100, when=lambda v: v["tolerance"] > 0,
     )
     max_seconds: float = training(
@@ -208,7 +211,7 @@ class RunConfig:
         unit="epochs", blank="never", when=_is_tested,
     )
     batch_size: int = training(
-        0, "rows of a shard in one step; 0 or 'auto': as few as coordination allows", "steps",
+        0, "rows of a shard in one step; 0 or 'auto': from the measured cost of messages", "steps",
         auto=0, open=True, unit="rows", step=64, blank="auto",
     )
     local_steps: int = training(
@@ -216,7 +219,7 @@ class RunConfig:
         auto=0, open=True, unit="steps", blank="auto", when=lambda v: v["mode"] == "local",
     )
     staleness: int = training(
-        4, "mode ssp: most updates that weights may be behind when a gradient made from them comes", "steps",
+        4, "mode ssp: how many updates old the weights behind a gradient may be", "steps",
         open=True, unit="updates", when=lambda v: v["mode"] == "ssp",
     )
     step_rule: str = training(
@@ -247,15 +250,15 @@ class RunConfig:
         open=True, step=0.01, when=_has_momentum,
     )
     clip: float = training(
-        0.0, "longest gradient that is used as it is; 0 for no limit", "schedule",
+        0.0, "gradients with a larger norm are scaled down to this; 0 for no limit", "schedule",
         step=1.0, blank="no limit", when=lambda v: v["mode"] != "local",
     )
     compression: str = training(
-        "none", "how gradients travel: in full, the largest only, or in 16 bits", "steps",
+        "none", "how gradients are sent: in full, the largest values only, or in 16 bits", "steps",
         choices=COMPRESSIONS, open=True,
     )
     top_k: float = training(
-        0.1, "compression topk: share of the values that travel", "steps",
+        0.1, "compression topk: share of the values that are sent", "steps",
         open=True, step=0.05, when=lambda v: v["compression"] == "topk",
     )
     prefetch: int = training(
@@ -263,7 +266,7 @@ class RunConfig:
         auto=-1, metavar="N|auto", unit="batches", blank="auto",
     )
     max_memory: float = training(
-        0.8, "share of the memory that may be in use before less is kept ready", "feed", step=0.05
+        0.8, "share of memory in use above which nothing is read ahead", "feed", step=0.05
     )
     shards: int = training(
         0, "logical shards of the rows; 0 or 'auto': from the size of the data", "feed",
@@ -272,7 +275,7 @@ class RunConfig:
     partition: str = training(
         "hash", "how rows are given to shards: at random, or in the order of the file", "feed", choices=PARTITIONS
     )
-    precision: str = training("auto", "numbers in which gradients are computed", "feed", choices=PRECISIONS)
+    precision: str = training("auto", "floating-point type of the gradients", "feed", choices=PRECISIONS)
     penalty: str = training(
         "", "a plug-in's penalty in place of the model's own", "model",
         metavar="NAME", known=("",), plugins="shoal.penalties",
@@ -351,7 +354,7 @@ class RunConfig:
 
     @property
     def dialect(self) -> dict[str, Any]:
-        """What is known of the dialect; the rest is found out."""
+        """What is known of the dialect; the rest is detected."""
         return {name: getattr(self, name) for name in DIALECT if getattr(self, name) is not None}
 
     @classmethod

@@ -32,12 +32,13 @@ MEANINGS = {
         "that holds the average ridge coefficient of such samples. That is not the true coefficient: the pull is in it."
     ),
     "debiased": (
-        "The pull of the penalty is taken out. With more rows than columns that leads to least squares, whatever the "
-        "penalty, so these are its intervals: of many samples like this one, {percent} % give one that holds the true "
-        "coefficient, if the target is a straight-line sum of the columns plus noise of the same spread in every row."
+        "The shrinkage of the penalty is removed. With more rows than columns that leads to least squares, whatever "
+        "the penalty, so these are its intervals: of many samples like this one, {percent} % give one that holds the "
+        "true coefficient, if the target is a straight-line sum of the columns plus noise of the same spread in every "
+        "row."
     ),
     "desparsified": (
-        "There are not more rows than columns, so the pull of a lasso is taken out column by column. That is right "
+        "There are not more rows than columns, so the shrinkage of a lasso is removed column by column. That is right "
         "where few columns matter, few also against the number of rows: then about {percent} % of samples like this "
         "one give an interval that holds the true coefficient. Take it as a guide, not as a guarantee."
     ),
@@ -54,9 +55,9 @@ MEANINGS = {
         "row; rows must have come about independently of one another."
     ),
     "bootstrap desparsified": (
-        "The corrections that take out the pull of a lasso were summed anew in {resamples} samples, drawn from {units} "
-        "with repetition. The interval leaves out the lowest and the highest {tail} % of what came out. It is right "
-        "where few columns matter, few also against the number of rows. Noise may differ from row to row."
+        "The corrections that remove the shrinkage of a lasso were summed anew in {resamples} samples, drawn from "
+        "{units} with repetition. The interval leaves out the lowest and the highest {tail} % of what came out. It is "
+        "right where few columns matter, few also against the number of rows. Noise may differ from row to row."
     ),
     "selection": (
         "In what share of {resamples} refits, to samples drawn from {units} with repetition, the column keeps a weight "
@@ -175,7 +176,7 @@ def _student(df: float, confidence: float) -> float:
     return float(stdtrit(df, (1 + confidence) / 2)) if df > 0 else float("nan")
 
 
-# ---- without the pull of a penalty
+# ---- without the shrinkage of a penalty
 
 
 def debiased_intervals(problem: LeastSquares, confidence: float = 0.95) -> Intervals:

@@ -28,7 +28,7 @@ class Contribution:
     adds: float
     against_typical: float
     filled: bool = False  # no value was given; the model's usual one stands in
-    unseen: bool = False  # a name that the model was not trained with; it counts as none
+    unseen: bool = False  # a level that the model was not trained with: all its 0/1 columns are 0
 
 
 @dataclass(frozen=True)

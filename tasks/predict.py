@@ -49,7 +49,9 @@ def predict_file(
                 f"Column '{name}' has no value in {dataset.columns[name].missing} rows; {fill:g} stands in."
             )
     if unseen:
-        warnings.append(f"{unseen} rows have a level that the model was not trained with; it counts as none.")
+        warnings.append(
+            f"{unseen} rows have a level that the model was not trained with; its 0/1 columns are all 0 there."
+        )
     if empty:
         warnings.append(f"{empty} rows could not be read and have no prediction.")
     return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.contents["target"],

@@ -100,7 +100,7 @@ class Commands:
     def _set_alpha(self, value: Any) -> None:
         run = self._run
         if run.objective.config.model == "linear" and not run.objective.config.penalty:
-            raise Refused("The model linear has no penalty that alpha would be the strength of.")
+            raise Refused("The linear model has no penalty, so it has no alpha to set.")
         run.server.model = run.objective.set_alpha(_number("alpha", value, least=0))
         run.server.rule.reset()  # what it remembers is of another objective
 
@@ -153,7 +153,7 @@ class Commands:
         present = sorted(self._run.server.workers)
         if str(rank) not in map(str, present):
             listed = ", ".join(map(str, present))
-            raise Refused(f"Expected the number of a worker that is here ({listed}), got {rank!r}.")
+            raise Refused(f"Expected the number of a worker of this run ({listed}), got {rank!r}.")
         return int(rank)
 
 

@@ -417,7 +417,7 @@ class Conductor:
     def refuse_the_rest(self) -> None:
         """The run is over: who gave a command a moment too late is told so."""
         with contextlib.suppress(StateError, ResourceError):
-            late = [(c.id, self.server.version, "The run had ended before.") for c in self.session.storage.take()]
+            late = [(c.id, self.server.version, "The run had already ended.") for c in self.session.storage.take()]
             self._unsettled += late
         self.settle()
 

@@ -126,7 +126,7 @@ class Recorder:
     def _complain(self, error: TrainingError) -> None:
         if not self._failing:
             self._failing = True
-            self._warn(f"Records cannot be written at the moment and wait: {error}")
+            self._warn(f"Records cannot be written at the moment; they are kept and written later: {error}")
         self._flushed += 1.0  # not ten times a second
         del self._waiting[:-KEPT]
 

@@ -294,11 +294,13 @@ class _Training:
             return ""
         parts = []
         if away.objective is not None:
-            parts.append(f"the objective is {away.objective:.1e} of the way from its optimum")
+            parts.append(f"the relative distance of the objective to its optimum is {away.objective:.1e}")
         if away.coefficients is not None:
-            parts.append(f"the coefficients differ by up to {away.coefficients:.1e} of the largest")
+            parts.append(
+                f"the coefficients differ from the optimal ones by up to {away.coefficients:.1e} of the largest"
+            )
         if not parts and away.slope is not None:
-            parts.append(f"the slope is still {away.slope:.1e} of that at the start")
+            parts.append(f"the gradient is still {away.slope:.1e} times that at the start")
         return (
             f"The run has not converged: {' and '.join(parts) or 'its distance to the optimum is not known'}. "
             "Allow more epochs or passes, or use the exact solver."
@@ -308,7 +310,7 @@ class _Training:
         if self.coordinator.is_cached(self.config):
             return []
         name = Path(self.config.file).name
-        return [f"'{name}' was changed or removed during the run; the model is of what it was before."]
+        return [f"'{name}' was changed or removed during the run; the model was fitted to what it was before."]
 
 
 def _precision(config: RunConfig, objective: Objective) -> str:

@@ -220,7 +220,7 @@ def test_a_second_ctrl_c_leaves_the_run_and_says_how_to_find_it(data: Path) -> N
     os.kill(run.pid or 0, signal.SIGSTOP)  # it cannot answer
     following.send_signal(signal.SIGINT)
     said = iter(following.stderr.readline, "")
-    assert any("once more" in line for line in said)
+    assert any("Ctrl-C again" in line for line in said)
     following.send_signal(signal.SIGINT)
     assert f"shoal show {run.id}" in following.communicate(timeout=SLOW)[1]
     assert following.returncode == 130

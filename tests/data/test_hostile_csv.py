@@ -183,7 +183,7 @@ def test_pieces_of_a_few_bytes_give_the_same_table(name: str, tmp_path: Path, mo
 
 def test_lines_above_the_table_are_passed_over_and_said(tmp_path: Path) -> None:
     dataset = opened(written(tmp_path, READABLE["preamble"][0]))
-    assert dataset.manifest.notes == ("The first 3 lines stand above the table and are passed over.",)
+    assert dataset.manifest.notes == ("The first 3 lines are above the table and are skipped.",)
 
 
 def test_wide_table_of_20000_columns(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_intervals_without_the_penalty_are_those_of_least_squares(
     knobs: dict[str, Any], make: Callable[..., Made]
 ) -> None:
     made = make(plain, "y", **knobs)
-    table = made.report().rows("With the pull of the penalty taken out")
+    table = made.report().rows("With the shrinkage of the penalty removed")
     beta, error = by_least_squares(made, list("abcd"))
     half = error * stats.t.ppf(0.975, len(made.frame) - 5)
     for i, name in enumerate("abcd"):

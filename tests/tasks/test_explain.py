@@ -173,8 +173,8 @@ def test_tables_for_the_eye(data: Path) -> None:
     )
     assert said.is_plain()
     for text in (
-        "lasso model of y, alpha = 0.1: 192 training rows", "selected", "Without the pull of the penalty",
-        "intervals by formula, 95 %", "intervals by 60 resamples", "What each column is worth", "rise without it",
+        "lasso model of y, alpha = 0.1: 192 training rows", "selected", "With the shrinkage of the penalty removed",
+        "intervals by formula, 95 %", "intervals by 60 resamples", "Importance of each column", "rise without it",
         "Prediction intervals: from 48 test rows", "90 %",
     ):  # fmt: skip
         assert text in said.out

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.cli import app as cli
+from shoal.cli.flags import config_of
 from shoal.dashboard.forms.settings_tabs import checked as checked_yaml
 from shoal.dashboard.tables import uploads
 from shoal.errors import ConfigError
@@ -146,7 +147,7 @@ def parser() -> argparse.ArgumentParser:
 
 def parsed(line: str) -> RunConfig:
     chosen = parser().parse_args(shlex.split(line)[1:])
-    config: RunConfig = cli._config(chosen)
+    config: RunConfig = config_of(chosen)
     return config
 
 

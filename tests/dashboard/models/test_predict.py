@@ -95,7 +95,7 @@ def test_predictions_come_with_intervals_from_the_test_rows() -> None:
 def test_without_test_rows_the_page_says_what_to_do() -> None:
     said_by_file = {"prediction_interval": {"half_widths": {"0.9": None}, "note": NO_TEST_ROWS, "rows": 0}}
     words = predict_view.interval_words(1.0, said_by_file)
-    assert "Train it again with some rows kept for testing." in words
+    assert "Train the model again with some rows kept for testing." in words
     assert "--" not in words
     assert "before there were prediction intervals" in predict_view.interval_words(1.0, {})
 

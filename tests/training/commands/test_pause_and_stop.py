@@ -167,7 +167,7 @@ REFUSED = [
     ("remove_worker", {}, "one process"),
     ("kill_worker", {"rank": 0}, "one process"),
     ("hang_worker", {"rank": 0}, "one process"),
-    ("slow_worker", {"rank": 5}, "Expected the number of a worker that is here (0), got 5"),
+    ("slow_worker", {"rank": 5}, "Expected the number of a worker of this run (0), got 5"),
     ("slow_worker", {"rank": 0, "factor": 0.5}, "Expected factor to be a number of at least 1, got 0.5"),
 ]
 
