@@ -1,14 +1,20 @@
-"""Scores from residual sums that merge over blocks, and the records of a run; how records are kept is in `storage`."""
+"""Scores from residual sums that merge over blocks; speed and compute time; the records of a run, memory among them.
+
+How records are kept is in `storage`; when workers and machine are looked at, in `training`.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from shoal.models import Array
+from shoal.utils import timed
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,67 @@ class Event:
     text: str
     rank: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Tally:
+    """What workers did since it was last asked; seconds are those of all together, but `apply`, the server's own."""
+
+    rows: int = 0
+    steps: int = 0
+    bytes_raw: int = 0
+    bytes_sent: int = 0
+    read: float = 0.0
+    compute: float = 0.0
+    apply: float = 0.0
+    staleness: int = 0
+
+    def count(self, rows: int, steps: int, bytes_raw: int, bytes_sent: int, staleness: int) -> None:
+        """Updates that became a step."""
+        self.rows += rows
+        self.steps += steps
+        self.bytes_raw += bytes_raw
+        self.bytes_sent += bytes_sent
+        self.staleness += staleness
+
+    def speed(self, span: float, workers: int) -> dict[str, float]:
+        """Rows a second over a span of seconds, and what it was spent on, in shares of the time of all workers."""
+        together = span * max(1, workers)
+        read, compute = min(1.0, self.read / together), min(1.0, self.compute / together)
+        return {
+            "rows_per_second": self.rows / span, "read": read, "compute": compute,
+            "wait": max(0.0, 1 - read - compute), "apply": min(1.0, self.apply / span),
+        }  # fmt: skip
+
+
+@dataclass
+class WorkerTally:
+    """What one worker process has done since it joined."""
+
+    pid: int
+    rows: int = 0
+    busy: float = 0.0  # seconds
+    staleness: int = 0
+    since: float = 0.0
+
+    def wait(self, now: float) -> float:
+        """The share of its time that it waited."""
+        return 1 - min(1.0, self.busy / max(now - self.since, 1e-9))
+
+
+@dataclass
+class Timings:
+    """Compute time: seconds by stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        with timed() as spent:
+            try:
+                yield
+            finally:
+                self.seconds[name] = self.seconds.get(name, 0.0) + spent()
 
 
 Record = Round | WorkerSample | HostSample | Event

@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +28,23 @@ THREAD_LIMITS = dict.fromkeys(
     ),
     "1",
 )
+
+
+Progress = Callable[[str, float], None]  # (stage, share of it that is done)
+
+
+def silent(stage: str, fraction: float) -> None:
+    """No progress display."""
+
+
+@contextlib.contextmanager
+def timed() -> Iterator[Callable[[], float]]:
+    """The time of a block: what comes back tells the seconds since it began, and after its end those that it took."""
+    began, ended = time.perf_counter(), 0.0
+    try:
+        yield lambda: (ended or time.perf_counter()) - began
+    finally:
+        ended = time.perf_counter()
 
 
 def anonymous_file(size: int = 0) -> int:

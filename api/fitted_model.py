@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.api.frames import encoded, is_frame
-from shoal.coordinator import Progress
 from shoal.errors import DataError
 from shoal.exports import export
 from shoal.fitting.model_file import model_from, save_model
@@ -25,6 +24,7 @@ from shoal.tasks.predict import open_for
 from shoal.tasks.refit import Basis
 from shoal.tasks.train import described, train_gradient_with, train_with
 from shoal.tasks.workers import kept_coordinator
+from shoal.utils import Progress
 
 if TYPE_CHECKING:
     from shoal.exports.proof import Proof

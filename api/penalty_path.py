@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from shoal.api.fitted_model import FittedModel, frame_as_file, path_of
 from shoal.api.frames import is_frame
-from shoal.coordinator import Coordinator, Progress
+from shoal.coordinator import Coordinator
 from shoal.errors import ConfigError
-from shoal.fitting.exact import Timings, prepare, rows_dropped
+from shoal.fitting.exact import prepare, rows_dropped
+from shoal.metrics import Timings
 from shoal.models import Certificate
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -23,6 +24,7 @@ from shoal.tasks.refit import Basis
 from shoal.tasks.train import described
 from shoal.tasks.tune import TuningRequest, summed, tuned_from
 from shoal.tasks.workers import kept_coordinator
+from shoal.utils import Progress
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, grid_for, is_number
 
 Floats = npt.NDArray[np.float64]

@@ -10,8 +10,7 @@ from shoal.cli import models as cli_models
 from shoal.cli.flags import Add
 from shoal.cli.printing import clear_line, print_json
 from shoal.exports.names import FORMATS, REPORT, ending
-
-Progress = Callable[[str, float], None]
+from shoal.utils import Progress
 
 
 def add_commands(add: Add, progress: Callable[[bool], Progress]) -> None:

@@ -52,8 +52,8 @@ def add_command(add: Add, progress: Progress) -> None:
 
 
 def _tune(chosen: argparse.Namespace, progress: Progress) -> None:
-    from shoal.fitting.exact import Timings
     from shoal.fitting.reports import finite
+    from shoal.metrics import Timings
     from shoal.tasks.train import coordinated
     from shoal.tasks.tune import tune_with
 

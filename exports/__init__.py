@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.exports.proof import Proof
-
-Progress = Callable[[str, float], None]
+    from shoal.utils import Progress
 
 
 def export(model: Path | Mapping[str, Any], to: str, out: Path, table: str | None = None) -> Proof:

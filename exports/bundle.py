@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ from shoal.errors import TrainingError
 from shoal.exports import export
 from shoal.exports.base import format_named
 from shoal.exports.names import FORMATS, ending
+from shoal.utils import Progress
 
-Progress = Callable[[str, float], None]
 STEM = "export"  # of the files' names; whoever hands them on gives them better ones
 
 

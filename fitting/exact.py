@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +15,10 @@ from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
 from shoal.fitting.inspection import leak_columns
+from shoal.metrics import Timings
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
+from shoal.passes.medians import medians as exact_medians
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import POLISHED_CELLS, SHARE_FOR_SUMS
 from shoal.solve.inference import Inference, inference
@@ -31,21 +30,6 @@ from shoal.utils import available_memory
 SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
 NEARLY_DEPENDENT = 1e6  # condition number from which it is said
 GOOD_ENOUGH = 1e-12  # relative certificate from the data at which refinement stops
-
-
-@dataclass
-class Timings:
-    """Seconds by stage."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 @dataclass(frozen=True)
@@ -172,7 +156,7 @@ def design_for(
     """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training rows."""
     with_missing = [t.column for t in base.terms if isinstance(t, Indicator)]
     wanted = with_missing if config.impute == "median" else []
-    medians = coordinator.medians(dataset, wanted, config.target, split) if wanted else {}
+    medians = exact_medians(coordinator.swept, dataset, wanted, config.target, split) if wanted else {}
     fills = fills_for(base, config, mean, medians)
     complete = [t.column for t in base.terms if isinstance(t, Number) and t.column not in with_missing]
     if config.impute == "median" and complete and dataset.rows * len(complete) <= POLISHED_CELLS:

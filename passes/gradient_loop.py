@@ -8,35 +8,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data_pipeline import Batches, Shards
 from shoal.models import Array, LinearModel, OrdinaryLeastSquares, Penalty, Values
+from shoal.passes.board import COPIES, Board
 from shoal.steps.compression import Compression, encode_with_feedback, make_compression
 from shoal.steps.optimizers import unbounded
 from shoal.steps.policy import Task
-from shoal.worker import SharedArray, Worker
-
-COPIES = 8  # of the weights: a reader may be seven updates late before it has to read again
-
-
-@dataclass(frozen=True)
-class Board:
-    """The memory that server and workers share: for each place there is one writer at a time.
-
-    weights (COPIES, p): version v is in row v % COPIES, written by the server.    version (1,): the newest.
-    slots (shards, bytes): the encoded update of each shard, written by the worker that has the shard's task.
-    residuals (2, shards, p): what compression has held back so far. A task reads one side and writes the
-    other, and the server turns the page when it takes the update in: a killed worker spoils nothing.
-    """
-
-    weights: SharedArray
-    version: SharedArray
-    slots: SharedArray
-    residuals: SharedArray
+from shoal.steps.steering import Kind
+from shoal.worker import Worker
 
 
 @dataclass(frozen=True)
@@ -45,7 +29,7 @@ class Assignment:
 
     tasks: tuple[tuple[int, ...], ...]  # plain numbers: they are packed in a tenth of the time
     sides: tuple[int, ...]  # of the residuals of each task's shard that are to be read
-    kind: Literal["gradient", "local", "full"]
+    kind: Kind
     seed: int
     batch_size: int
     local_steps: int

@@ -1,22 +1,34 @@
-"""What the blocks of one file add up to: rows, columns, levels, moments and a manifest; blocks are added in order."""
+"""A file read into a data set: who reads which range, and what its blocks add up to, added in their order."""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from shoal.data.block_reader import BlockReport
-from shoal.data.cache import digest
-from shoal.data.dataset import FORMAT, Block, Column, LevelTable, Manifest, block_path
-from shoal.data.files import Source, file_format
-from shoal.data.parquet_reader import row_groups
+from shoal.data.cache import Cache, digest
+from shoal.data.dataset import FORMAT, Block, Column, Dataset, LevelTable, Manifest, block_path
+from shoal.data.encoding import Encoding
+from shoal.data.files import Identity, Source, file_format, inspect_text, reader_question, spool
+from shoal.data.parquet_reader import inspect_parquet, row_groups
+from shoal.data.splits import Split
+from shoal.errors import BadRowsError, DataError, SourceChanged
 from shoal.home import MANIFEST
 from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import ReadRange, ReadRowGroup
-from shoal.solve.moments import Merger, rotate
+from shoal.settings.config import RunConfig
+from shoal.settings.limits import cells_from_reading
+from shoal.solve.moments import Merger, Moments, merge_all, rotate
+from shoal.utils import Progress, disk_errors
+from shoal.worker import Request, Worker
+
+Sweep = Callable[[Sequence[Request]], Iterator[Any]]  # the reports of requests, in their order
 
 SHOWN = 1000  # bad rows that are located one by one
 
@@ -162,4 +174,127 @@ def ragged_message(reading: Ingest, report: BlockReport) -> str:
     return (
         f"Most rows do not have the {len(reading.source.layout.names)} fields of the table: line {line}: {first.what}. "
         "Check the delimiter and the quotes, and give them if they were not found right."
+    )
+
+
+# ------------------------------------------------------------------ from file to data set
+
+
+class FileReading:
+    """One file, to be read as a config says by whoever answers `sweep`; what was read before is found in the cache."""
+
+    def __init__(self, config: RunConfig, cache: Cache, sweep: Sweep, progress: Progress) -> None:
+        self.config, self.cache, self.sweep, self.progress = config, cache, sweep, progress
+        self.path = Path(config.file).expanduser().absolute()
+
+    def dataset(self) -> Dataset:
+        """The cached one if the file is what it was, else read now."""
+        identity, question = dataclasses.asdict(Identity.of(self.path)), _question(self.path, self.config)
+        found = self.cache.find(question, identity)
+        if found is not None:
+            return found
+        with self.cache.workshop() as directory, disk_errors():
+            whole, key = self._ingest(directory)
+            if dataclasses.asdict(Identity.of(self.path)) != identity:
+                raise SourceChanged(
+                    f"'{self.path.name}' changed while it was read. Wait until it is complete, then try again."
+                )
+            dataset = self.cache.commit(whole, key)
+            self.cache.remember(question, identity, key)
+        return dataset
+
+    def is_cached(self) -> bool:
+        """Whether the file is there and still what it was when it was read."""
+        try:
+            identity = dataclasses.asdict(Identity.of(self.path))
+        except DataError:
+            return False
+        return self.cache.find(_question(self.path, self.config), identity) is not None
+
+    def _ingest(self, directory: Path) -> tuple[Path, str]:
+        """Read the file into `directory`; if a column turns out to be of another kind, once more with that known.
+
+        Each attempt has a folder of its own: a worker may still be writing a block of the one that was given up.
+        """
+        source = self._source(directory)
+        for number in itertools.count():
+            attempt = directory / f"attempt{number}"
+            attempt.mkdir()
+            reading = Ingest(source, cells_from_reading(len(source.layout.numbers), self.config.test_every))
+            strangers = self._read_all(reading, attempt)
+            if not strangers:
+                break
+            names = [source.layout.names[i] for i in strangers]
+            source = dataclasses.replace(source, layout=source.layout.with_levels(strangers))
+            self.progress(f"reading again: {', '.join(names)} holds text", 0.0)
+        if source.path != str(self.path):
+            Path(source.path).unlink()
+        return attempt, reading.finish(attempt, str(self.path))
+
+    def _source(self, directory: Path) -> Source:
+        self.progress("looking at the file", 0.0)
+        path, config, kind = self.path, self.config, file_format(self.path)
+        if kind == "parquet":
+            return inspect_parquet(path, config.categorical, config.numeric)
+        source = inspect_text(path, config.dialect, config.categorical, config.numeric)
+        if kind == "csv" and not source.dialect.rewrites:
+            return source
+        plain = directory / "plain"
+        spool(path, source.dialect, plain, lambda part: self.progress("unpacking", part))
+        start = source.data_start + (_mark_length(plain) if source.dialect.rewrites else 0)
+        return dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start)
+
+    def _read_all(self, reading: Ingest, directory: Path) -> list[int]:
+        """Fold all blocks in; returns the columns that are of another kind than was thought, if any."""
+        requests = list(reading.requests(directory))
+        reports: Iterator[BlockReport] = self.sweep(requests)
+        for index, report in enumerate(reports):
+            request = requests[index]
+            if isinstance(request, ReadRange) and report.begin != reading.position:
+                # The guess of where a row starts was wrong (a quoted newline): the block before knows better.
+                report = Worker().handle(dataclasses.replace(request, exact=reading.position))
+            if report.not_of_kind:
+                return report.not_of_kind
+            if report.too_ragged:
+                raise BadRowsError(ragged_message(reading, report))
+            reading.add(report)
+            self.progress("reading", (index + 1) / len(requests))
+        return []
+
+
+def _question(path: Path, config: RunConfig) -> dict[str, Any]:
+    """What a data set is the answer to: a file, and how it is to be read."""
+    return {"path": str(path), "dialect": _plain(config.dialect), "format": FORMAT,
+            "categorical": sorted(config.categorical), "numeric": sorted(config.numeric),
+            **reader_question(path)}  # fmt: skip
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def _mark_length(plain: Path) -> int:
+    """Bytes of a byte-order mark that the rewritten text still has."""
+    with plain.open("rb") as file:
+        return 3 if file.read(3) == b"\xef\xbb\xbf" else 0
+
+
+def stored_moments(dataset: Dataset, base: Encoding, split: Split) -> tuple[Moments, Moments] | None:
+    """From the sums made while reading, if all columns are complete numbers and the split fits their cells."""
+    names = [*(term.name for term in base.terms), base.target]
+    columns = [dataset.columns.get(name) for name in names]
+    if dataset.manifest.bad_count or base.known or split.fraction:
+        return None
+    if any(c is None or not c.is_number or c.missing for c in columns):
+        return None
+    cells = dataset.cells
+    if not cells or (split.every and len(cells) % split.every):
+        return None
+    slots = [c.slot for c in columns if c is not None]
+    test = [r for r in range(len(cells)) if split.every and r % split.every == 0]
+    train = [r for r in range(len(cells)) if r not in test]
+    empty = Moments.empty(len(slots))
+    return (
+        merge_all(cells[r].take(slots) for r in train),
+        merge_all(cells[r].take(slots) for r in test) if test else empty,
     )

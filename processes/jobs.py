@@ -13,8 +13,8 @@ from typing import Any
 from shoal.errors import StateError
 from shoal.runs.folder import Run
 from shoal.settings.config import RunConfig
+from shoal.utils import Progress
 
-Progress = Callable[[str, float], None]
 Job = Callable[[Run, RunConfig, Progress], dict[str, Any]]
 
 

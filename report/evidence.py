@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from shoal.coordinator import Coordinator, Progress, silent
+from shoal.coordinator import Coordinator
 from shoal.data.terms import Indicator, Number
 from shoal.errors import DataError, SourceChanged, TrainingError
 from shoal.fitting.inspection import inspect
@@ -30,6 +30,7 @@ from shoal.solve.moments import merge_all
 from shoal.solve.paths import alpha_grid, weights_along
 from shoal.tasks.diagnose import residuals_of
 from shoal.tasks.train import coordinated
+from shoal.utils import Progress, silent
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.curve import CrossValidation, cross_validate
 from shoal.whatif.folds import FoldChoice

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from shoal.coordinator import Progress, silent
 from shoal.fitting.model_file import SavedModel
 from shoal.report import words
 from shoal.report.about_fit import residuals, root, validation
@@ -18,7 +17,7 @@ from shoal.report.about_model import about, coefficients
 from shoal.report.about_origin import data, lineage, trust
 from shoal.report.evidence import Evidence, Validation, gathered
 from shoal.report.html import cards, heading, note, page, paragraph
-from shoal.utils import write_atomically
+from shoal.utils import Progress, silent, write_atomically
 
 
 def write_report(

@@ -13,7 +13,7 @@ from shoal.errors import ConfigError, Remedy
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.training.checkpoints import Snapshot
-from shoal.training.conductor import step_rule
+from shoal.training.phases import step_rule
 from shoal.words import listed
 
 # Knobs beside those of training that leave the columns, the rows and the meaning of the weights as they are.

@@ -79,6 +79,10 @@ class Counts:
             del self.open[epoch]
             self.epochs += 1
 
+    def summary(self) -> dict[str, int]:
+        return {"epochs": self.epochs, "batches": self.batches, "batches_of_an_epoch": self.plan.tasks,
+                "redone": self.redone}  # fmt: skip
+
     def state(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""
         counted = {str(epoch): sorted([task.step, task.shard] for task in tasks) for epoch, tasks in self.open.items()}
@@ -223,6 +227,10 @@ class Policy(ABC):
         if self._usual is None:
             return FIRST_LEASE
         return max(SHORTEST_LEASE, LEASE_ROUNDS * self._usual * max(1.0, len(member.tasks) / self._load))
+
+    def is_working(self, rank: int) -> bool:
+        member = self.members.get(rank)
+        return member is not None and bool(member.tasks)
 
     @property
     def idle(self) -> bool:

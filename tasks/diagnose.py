@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.coordinator import Coordinator, Progress, silent
+from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
@@ -25,6 +25,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
 from shoal.tasks.train import coordinated
+from shoal.utils import Progress, silent
 
 GRID = 48  # bins of actual and of predicted
 HISTOGRAM = 60  # bins of the residuals, at most

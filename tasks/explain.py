@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.coordinator import Coordinator, Progress, silent
+from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, ResourceError, StateError
@@ -26,6 +26,7 @@ from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve
 from shoal.tasks.train import coordinated
+from shoal.utils import Progress, silent
 from shoal.whatif.bootstrap import bootstrap, check_resamples
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.folds import FoldChoice

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.coordinator import Coordinator, Progress, silent
+from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.files import file_format, inspect_text
 from shoal.data.parquet_reader import inspect_parquet
@@ -18,7 +18,7 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.settings.config import RunConfig
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.train import coordinated
-from shoal.utils import disk_errors, keep_apart, write_stream
+from shoal.utils import Progress, disk_errors, keep_apart, silent, write_stream
 from shoal.words import listed
 
 

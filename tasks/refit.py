@@ -10,8 +10,8 @@ import numpy as np
 
 from shoal.coordinator import Coordinator
 from shoal.errors import StateError
-from shoal.fitting.exact import Fit, Reduced, Timings, precision_notes, prepare
-from shoal.metrics import Residuals
+from shoal.fitting.exact import Fit, Reduced, precision_notes, prepare
+from shoal.metrics import Residuals, Timings
 from shoal.models import penalty_for
 from shoal.passes.blocks import Sums
 from shoal.settings.config import RunConfig

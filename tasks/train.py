@@ -13,21 +13,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shoal.coordinator import Coordinator, Progress, silent
+from shoal.coordinator import Coordinator
 from shoal.data.files import Identity
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
-from shoal.fitting.exact import Fit, Timings, fit_exact
+from shoal.fitting.exact import Fit, fit_exact
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import contents_of, save_model
 from shoal.fitting.reports import report
 from shoal.home import home
+from shoal.metrics import Timings
 from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import worker_count
+from shoal.utils import Progress, silent
 
 __all__ = ["cores"]
 

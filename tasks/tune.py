@@ -10,8 +10,9 @@ from shoal.coordinator import Coordinator
 from shoal.data.columns import choose_columns
 from shoal.data.dataset import Dataset
 from shoal.errors import ConfigError
-from shoal.fitting.exact import Timings, bad_row_notes
+from shoal.fitting.exact import bad_row_notes
 from shoal.fitting.summing import sum_cells
+from shoal.metrics import Timings
 from shoal.settings.config import RunConfig
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.folds import FoldChoice

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shoal.coordinator import Coordinator, Progress, silent
+from shoal.coordinator import Coordinator
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.home import home
 from shoal.settings.config import RunConfig
 from shoal.tasks.train import workers_for
+from shoal.utils import Progress, silent
 
 IDLE_SECONDS = 60.0
 

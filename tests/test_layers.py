@@ -39,9 +39,9 @@ MAY_IMPORT: dict[str, str] = {
     "data": "kernels models plugins settings solve",
     "whatif": ROWS,
     "passes": f"{ROWS} metrics plugins steps whatif worker",
-    "coordinator": f"{ROWS} engines passes plugins steps worker",
-    "fitting": f"{ROWS} coordinator passes whatif worker",
-    "training": f"{ROWS} coordinator fitting metrics passes plugins steps storage worker",
+    "coordinator": f"{ROWS} engines metrics passes plugins steps worker",
+    "fitting": f"{ROWS} coordinator metrics passes whatif worker",
+    "training": f"{ROWS} coordinator engines fitting metrics passes plugins steps storage worker",
     "runs": "settings storage training",
     "tasks": f"{ROWS} coordinator engines fitting metrics passes runs storage training whatif",
     "library": "runs settings",
@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, str] = {
     "exports": "data fitting models report settings tasks",
     "search": "library metrics plugins runs settings storage",
     "processes": "data exports fitting library report runs search settings storage tasks whatif",
-    "api": f"{ROWS} coordinator engines exports fitting passes tasks whatif worker",
+    "api": f"{ROWS} coordinator engines exports fitting metrics passes tasks whatif worker",
     "shoal": "api fitting settings tasks",
     "cli": "dashboard.http data exports fitting library metrics runs search settings storage tasks",
     "dashboard.parts": "charts library runs settings",
@@ -262,3 +262,19 @@ def test_the_command_line_starts_and_a_queued_run_waits_without_heavy_libraries(
 def test_no_pickle_outside_the_channel_between_processes() -> None:
     for name, path in modules().items():
         assert "pickle" not in set(imports(path)) or name in ("worker", "engines.processes"), name
+
+
+def written(path: Path) -> Iterator[str]:
+    """The dotted names that a file assigns to, items of them included: `self.server.w`, `server.workers[]`."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield ast.unparse(node)
+
+
+def test_the_server_is_asked_and_never_written_to() -> None:
+    """Whoever wants something of a parameter server says so by its verbs; its steering is the conductor's to write."""
+    for name, path in modules().items():
+        names = {target for target in written(path) if name != "coordinator"}
+        assert not {target for target in names if ".server." in f".{target}"}, name
+        steering = {target for target in names if ".steering." in f".{target}"}
+        assert not steering or name == "training.conductor", f"{name}: {steering}"

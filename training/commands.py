@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -9,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from shoal.coordinator import ParameterServer
-from shoal.errors import TrainingError
-from shoal.settings.config import COMPRESSIONS
-from shoal.steps.stale import Stale
+from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.settings.config import COMPRESSIONS, RunConfig
+from shoal.steps.steering import Steering
+from shoal.storage.base import Storage
 from shoal.training.objective import Objective
+from shoal.training.phases import staleness_bound
 
 
 class Refused(TrainingError):
@@ -23,7 +26,9 @@ class Steered(Protocol):
     """The part of a run's conductor that commands reach."""
 
     server: ParameterServer
+    config: RunConfig
     objective: Objective
+    steering: Steering
     phase: str
     base_rate: float
     person_scales: bool
@@ -38,14 +43,63 @@ class Steered(Protocol):
 
     def set_rate(self, rate: float | None) -> None: ...
 
+    def set_alpha(self, alpha: float) -> None: ...
+
+    def set_compression(self, name: str) -> None: ...
+
+    def happened(self, kind: str, text: str, rank: int | None = None, **data: Any) -> None: ...
+
 
 class Commands:
-    """What each command does; a method `do_NAME` takes its arguments by name."""
+    """Takes commands from the store and follows them; a method `do_NAME` takes the arguments by name."""
 
-    def __init__(self, run: Steered) -> None:
-        self._run = run
+    def __init__(self, run: Steered, storage: Storage) -> None:
+        self._run, self._storage = run, storage
+        self._unsettled: list[tuple[int, int, str]] = []  # commands that were followed: number, round, outcome
 
-    def follow(self, name: str, arguments: Mapping[str, Any]) -> None:
+    def take(self) -> bool:
+        """Follow what people have left in the store; whether there was anything."""
+        self.settle()
+        try:
+            commands = self._storage.take()
+        except (StateError, ResourceError):
+            return False  # somebody holds the store; the commands are still there the next time
+        for command in commands:
+            outcome = self.follow(command.name, command.arguments)
+            self._unsettled.append((command.id, self._run.server.version, outcome))
+        self.settle()
+        return bool(commands)
+
+    def refuse_the_rest(self) -> None:
+        """The run is over: who gave a command a moment too late is told so."""
+        with contextlib.suppress(StateError, ResourceError):
+            version, late = self._run.server.version, self._storage.take()
+            self._unsettled += [(command.id, version, "The run had already ended.") for command in late]
+        self.settle()
+
+    def settle(self) -> None:
+        """Say what became of commands; where the store cannot be written to, the next look tries again."""
+        with contextlib.suppress(StateError, ResourceError):
+            while self._unsettled:
+                self._storage.settle(*self._unsettled[0])
+                del self._unsettled[0]
+
+    def follow(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """`done`, or why not; both are put on record."""
+        before = self._values() if name == "set" else {}
+        try:
+            self._do(name, arguments)
+            outcome = "done"
+        except Refused as refusal:
+            outcome = str(refusal)
+        text = " ".join([name, *(f"{key}={value}" for key, value in arguments.items())])
+        self._run.happened(
+            "command", f"Command {text}: {outcome}", command=name, outcome=outcome, arguments=_plain(arguments),
+            before={knob: before[knob] for knob in arguments if knob in before},
+        )  # fmt: skip
+        return outcome
+
+    def _do(self, name: str, arguments: Mapping[str, Any]) -> None:
         method = getattr(self, f"do_{name}", None)
         if method is None:
             known = ", ".join(sorted(n.removeprefix("do_") for n in dir(self) if n.startswith("do_")))
@@ -55,13 +109,12 @@ class Commands:
         except TypeError as error:
             raise Refused(f"The command '{name}' was given arguments that do not fit: {error}.") from None
 
-    def values(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, Any]:
         """What `set` may change, as it is now."""
-        server, policy = self._run.server, self._run.server.policy
-        bound = policy.bound if isinstance(policy, Stale) and math.isfinite(policy.bound) else None
+        run = self._run
         return {
-            "learning_rate": self._run.base_rate, "alpha": self._run.objective.alpha, "staleness": bound,
-            "compression": server.steering.compression,
+            "learning_rate": run.base_rate, "alpha": run.objective.alpha, "compression": run.steering.compression,
+            "staleness": staleness_bound(run.config, run.server.policy),
         }  # fmt: skip
 
     # ---------------------------------------------------------------- the run as a whole
@@ -101,20 +154,18 @@ class Commands:
         run = self._run
         if run.objective.config.model == "linear" and not run.objective.config.penalty:
             raise Refused("The linear model has no penalty, so it has no alpha to set.")
-        run.server.model = run.objective.set_alpha(_number("alpha", value, least=0))
-        run.server.rule.reset()  # what it remembers is of another objective
+        run.set_alpha(_number("alpha", value, least=0))
 
     def _set_staleness(self, value: Any) -> None:
-        if not isinstance(self._run.server.policy, Stale):
+        if not self._run.server.bound(_number("staleness", value, least=0)):
             raise Refused("Only the steps of the modes ssp and async have a bound of staleness.")
-        self._run.server.policy.bound = _number("staleness", value, least=0)
 
     def _set_compression(self, value: Any) -> None:
         if self._run.phase == "finish":
             raise Refused("The full passes at the end are not compressed.")
         if value not in COMPRESSIONS:
             raise Refused(f"Expected compression to be one of {', '.join(COMPRESSIONS)}, got '{value}'.")
-        self._run.server.steering.compression = value
+        self._run.set_compression(value)
 
     # ---------------------------------------------------------------- workers
 
@@ -139,7 +190,7 @@ class Commands:
         self._signal(rank, signal.SIGSTOP)
 
     def do_slow_worker(self, rank: Any = 0, factor: Any = 4) -> None:
-        self._run.server.steering.slow[self._rank(rank)] = _number("factor", factor, least=1)
+        self._run.server.slow(self._rank(rank), _number("factor", factor, least=1))
 
     def _signal(self, rank: Any, number: signal.Signals) -> None:
         self._check_elastic()
@@ -155,6 +206,11 @@ class Commands:
             listed = ", ".join(map(str, present))
             raise Refused(f"Expected the number of a worker of this run ({listed}), got {rank!r}.")
         return int(rank)
+
+
+def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """As a store can keep them: callbacks may give numbers of other kinds."""
+    return {name: v if isinstance(v, str | int | float | None) else str(v) for name, v in arguments.items()}
 
 
 def _number(name: str, value: Any, least: float = -math.inf, above: float = -math.inf) -> float:

@@ -5,34 +5,36 @@ Numbers come from `objective`, steps are made by the server, processes belong to
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from shoal.coordinator import ParameterServer, Progress, silent
+from shoal.coordinator import ParameterServer
 from shoal.data.cache import digest
 from shoal.data.dataset import Dataset
-from shoal.errors import Reason, ResourceError, Standing, StateError
+from shoal.data_pipeline import Shards
+from shoal.engines.base import Engine
+from shoal.errors import Reason, ResourceError, Standing
 from shoal.metrics import Event
 from shoal.models import Array
-from shoal.plugins import STEP_RULES as STEP_RULE_PLUGINS
-from shoal.plugins import find_class
 from shoal.settings.config import RunConfig
-from shoal.steps.optimizers import STEP_RULES, Accelerated, StepRule, schedule, unbounded
-from shoal.steps.policy import Barrier, Plan, Policy
+from shoal.steps.failure import FailurePolicy
+from shoal.steps.optimizers import schedule, unbounded
 from shoal.steps.scaling import Scaler
 from shoal.steps.stale import Stale
+from shoal.steps.steering import Phase, Steering
 from shoal.storage.base import Storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot
-from shoal.training.commands import Commands, Refused
+from shoal.training.commands import Commands
 from shoal.training.objective import Away, Objective
+from shoal.training.phases import Resolved, first_phase, full_passes, staleness_bound
 from shoal.training.recorder import Recorder
+from shoal.utils import Progress, silent
 
 CHECK = 10  # rounds between two looks at the objective; fixed, so that where a run stops does not depend on the clock
 DIVERGED = 100.0  # times the objective at zero from which on a run has lost its way
@@ -51,104 +53,68 @@ class Session:
     state: Callable[[Standing], None]
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """What was `auto`, decided once for a run and kept with it."""
-
-    shards: int
-    precision: str
-    batch_size: int
-    local_steps: int
-    prefetch: int
-    learning_rate: float
-    top: float  # largest eigenvalue of Xs'Xs / n
-
-
 class Conductor:
     """The observer of one server, from its first phase to its end."""
 
     def __init__(
-        self, config: RunConfig, resolved: Resolved, objective: Objective, server: ParameterServer, session: Session,
-        recorder: Recorder, clock: Callable[[], float], progress: Progress = silent,
+        self, config: RunConfig, resolved: Resolved, objective: Objective, engine: Engine, shards: Shards,
+        session: Session, recorder: Recorder, clock: Callable[[], float], run_id: str = "", progress: Progress = silent,
     ) -> None:  # fmt: skip
-        self.config, self.resolved, self.objective = config, resolved, objective
-        self.server, self.session, self.recorder, self.clock = server, session, recorder, clock
+        self.config, self.resolved, self.objective, self.run_id = config, resolved, objective, run_id
+        self.session, self.recorder, self.clock = session, recorder, clock
+        self.steering = Steering(
+            rate_at=self.rate_at, seed=config.seed, batch_size=resolved.batch_size, local_steps=resolved.local_steps,
+            clip=config.clip, compression=config.compression, share=config.top_k,
+            tamed=config.learning_rate == 0 and config.mode in ("ssp", "async"), prefetch=resolved.prefetch,
+        )  # fmt: skip
+        failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
+        self.server = ParameterServer(engine, shards, objective.model, self.steering, failure, self)
         self.phase = "steps"
         self.base_rate = resolved.learning_rate
         self.ending: Standing | None = None  # finished or stopped
         self.away = Away(None, None, None)
-        self.good = server.w.copy()  # the last weights that were better than none
+        self.good = self.server.w.copy()  # the last weights that were better than none
         self.best: tuple[float, Array] | None = None  # of the scores on test rows
         self.chosen: Array | None = None  # what the model will have, whatever workers still have in hand
-        self._bad_epochs = self._seen_epochs = self.steps_done = 0
+        self.saving = 0.0  # seconds that checkpoints took
+        self.commands = Commands(self, session.storage)
+        self.person_scales = bool(config.workers)
+        self._bad_epochs = self._seen_epochs = self._checked = self.steps_done = 0
         self._steps_ledger: dict[str, int] | None = None
         self._saved = self._looked = clock()
         self._progress = progress
-        self.saving = 0.0  # seconds that checkpoints took
         self._pausing = ""  # the cause, until all work in hand is done
-        self._unsettled: list[tuple[int, int, str]] = []  # commands that were followed: number, round, outcome
-        self.run_id = ""
-        self._commands = Commands(self)
-        self.person_scales = bool(config.workers)
         self._rows_before, self._scaled = 0, 0.0
         self._scaler = Scaler(max(1, os.cpu_count() or 1))
-        server.observer = self
-        server.steering.rate_at = self.rate_at
 
     # ---------------------------------------------------------------- phases
 
-    def begin(self, state: Snapshot | None = None) -> None:
+    def begin(self, saved: Snapshot | None = None) -> None:
         """The first phase, or the one that a checkpoint was taken in."""
-        meta = state.meta if state else {}
-        if state is not None:
-            self.server.restore(meta["version"], state.arrays)
-            self.base_rate, self._bad_epochs = meta["base_rate"], meta["bad_epochs"]
-            self.steps_done, self._steps_ledger = meta["steps_done"], meta["steps_ledger"]
-            self.server.steering.tamed = meta["tamed"]
-            self.server.steering.compression = meta["compression"]
-            self.server.model = self.objective.set_alpha(meta["alpha"])
-            self.good = np.array(state.arrays["good"])
-            if "best" in state.arrays:
-                self.best = meta["best"], np.array(state.arrays["best"])
-        if meta.get("phase") == "finish":
-            self._begin_finish(meta["policy"])
-        else:
-            self._begin_steps(meta.get("policy"), meta["staleness"] if meta else self._bound())
-        if state is not None:
-            rule = {name.removeprefix("rule."): a for name, a in state.arrays.items() if name.startswith("rule.")}
-            self.server.rule.restore(rule)
-            self.server.begin(self.server.policy, self.server.rule, self.server.kind)
+        if saved is not None:
+            self._restore(saved)
+        self._begin(first_phase(self.config, self.resolved, self.server.shards, saved))
         self._seen_epochs, self._checked = self.server.policy.counts.epochs, self.server.version // CHECK
+
+    def _begin(self, phase: Phase) -> None:
+        self.phase = phase.name
+        if phase.name == "finish":
+            self.steering.compression = "none"
+        self.server.begin(phase)
+
+    def _restore(self, saved: Snapshot) -> None:
+        meta = saved.meta
+        self.server.restore(meta["version"], saved.arrays)
+        self.server.retune(self.objective.set_alpha(meta["alpha"]))
+        self.steering.tamed, self.steering.compression = meta["tamed"], meta["compression"]
+        self.base_rate, self._bad_epochs = meta["base_rate"], meta["bad_epochs"]
+        self.steps_done, self._steps_ledger = meta["steps_done"], meta["steps_ledger"]
+        self.good = np.array(saved.arrays["good"])
+        if "best" in saved.arrays:
+            self.best = meta["best"], np.array(saved.arrays["best"])
         ended = meta.get("ended")
         if ended is not None and ended["run"] == self.run_id:  # a fork of it goes on
             self.ending, self.away = Standing.read(ended, "finished"), Away(*ended["away"])
-
-    def _bound(self) -> float | None:
-        return float(self.config.staleness) if self.config.mode == "ssp" else None
-
-    def _begin_steps(self, policy_state: Mapping[str, Any] | None, bound: float | None) -> None:
-        config, rows = self.config, self.server.shards.rows
-        steps = [-(-n // self.resolved.batch_size) for n in rows]
-        if config.mode == "local":
-            steps = [-(-n // self.resolved.local_steps) for n in steps]
-        plan = Plan(tuple(steps))
-        policy: Policy
-        if config.mode in ("ssp", "async"):
-            policy = Stale(plan, config.epochs, math.inf if bound is None else bound, policy_state)
-        else:
-            policy = Barrier(plan, config.epochs, policy_state)
-        self.server.begin(
-            policy, step_rule(config, self.objective.width), "local" if config.mode == "local" else "gradient"
-        )
-
-    def _begin_finish(self, policy_state: Mapping[str, Any] | None = None) -> None:
-        """Full passes of all workers by accelerated proximal steps: to the optimum, not to a noise floor."""
-        self.phase = "finish"
-        plan = Plan(tuple(int(n > 0) for n in self.server.shards.rows))
-        self.server.steering.compression = "none"
-        self.server.begin(
-            Barrier(plan, self.config.finish_passes, policy_state), Accelerated(self.objective.width), "full"
-        )
 
     def final_look(self) -> None:
         """Once more at the weights that the model will have, for the record."""
@@ -158,19 +124,17 @@ class Conductor:
 
     def phase_ended(self, now: float) -> None:
         if self.ending is None and self.phase == "steps" and self.config.tolerance > 0 and self.config.finish_passes:
-            self.steps_done, self._steps_ledger = self.server.policy.counts.epochs, self._counted()
+            self.steps_done, self._steps_ledger = self.server.policy.counts.epochs, self.server.policy.counts.summary()
             self._look()
             if self.ending is None:
-                self._begin_finish()
+                self._begin(full_passes(self.config, self.server.shards))
                 self._seen_epochs = 0
                 self.happened(
                     "phase", f"Full passes begin after {self.steps_done} epochs of steps.", epochs=self.steps_done
                 )
                 return
         self._end_of_work()
-        if self.chosen is not None:
-            self.server.w = self.chosen
-        self.server.finished = True
+        self.server.finish(self.chosen)
 
     def _end_of_work(self) -> None:
         if self.ending is not None:
@@ -190,17 +154,12 @@ class Conductor:
             epoch=epoch, epochs=c.epochs, warmup=c.warmup, decay=c.decay, decay_every=c.decay_every,
         )  # fmt: skip
 
-    def _counted(self) -> dict[str, int]:
-        counts = self.server.policy.counts
-        return {"epochs": counts.epochs, "batches": counts.batches, "batches_of_an_epoch": counts.plan.tasks,
-                "redone": counts.redone}  # fmt: skip
-
     def ledger(self) -> dict[str, Any]:
         """How often batches were counted in the steps, and whole shards in the full passes of the finish.
 
         `redone`: those that a lost worker had in hand; they were computed again and counted once.
         """
-        now = self._counted()
+        now = self.server.policy.counts.summary()
         if self.phase == "steps":
             return {**now, "passes": 0}
         steps = self._steps_ledger or dict.fromkeys(now, 0)
@@ -239,8 +198,8 @@ class Conductor:
         if objective.problem is not None:
             self.away, loss = objective.away(server.w), objective.loss(server.w)
         elif self.phase == "finish":  # the gradient is that of all rows, at the point it was asked for
-            self.away = objective.away_by_rows(server.asked, server.gradient, server.squares)
-            loss = objective.loss(server.asked, server.squares)
+            self.away = objective.away_by_rows(server.gradient_at, server.gradient, server.squares)
+            loss = objective.loss(server.gradient_at, server.squares)
         else:
             loss = objective.loss(server.w, server.squares_of_all)
         if not loss <= DIVERGED * objective.at_zero:
@@ -285,7 +244,8 @@ class Conductor:
     def ticked(self, now: float) -> None:
         if self.clock() - self._looked >= COMMANDS:
             self._looked = self.clock()
-            self.take_commands()
+            if self.commands.take():
+                self.recorder.flush()
         if self._pausing and self.server.policy.idle and self.server.policy.paused:
             cause, self._pausing = self._pausing, ""
             self.checkpoint()
@@ -326,7 +286,7 @@ class Conductor:
         self.end(Standing("stopped", reason, Reason.STOPPED_BY_CALLBACK))
 
     def send(self, name: str, **arguments: Any) -> None:
-        self._follow(name, arguments)
+        self.commands.follow(name, arguments)
 
     # ---------------------------------------------------------------- stops and checkpoints
 
@@ -336,7 +296,7 @@ class Conductor:
             self.chosen = w.copy()
         if self.ending is None:
             self.ending = ending
-            self.server.policy.closed, self.server.policy.paused = True, False
+            self.server.close()
 
     def halt(self) -> None:
         """End because a person said so."""
@@ -345,16 +305,24 @@ class Conductor:
         self.end(ending)
 
     def pause(self, cause: str) -> None:
-        self.server.policy.paused, self._pausing = True, cause
+        self._pausing = cause
+        self.server.pause()
 
     def resume(self) -> None:
-        self.server.policy.paused, self._pausing = False, ""
+        self._pausing = ""
+        self.server.resume()
         self.session.state(Standing("running"))
 
     def set_rate(self, rate: float | None) -> None:
         """A learning rate of a person's choice, or None for the automatic one."""
         self.base_rate = self.resolved.learning_rate if rate is None else rate
-        self.server.steering.tamed = rate is None and isinstance(self.server.policy, Stale)
+        self.steering.tamed = rate is None and isinstance(self.server.policy, Stale)
+
+    def set_alpha(self, alpha: float) -> None:
+        self.server.retune(self.objective.set_alpha(alpha))
+
+    def set_compression(self, name: str) -> None:
+        self.steering.compression = name
 
     def checkpoint(self) -> bool:
         """Save, or, where there is no room, pause: the last good checkpoint stays. Whether it was saved."""
@@ -365,7 +333,7 @@ class Conductor:
         except ResourceError as error:
             self.happened("warning", str(error), reason=error.reason)
             if not self.server.policy.paused and self.ending is None:
-                self.server.policy.paused = True
+                self.server.pause()
                 self.session.state(Standing.after(error, "paused"))
             return False
         self.happened("checkpoint", f"Checkpoint of round {self.server.version}.")
@@ -379,9 +347,9 @@ class Conductor:
             "content": self.objective.prepared.dataset.manifest.content,
             "header": header_of(self.objective.prepared.dataset),
             "columns": self.objective.prepared.encoding.names,
-            "base_rate": self.base_rate, "alpha": self.objective.alpha, "compression": self.server.steering.compression,
-            "staleness": self._bound_now(), "bad_epochs": self._bad_epochs,
-            "steps_done": self.steps_done, "steps_ledger": self._steps_ledger, "tamed": self.server.steering.tamed,
+            "base_rate": self.base_rate, "alpha": self.objective.alpha, "compression": self.steering.compression,
+            "staleness": staleness_bound(self.config, self.server.policy), "bad_epochs": self._bad_epochs,
+            "steps_done": self.steps_done, "steps_ledger": self._steps_ledger, "tamed": self.steering.tamed,
             "seconds": self.clock(), "epoch": self.epoch,
         }  # fmt: skip
         if self.server.finished and self.ending is not None and self.ending.state == "finished":
@@ -391,63 +359,11 @@ class Conductor:
             meta["best"], arrays["best"] = self.best
         return Snapshot(self.server.version, meta, arrays)
 
-    def _bound_now(self) -> float | None:
-        """The bound of staleness, None for none: a command may have changed it."""
-        policy = self.server.policy
-        if not isinstance(policy, Stale):
-            return self._bound()
-        return policy.bound if math.isfinite(policy.bound) else None
-
-    # ---------------------------------------------------------------- commands
-
-    def take_commands(self) -> None:
-        """Follow what people have left in the store."""
-        self.settle()
-        try:
-            commands = self.session.storage.take()
-        except (StateError, ResourceError):
-            return  # somebody holds the store; the commands are still there the next time
-        for command in commands:
-            outcome = self._follow(command.name, command.arguments)
-            self._unsettled.append((command.id, self.server.version, outcome))
-        if commands:
-            self.settle()
-            self.recorder.flush()
-
-    def refuse_the_rest(self) -> None:
-        """The run is over: who gave a command a moment too late is told so."""
-        with contextlib.suppress(StateError, ResourceError):
-            late = [(c.id, self.server.version, "The run had already ended.") for c in self.session.storage.take()]
-            self._unsettled += late
-        self.settle()
-
-    def settle(self) -> None:
-        """Say what became of commands; where the store cannot be written to, the next look tries again."""
-        with contextlib.suppress(StateError, ResourceError):
-            while self._unsettled:
-                self.session.storage.settle(*self._unsettled[0])
-                del self._unsettled[0]
-
-    def _follow(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """`done`, or why not; both are put on record."""
-        before = self._commands.values() if name == "set" else {}
-        try:
-            self._commands.follow(name, arguments)
-            outcome = "done"
-        except Refused as refusal:
-            outcome = str(refusal)
-        text = " ".join([name, *(f"{key}={value}" for key, value in arguments.items())])
-        self.happened(
-            "command", f"Command {text}: {outcome}", command=name, outcome=outcome, arguments=_plain(arguments),
-            before={knob: before[knob] for knob in arguments if knob in before},
-        )  # fmt: skip
-        return outcome
-
     # ---------------------------------------------------------------- what the machine allows
 
     def _follow_memory(self) -> None:
         """Keep less ready when memory runs short; this changes no bits."""
-        host, knobs = self.recorder.host, self.server.steering
+        host, knobs = self.recorder.host, self.steering
         if host is None:
             return
         used = host.memory_used / max(host.memory_total, 1)
@@ -476,20 +392,6 @@ class Conductor:
             self.server.dismiss(max(self.server.workers))
 
 
-def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """As a store can keep them: callbacks may give numbers of other kinds."""
-    return {name: v if isinstance(v, str | int | float | None) else str(v) for name, v in arguments.items()}
-
-
 def header_of(dataset: Dataset) -> str:
     """The names of a file's columns, in their order: its `content` is that of the rows alone."""
     return digest([column.name for column in dataset.manifest.columns])
-
-
-def step_rule(config: RunConfig, width: int) -> StepRule:
-    kind: type[StepRule]
-    if config.step_rule in STEP_RULES:
-        kind = STEP_RULES[config.step_rule]
-    else:
-        kind = find_class(STEP_RULE_PLUGINS, config.step_rule, StepRule, list(STEP_RULES))
-    return kind(width, config.momentum)

@@ -23,7 +23,6 @@ from shoal.fitting.exact import (
     Fit,
     Prepared,
     Reduced,
-    Timings,
     bad_row_notes,
     check_bad_rows,
     check_rows,
@@ -31,6 +30,7 @@ from shoal.fitting.exact import (
     prepare,
     rows_dropped,
 )
+from shoal.metrics import Timings
 from shoal.models import L1L2, TINY, Array, Certificate, LinearModel, Penalty, certify, model_for, squared_loss
 from shoal.passes.blocks import Sums
 from shoal.plugins import make_penalty

@@ -6,9 +6,9 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from shoal.coordinator import ParameterServer, Tally
+from shoal.coordinator import ParameterServer
 from shoal.errors import ResourceError, StateError, TrainingError
-from shoal.metrics import Event, HostSample, Record, Round, WorkerSample
+from shoal.metrics import Event, HostSample, Record, Round, Tally, WorkerSample
 from shoal.storage.base import Storage
 from shoal.training.objective import Objective
 from shoal.training.sampling import ResourceSampler
@@ -52,13 +52,13 @@ class Recorder:
 
     def round(self, server: ParameterServer, phase: str, epoch: float, distance: float | None, loss: float) -> Round:
         started = time.perf_counter()
-        now, tally = self._clock(), server.tally
+        now, tally = self._clock(), server.take_tally()
         record = self._made(server, tally, now, phase, epoch, distance, loss)
         if self.last is not None and self.last.round == record.round:  # at the end, perhaps with other weights
             judged = {name: getattr(record, name) for name in ("loss", "validation", "distance", "nonzeros")}
             record = dataclasses.replace(self.last, **judged)
         self._waiting.append(record)
-        self._recorded, server.tally, self.last = now, Tally(), record
+        self._recorded, self.last = now, record
         self._count += 1
         self.spent += time.perf_counter() - started
         return record
@@ -67,17 +67,14 @@ class Recorder:
         self, server: ParameterServer, tally: Tally, now: float, phase: str, epoch: float, distance: float | None,
         loss: float,
     ) -> Round:  # fmt: skip
-        span = max(now - self._recorded, 1e-9)
-        together = span * max(1, len(server.workers))
-        read, compute = min(1.0, tally.read / together), min(1.0, tally.compute / together)
         return Round(
             round=server.version, epoch=epoch, phase="finish" if phase == "finish" else "steps", seconds=now, loss=loss,
             validation=self._objective.held.r2(server.w), distance=distance,
             gradient_norm=float((server.gradient**2).sum() ** 0.5), learning_rate=server.rate,
-            alpha=self._objective.alpha, nonzeros=int((server.w != 0).sum()), rows_per_second=tally.rows / span,
-            bytes_raw=tally.bytes_raw, bytes_sent=tally.bytes_sent, read=read, compute=compute,
-            wait=max(0.0, 1 - read - compute), apply=min(1.0, tally.apply / span),
+            alpha=self._objective.alpha, nonzeros=int((server.w != 0).sum()),
+            bytes_raw=tally.bytes_raw, bytes_sent=tally.bytes_sent,
             staleness=tally.staleness / max(1, tally.steps), workers=len(server.workers),
+            **tally.speed(max(now - self._recorded, 1e-9), len(server.workers)),
         )  # fmt: skip
 
     def tick(self, server: ParameterServer, now: float) -> bool:
@@ -98,11 +95,9 @@ class Recorder:
         self.host = self._sampler.sample_host(seconds)
         self._waiting.append(self.host)
         for rank, worker in server.workers.items():
-            member = server.policy.members.get(rank)
-            state = "working" if member is not None and member.tasks else "waiting"
-            wait = 1 - min(1.0, worker.busy / max(now - worker.since, 1e-9))
+            state = "working" if server.policy.is_working(rank) else "waiting"
             found: WorkerSample | None = self._sampler.sample_worker(
-                rank, worker.pid, seconds, state, worker.rows, worker.staleness, wait
+                rank, worker.pid, seconds, state, worker.rows, worker.staleness, worker.wait(now)
             )
             if found is not None:
                 self._waiting.append(found)

@@ -13,26 +13,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shoal.coordinator import Coordinator, ParameterServer, Steering
+from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data_pipeline import Shards
 from shoal.errors import Reason, SourceChanged, Standing, StateError, TrainingError
-from shoal.fitting.exact import Timings
 from shoal.fitting.model_file import contents_of
 from shoal.fitting.reports import finite, report
-from shoal.metrics import Event
+from shoal.metrics import Event, Timings
 from shoal.models import Array, LinearModel
 from shoal.passes.blocks import Sums
 from shoal.passes.gradient_loop import GradientLoop
 from shoal.passes.shards import ShardGradient
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_DATA, shard_count
-from shoal.steps.failure import FailurePolicy
 from shoal.steps.optimizers import SGD, batch_curvature
 from shoal.storage.base import TIMEOUT
 from shoal.training.checkpoints import Snapshot
-from shoal.training.conductor import Conductor, Resolved, Session, header_of, step_rule
+from shoal.training.conductor import Conductor, Session, header_of
 from shoal.training.objective import Objective, prepare_objective
+from shoal.training.phases import Resolved, step_rule
 from shoal.training.recorder import Recorder
 from shoal.training.shards import derive, top_eigenvalue
 from shoal.utils import available_memory
@@ -181,24 +180,17 @@ class _Training:
 
     def _train(self, objective: Objective, shards: Shards, resolved: Resolved) -> Conductor:
         config, engine, session = self.config, self.coordinator.engine, self.session
-        steering = Steering(
-            rate_at=float, seed=config.seed, batch_size=resolved.batch_size, local_steps=resolved.local_steps,
-            clip=config.clip, compression=config.compression, share=config.top_k,
-            tamed=config.learning_rate == 0 and config.mode in ("ssp", "async"), prefetch=resolved.prefetch,
-        )  # fmt: skip
-        failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
-        server = ParameterServer(engine, shards, objective.model, steering, failure, np.zeros(shards.width))
         recorder = Recorder(session.storage, objective, self.clock, lambda text: session.log("warning", text))
         conductor = Conductor(
-            config, resolved, objective, server, session, recorder, self.clock, self.coordinator.progress
-        )
-        conductor.run_id = self.run_id
+            config, resolved, objective, engine, shards, session, recorder, self.clock, self.run_id,
+            self.coordinator.progress,
+        )  # fmt: skip
         try:
             session.storage.wait_at_most(TIMEOUT)
             self._begin(conductor)
             if conductor.ending is None:  # else only the report was missing
                 session.storage.wait_at_most(LOCKED)
-                engine.run_workers(GradientLoop(shards, server.board), server)
+                engine.run_workers(GradientLoop(shards, conductor.server.board), conductor.server)
                 conductor.final_look()
                 conductor.checkpoint()
             self._end(conductor)
@@ -208,7 +200,7 @@ class _Training:
         finally:
             session.storage.wait_at_most(TIMEOUT)  # records that are not kept now are lost
             recorder.close()
-            server.release()
+            conductor.server.release()
         return conductor
 
     def _begin(self, conductor: Conductor) -> None:
@@ -224,7 +216,7 @@ class _Training:
         self.session.callbacks.run_started(conductor)
 
     def _end(self, conductor: Conductor) -> None:
-        conductor.refuse_the_rest()
+        conductor.commands.refuse_the_rest()
         ending = conductor.ending
         assert ending is not None
         conductor.happened("state", f"The run is {ending.state}: {ending.cause}.", **ending.as_dict())

@@ -42,7 +42,7 @@ def sets(home: Path) -> list[Path]:
 def test_second_opening_reads_nothing(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, TEXT)
     first = opened(path)
-    monkeypatch.setattr("shoal.coordinator.inspect_text", None)  # not even a look at the first bytes
+    monkeypatch.setattr("shoal.passes.ingest.inspect_text", None)  # not even a look at the first bytes
     second = from_cache(path, home)
     assert second.directory == first.directory
     assert table(second) == table(first)

@@ -19,6 +19,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.splits import Split
 from shoal.engines.inline import InlineEngine
+from shoal.passes.medians import medians
 from shoal.settings import limits
 from shoal.settings.values import config_from
 from support.data.encoding import frame, saved
@@ -49,7 +50,7 @@ def test_medians_are_exact(name: str, block: int, tmp_path: Path, monkeypatch: p
     lines = [f"{v!r},1" for v in values] + [",2", ",3"]
     dataset = opened(written(tmp_path, "x,y\n" + "\n".join(lines) + "\n"))
     with InlineEngine() as engine:
-        found = Coordinator(engine, tmp_path).medians(dataset, ["x"], "y", Split())
+        found = medians(Coordinator(engine, tmp_path).swept, dataset, ["x"], "y", Split())
     ordered = sorted(values)
     half = len(ordered) // 2
     expected = ordered[half] if len(ordered) % 2 else ordered[half - 1] / 2 + ordered[half] / 2
@@ -65,7 +66,7 @@ def test_medians_of_many_rows_count_training_rows_only(
     dataset = opened(saved(tmp_path, data))
     train = data[~split.is_test(np.arange(len(data))) & data["y"].notna().to_numpy()]
     with InlineEngine() as engine:
-        found = Coordinator(engine, tmp_path).medians(dataset, ["a", "b"], "y", split)
+        found = medians(Coordinator(engine, tmp_path).swept, dataset, ["a", "b"], "y", split)
     assert found == {"a": np.nanmedian(train["a"]), "b": np.nanmedian(train["b"])}
 
 

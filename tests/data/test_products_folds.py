@@ -13,11 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import shoal
-from shoal.coordinator import Coordinator, silent
+from shoal.coordinator import Coordinator
 from shoal.engines.inline import InlineEngine
 from shoal.fitting.summing import sum_cells
 from shoal.home import home
 from shoal.settings.values import config_from
+from shoal.utils import silent
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice

@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
-from shoal.coordinator import Coordinator, silent
+from shoal.coordinator import Coordinator
 from shoal.data import files
 from shoal.data.dataset import Dataset
 from shoal.data.files import inspect_text
@@ -29,6 +29,7 @@ from shoal.errors import DataError, ResourceError, SourceChanged
 from shoal.home import UNFINISHED
 from shoal.settings import limits
 from shoal.settings.values import config_from
+from shoal.utils import silent
 from support.tables import column, files_of, mounted, numbers, opened, shoal, table, written
 
 ROOT = Path(__file__).parents[2]

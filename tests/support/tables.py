@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from shoal.cli import app as cli
-from shoal.coordinator import Coordinator, silent
+from shoal.coordinator import Coordinator
 from shoal.data import block_reader
 from shoal.data.dataset import Dataset
 from shoal.engines.inline import InlineEngine
@@ -25,6 +25,7 @@ from shoal.settings import limits
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.tasks.train import train
+from shoal.utils import silent
 
 SHARED = Path(__file__).parents[3] / "shared"
 Cell = float | str | None

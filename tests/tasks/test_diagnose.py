@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shoal.coordinator import silent
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import DataError, SourceChanged
@@ -22,6 +21,7 @@ from shoal.tasks.diagnose import diagnose
 from shoal.tasks.explain_row import explain, typical_row
 from shoal.tasks.predict import predict_file
 from shoal.tasks.train import train
+from shoal.utils import silent
 from support.tables import SHARED, shared, small_pieces, written
 
 Arrays = tuple[np.ndarray, np.ndarray]

@@ -48,7 +48,7 @@ def post(bench: Bench) -> Post:
     def posting(name: str, **arguments: Any) -> Callable[[Conductor], Any]:
         def act(r: Conductor) -> None:
             bench.storage.post(name, arguments)
-            r.take_commands()
+            r.commands.take()
 
         return act
 

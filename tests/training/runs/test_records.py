@@ -26,7 +26,7 @@ def test_records_add_up(mode: str, workers: int, run: Trainer, place: Path, engi
     rows: dict[int, int] = {}
 
     def count(r: Conductor, record: Round) -> None:
-        rows[record.round] = sum(colleague.rows for colleague in r.server.workers.values())
+        rows[record.round] = sum(worker.rows for worker in r.server.workers.values())
 
     weights: dict[int, Vector] = {}
     watch = [Each(count), Each(lambda r, record: weights.__setitem__(record.round, r.weights()))]

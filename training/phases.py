@@ -1,0 +1,83 @@
+"""The phases of a gradient run, steps in one of the modes, then full passes: new ones, or as a checkpoint has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.data_pipeline import Shards
+from shoal.plugins import STEP_RULES as STEP_RULE_PLUGINS
+from shoal.plugins import find_class
+from shoal.settings.config import RunConfig
+from shoal.steps.optimizers import STEP_RULES, Accelerated, StepRule
+from shoal.steps.policy import Barrier, Plan, Policy
+from shoal.steps.stale import Stale
+from shoal.steps.steering import Phase
+from shoal.training.checkpoints import Snapshot
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What was `auto`, decided once for a run and kept with it."""
+
+    shards: int
+    precision: str
+    batch_size: int
+    local_steps: int
+    prefetch: int
+    learning_rate: float
+    top: float  # largest eigenvalue of Xs'Xs / n
+
+
+def first_phase(config: RunConfig, resolved: Resolved, shards: Shards, saved: Snapshot | None) -> Phase:
+    """The steps; or the phase that a checkpoint was taken in, where it was."""
+    if saved is None:
+        return _steps(config, resolved, shards, None, staleness_bound(config))
+    phase = (
+        full_passes(config, shards, saved.meta["policy"])
+        if saved.meta["phase"] == "finish"
+        else _steps(config, resolved, shards, saved.meta["policy"], saved.meta["staleness"])
+    )
+    rule = {name.removeprefix("rule."): array for name, array in saved.arrays.items() if name.startswith("rule.")}
+    phase.rule.restore(rule)
+    return phase
+
+
+def _steps(
+    config: RunConfig, resolved: Resolved, shards: Shards, counted: Mapping[str, Any] | None, bound: float | None
+) -> Phase:
+    steps = [-(-n // resolved.batch_size) for n in shards.rows]
+    if config.mode == "local":
+        steps = [-(-n // resolved.local_steps) for n in steps]
+    plan = Plan(tuple(steps))
+    policy: Policy
+    if config.mode in ("ssp", "async"):
+        policy = Stale(plan, config.epochs, math.inf if bound is None else bound, counted)
+    else:
+        policy = Barrier(plan, config.epochs, counted)
+    rule = step_rule(config, shards.width)
+    return Phase("steps", policy, rule, "local" if config.mode == "local" else "gradient")
+
+
+def full_passes(config: RunConfig, shards: Shards, counted: Mapping[str, Any] | None = None) -> Phase:
+    """Full passes of all workers by accelerated proximal steps: to the optimum, not to a noise floor."""
+    plan = Plan(tuple(int(n > 0) for n in shards.rows))
+    return Phase("finish", Barrier(plan, config.finish_passes, counted), Accelerated(shards.width), "full")
+
+
+def staleness_bound(config: RunConfig, policy: Policy | None = None) -> float | None:
+    """The bound as it is now, since a command may have changed it, or as the config has it; None for none."""
+    if isinstance(policy, Stale):
+        return policy.bound if math.isfinite(policy.bound) else None
+    return float(config.staleness) if config.mode == "ssp" else None
+
+
+def step_rule(config: RunConfig, width: int) -> StepRule:
+    kind: type[StepRule]
+    if config.step_rule in STEP_RULES:
+        kind = STEP_RULES[config.step_rule]
+    else:
+        kind = find_class(STEP_RULE_PLUGINS, config.step_rule, StepRule, list(STEP_RULES))
+    return kind(width, config.momentum)
