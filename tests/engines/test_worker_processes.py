@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, EngineError
 from support.engine_requests import Die, Echo, Environment, Fail, Note, Peek, Square, Unopenable, Unsendable, WhoAmI
+from support.runs import SLOW, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,12 +36,12 @@ def crew(events: list[WorkerEvent]) -> Iterator[ProcessEngine]:
         yield opened
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            pytest.fail(f"did not happen within {seconds} seconds")
-        time.sleep(0.005)
+def all_up(engine: ProcessEngine) -> dict[int, int]:
+    """Wait until every worker has answered something."""
+    answered: set[int] = set()
+    while answered < set(engine.pids.values()) or not answered:
+        answered |= set(engine.sweep(WhoAmI(0.02) for _ in range(4)))
+    return engine.pids
 
 
 def ended(process: psutil.Process) -> bool:
@@ -84,6 +85,7 @@ def test_workers_killed_at_any_time_change_no_report(seed: int) -> None:
     dice, events = random.Random(seed), list[WorkerEvent]()
     expected = list(InlineEngine().sweep(Square(i, 0) for i in range(60)))
     with ProcessEngine(2, on_event=events.append) as engine:
+        all_up(engine)
         reports = []
         for i, report in enumerate(engine.sweep(Square(i) for i in range(60))):
             reports.append(report)
@@ -99,8 +101,7 @@ def test_workers_killed_at_any_time_change_no_report(seed: int) -> None:
 
 
 def test_a_worker_killed_while_idle_is_replaced(crew: ProcessEngine, events: list[WorkerEvent]) -> None:
-    list(crew.sweep(WhoAmI(0.05) for _ in range(8)))
-    old = crew.pids
+    old = all_up(crew)
     for pid in old.values():
         os.kill(pid, signal.SIGKILL)
     assert list(crew.sweep(map(Echo, range(10)))) == list(range(10))
@@ -136,7 +137,7 @@ def test_a_replacement_sees_shared_arrays(crew: ProcessEngine, tmp_path: Path) -
     gone, kept = crew.share(np.zeros(4)), crew.share(np.arange(1e6))
     list(crew.sweep([Peek(kept)] * 4))
     crew.release(gone)
-    for pid in crew.pids.values():
+    for pid in all_up(crew).values():
         os.kill(pid, signal.SIGKILL)
     assert all(np.array_equal(report[0], np.arange(1e6)) for report in crew.sweep([Peek(kept)] * 4))
 
@@ -198,25 +199,24 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from shoal.engines.processes import ProcessEngine
-from support.engine_requests import Echo, WhoAmI
+from support.engine_requests import Note, WhoAmI
 with ProcessEngine(2) as engine:
     for pid in engine.sweep(WhoAmI(0.02) for _ in range(20)):
         pass
     Path(sys.argv[1]).write_text(" ".join(map(str, engine.pids.values())))
-    list(engine.sweep(WhoAmI(600) for _ in range(4)))
+    list(engine.sweep([Note(0, Path(sys.argv[2])), *(WhoAmI(600) for _ in range(4))]))
 """
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[psutil.Process]]]:
     """A coordinator in mid-sweep, in a group of its own and in a foreign directory, and its workers."""
-    path, environment = tmp_path / "pids", os.environ | {"PYTHONPATH": str(ROOT / "tests")}
-    command = [sys.executable, "-c", SCRIPT, str(path)]
+    path, begun, environment = tmp_path / "pids", tmp_path / "begun", os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    command = [sys.executable, "-c", SCRIPT, str(path), str(begun)]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, start_new_session=True, stderr=subprocess.PIPE
     ) as process:
-        wait_until(lambda: path.exists() and len(path.read_text().split()) == 2)
-        time.sleep(0.1)
+        until(begun.exists)
         yield process, [psutil.Process(int(pid)) for pid in path.read_text().split()]
         process.kill()
 
@@ -227,8 +227,8 @@ def test_workers_end_with_their_coordinator(
 ) -> None:
     process, workers = script
     os.killpg(process.pid, number)
-    process.wait(20)
-    wait_until(lambda: all(map(ended, workers)), seconds=2)
+    process.wait(SLOW)
+    until(lambda: all(map(ended, workers)))
     if number == signal.SIGINT:
         assert process.stderr is not None
         assert process.stderr.read().decode().strip().endswith("KeyboardInterrupt")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.gates.orders import Orders
 from support.runs import run_home, small_table
 
 
@@ -23,6 +24,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     return small_table(tmp_path)
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Orders:
+    return Orders(tmp_path / "gates", monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from shoal.library import notes as run_notes
 from shoal.runs.folder import Run
 from shoal.runs.launch import metrics_of, resume
 from support.library import a_copy, launched, only
-from support.runs import ended, endless_run, made, small_table, training, until
+from support.runs import ended, endless_run, made, rounds, small_table, training, until
 from support.tables import shoal
 
 # ------------------------------------------------------------------ the account says what the run says
@@ -73,8 +73,10 @@ def test_account_follows_the_run(tmp_path: Path) -> None:
     ended(run)
     stopped = only()
     assert (stopped.state, stopped.epochs is not None and stopped.epochs >= (going.epochs or 0)) == ("stopped", True)
+    done = rounds(run)
     resume(run)
-    until(lambda: only().state == "running")
+    until(lambda: rounds(run) > done + 3)
+    assert only().state == "running"
     assert shoal("stop", run.id).code == 0
     ended(run)
     again = only()

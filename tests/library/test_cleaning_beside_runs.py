@@ -21,20 +21,19 @@ from shoal.runs import slots as run_queue
 from shoal.runs.launch import launch, list_runs, post, resume
 from shoal.settings.values import config_from
 from shoal.tasks.train import train
+from support.gates.orders import Orders
 from support.library import aged, fitted, freed, names, upload
-from support.runs import descendants, ended, made, short_run, slots_taken, training, until
+from support.runs import descendants, ended, made, paused, short_run, slots_taken, training, until
 
 
-def test_a_live_run_keeps_all_it_needs_and_ends_with_the_same_bits(home: Path, data: Path) -> None:
+def test_a_live_run_keeps_all_it_needs_and_ends_with_the_same_bits(home: Path, data: Path, orders: Orders) -> None:
     """Cleaned round while it is paused; then its worker is killed, so that another opens the files by their names."""
-    knobs = {"epochs": 300, "tolerance": 0, "seed": 3, "test_every": 5}
+    knobs = {"epochs": 30, "tolerance": 0, "seed": 3, "test_every": 5}
     alone = launch(short_run(data, **knobs))
     assert ended(alone) == "finished", alone.error
     expected = (alone.result or {})["coefficients"]
-    run = launch(short_run(data, **knobs))
-    until(lambda: run.state == "running")  # with the data set and the shards of the first
-    post(run, "pause")
-    until(lambda: run.state == "paused")
+    orders.pause("round-10")
+    run = paused(launch(short_run(data, **knobs, **orders.knobs)))  # with the data set and the shards of the first
     for name, reason in {
         "data": housekeeping.IN_USE, "shards": housekeeping.IN_USE, "checkpoints": housekeeping.AT_WORK,
         "runs": housekeeping.AT_WORK, "jobs": "", "leftovers": "",

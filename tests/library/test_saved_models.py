@@ -280,20 +280,17 @@ def test_a_damaged_version_does_not_hide_the_others() -> None:
         Version("t-y", 1).contents  # noqa: B018
 
 
-def test_a_thousand_versions_are_listed_in_a_moment() -> None:
+def test_a_thousand_versions_are_listed_without_a_look_at_their_models() -> None:
     run = finished_run()
-    model, card = run.model_path.read_bytes(), model_store.card_of(json.loads(run.model_path.read_text()), run.id, {})
+    card = model_store.card_of(json.loads(run.model_path.read_text()), run.id, {})
     for i in range(1000):
         folder = models_directory() / f"model{i % 50}" / f"v{i // 50 + 1}"
         folder.mkdir(parents=True)
-        (folder / "model.json").write_bytes(model)
+        (folder / "model.json").mkdir()  # what nobody can read
         (folder / "card.json").write_text(json.dumps(card))
-    started = time.perf_counter()
     models = list_models()
-    seconds = time.perf_counter() - started
     assert len(models) == 50
     assert sum(len(m.numbers) for m in models) == 1000
-    assert seconds < 0.5
 
 
 # ------------------------------------------------------------------ runs leave models

@@ -227,7 +227,7 @@ def test_half_written_data_set_of_a_killed_process_is_never_taken_and_swept(mixe
     assert done.returncode == -signal.SIGKILL, done.stderr
     workers = [int(pid) for pid in done.stdout.split()]
     assert len(workers) == 2
-    _, alive = psutil.wait_procs([psutil.Process(p) for p in workers if psutil.pid_exists(p)], timeout=10)
+    _, alive = psutil.wait_procs([psutil.Process(p) for p in workers if psutil.pid_exists(p)], timeout=60)
     assert alive == []
     assert len(leftovers(home)) == 1
     assert list((home / "cache" / leftovers(home)[0]).rglob("block-*.bin"))

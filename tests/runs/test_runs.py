@@ -243,11 +243,11 @@ def test_a_killed_run_is_interrupted_frees_its_slot_and_goes_on_from_its_checkpo
     workers = descendants(run)
     assert workers
     assert is_held(Path(os.environ["SHOAL_HOME"]) / "queue" / "slot-0")
-    done = rounds(run)
     os.kill(run.pid or 0, signal.SIGSTOP)
     unseen = post(run, "stop")  # must not stop the one who goes on
     os.kill(run.pid or 0, signal.SIGKILL)
     until(lambda: not run.is_alive)
+    done = rounds(run)
     assert wait_settled(run, unseen).outcome == "The run ended before it saw this command."
     assert run.state == "interrupted"
     assert f"shoal resume {run.id}" in run.cause
@@ -322,7 +322,7 @@ def test_a_run_whose_folder_is_removed_ends_and_does_not_make_it_anew(data: Path
 
 def test_a_locked_store_is_said(data: Path) -> None:
     run = training(launch(endless_run(data)))
-    with contextlib.closing(sqlite3.connect(run.metrics_path, timeout=10)) as other:
+    with contextlib.closing(sqlite3.connect(run.metrics_path, timeout=SLOW)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StateError, match=r"locked|another process|busy"):
             post(run, "checkpoint")

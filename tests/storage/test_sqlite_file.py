@@ -140,7 +140,7 @@ class TestSqlite:
 
     def test_two_takers_never_get_the_same_command(self, tmp_path: Path) -> None:
         url = f"sqlite://{tmp_path}/metrics.sqlite"
-        barrier = threading.Barrier(3, timeout=20)
+        barrier = threading.Barrier(3, timeout=60)
 
         def takes() -> list[Command]:
             with open_storage(url, timeout=30) as storage:
@@ -184,7 +184,7 @@ class TestSqlite:
         assert [[command.name for command in own] for own in found] == [["pause"], []]
 
     def test_threads_may_create_one_store_at_once(self, tmp_path: Path) -> None:
-        barrier = threading.Barrier(6, timeout=20)
+        barrier = threading.Barrier(6, timeout=60)
 
         def create(number: int) -> None:
             for turn in range(12):
@@ -241,7 +241,7 @@ for start in range(0, 10**7, 50):
             assert last is not None
             assert last.round >= said[-1]
         process.send_signal(signal.SIGKILL)
-        said += [int(line) for line in process.communicate(timeout=30)[0].split()]
+        said += [int(line) for line in process.communicate(timeout=60)[0].split()]
         assert process.returncode == -signal.SIGKILL
         with open_storage(f"sqlite://{path}") as storage:
             last = storage.last_round()

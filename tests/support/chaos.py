@@ -31,7 +31,7 @@ HERE = re.compile(r"Worker (\d+) is here \(process (\d+)\)")
 MOMENTS = ("preparing", "first checkpoint", "training", "finish")
 SCORES = ("r2", "rmse", "mae")
 EPOCHS, BATCH = 20, 16  # of the runs that are harmed
-GONE = 10.0  # seconds in which the workers of a dead run have to be gone
+GONE = 60.0  # seconds in which the workers of a dead run have to be gone
 
 
 # ------------------------------------------------------------------ runs to be harmed

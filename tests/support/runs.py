@@ -64,7 +64,7 @@ def until(what: Callable[[], Any], seconds: float = SLOW) -> Any:
 
 def ended(run: Run) -> str:
     """The state in which a run ends."""
-    until(lambda: not run.is_active and not run.is_alive)
+    until(lambda: not run.is_active and not run.is_alive, 3 * SLOW)
     return run.state
 
 
@@ -107,7 +107,7 @@ def descendants(run: Run) -> list[psutil.Process]:
 
 
 def all_gone(processes: list[psutil.Process]) -> bool:
-    return not psutil.wait_procs(processes, timeout=10)[1]
+    return not psutil.wait_procs(processes, timeout=SLOW)[1]
 
 
 @contextlib.contextmanager

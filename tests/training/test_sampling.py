@@ -14,6 +14,7 @@ import pytest
 
 from shoal.training import sampling
 from shoal.training.sampling import ResourceSampler
+from support.runs import until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 SPINNER = [sys.executable, "-c", "while True: pass"]
@@ -121,10 +122,12 @@ def test_workers_are_told_apart(
     sampler: ResourceSampler, started: Callable[[list[str]], subprocess.Popen[bytes]]
 ) -> None:
     processes = [started(SLEEPER), started(SPINNER)]
+    sleeper, spinner = (psutil.Process(process.pid) for process in processes)
+    sleeper.suspend()  # even its start may not take time any more
     for rank, process in enumerate(processes):
         sampler.sample_worker(rank, process.pid, 0.0)
-    started_at = time.monotonic()
-    time.sleep(0.5)
+    started_at, before = time.monotonic(), spinner.cpu_times().user
+    until(lambda: spinner.cpu_times().user > before + 0.2)
     elapsed = time.monotonic() - started_at
     samples = [sampler.sample_worker(rank, process.pid, elapsed) for rank, process in enumerate(processes)]
     idle, busy = (sample.cpu for sample in samples if sample is not None)

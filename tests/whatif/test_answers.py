@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -29,6 +28,7 @@ from shoal.whatif.answers import RATIOS, WhatIf
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.courses import Point, Question
 from shoal.whatif.folds import FoldChoice
+from support.runs import SLOW, until
 
 FOLDS = 5
 NUMBERS, TEXTS = ["a", "b", "c", "d"], ["town"]
@@ -222,7 +222,7 @@ def test_an_answer_does_not_wait_for_its_curve_and_is_the_same(monkeypatch: pyte
     follow = whatif.follow
 
     def slow(*arguments: Any) -> Any:
-        held.wait(10)
+        held.wait(SLOW)
         return follow(*arguments)
 
     monkeypatch.setattr(whatif, "follow", slow)
@@ -242,11 +242,8 @@ def test_an_answer_does_not_wait_for_its_curve_and_is_the_same(monkeypatch: pyte
 def test_other_mixing_ratios_are_made_ahead_of_time() -> None:
     asked = WhatIf(wide(12))
     assert asked.course(asked.question("y", (), "elasticnet", 0.5)) is not None
-    deadline = time.monotonic() + 20
     others = [asked.question("y", (), "elasticnet", ratio) for ratio in RATIOS]
-    while any(asked.ready(other) is None for other in others):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: all(asked.ready(other) is not None for other in others))
     assert asked.ready(asked.question("y", (), "lasso")) is None
 
 
@@ -262,7 +259,7 @@ def test_many_hands_get_the_answers_of_one(monkeypatch: pytest.MonkeyPatch) -> N
     def hand(start: int) -> None:
         try:
             for ratio, out in wishes[start:] + wishes[:start]:
-                course = asked.course(asked.question("y", out, "elasticnet", ratio), 20)
+                course = asked.course(asked.question("y", out, "elasticnet", ratio), SLOW)
                 assert course is not None
                 found[ratio, out] = float(course.cv.mean.min())
         except Exception as error:  # noqa: BLE001 - told below
@@ -272,7 +269,7 @@ def test_many_hands_get_the_answers_of_one(monkeypatch: pytest.MonkeyPatch) -> N
     for each in hands:
         each.start()
     for each in hands:
-        each.join(30)
+        each.join(SLOW)
     assert problems == []
     for ratio, out in wishes:
         course = alone.course(alone.question("y", out, "elasticnet", ratio))
@@ -283,10 +280,7 @@ def test_many_hands_get_the_answers_of_one(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_thread_ends_when_there_is_nothing_to_do() -> None:
     asked = WhatIf(wide(8))
     asked.course(asked.question("y", (), "lasso"))
-    deadline = time.monotonic() + 5
-    while any(thread.name == "what-if" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not any(thread.name == "what-if" for thread in threading.enumerate()))
     assert asked.course(asked.question("y", (), "ridge")) is not None
 
 
@@ -297,21 +291,20 @@ def test_a_wish_that_was_given_up_and_comes_back_is_answered(monkeypatch: pytest
 
     def slowly(question: Question) -> Any:
         begun.set()
-        assert held.wait(20)
+        assert held.wait(SLOW)
         return made(question)
 
     monkeypatch.setattr(asked, "_followed", slowly)
     first, second = asked.question("y", (), "lasso"), asked.question("y", ("x1",), "lasso")
     assert asked.course(first, 0.0) is None
-    assert begun.wait(20)
+    assert begun.wait(SLOW)
     assert asked.course(second, 0.0) is None
     found: list[Any] = []
-    hand = threading.Thread(target=lambda: found.append(asked.course(first, 20)))
+    hand = threading.Thread(target=lambda: found.append(asked.course(first, SLOW)))
     hand.start()
-    while first not in asked._requests:
-        time.sleep(0.001)
+    until(lambda: first in asked._requests)
     held.set()
-    hand.join(10)
+    hand.join(SLOW)
     assert not hand.is_alive()
     assert found[0] is not None
 
@@ -322,7 +315,7 @@ def test_courses_do_not_keep_the_problems_that_were_forgotten(monkeypatch: pytes
     settings = []
     for i in range(8):
         question = asked.question("y", (f"x{i}",), "ridge")
-        assert asked.course(question, 20) is not None
+        assert asked.course(question, SLOW) is not None
         settings.append(weakref.ref(asked.setting(question)))
     gc.collect()
     assert len(asked._courses.found) > 4
