@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import shoal
 from support.installed import (
+    ROOT,
     Installed,
     answer,
     call,
@@ -81,6 +83,21 @@ def test_the_wheel_is_for_this_platform_and_any_python(place: Place) -> None:
     names = zipfile.ZipFile(place.wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"shoal", f"shoal-{version}.dist-info"}
     assert len([name for name in names if name.startswith("shoal/kernels/build/") and name.endswith(".so")]) == 2
+
+
+def test_the_wheel_has_every_file_of_the_package(place: Place) -> None:
+    """C, JavaScript, styles and pictures too, wherever they were moved to."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    folders = {name.split(".")[1] for name in settings["packages"] if "." in name}
+    files = {path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()}
+    made = ("__pycache__", "kernels/build/")
+    expected = {f"shoal/{path.relative_to(ROOT)}" for path in files if not any(part in str(path) for part in made)}
+    expected |= {f"shoal/{path.name}" for path in ROOT.glob("*.py")} | {
+        "shoal/py.typed",
+        "shoal/.streamlit/config.toml",
+    }
+    shipped = {name for name in zipfile.ZipFile(place.wheel).namelist() if ".dist-info/" not in name}
+    assert {name for name in shipped if not name.endswith(".so")} == expected
 
 
 def test_the_command_line_fits_exactly_and_by_gradient_steps(place: Place) -> None:
