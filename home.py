@@ -1,4 +1,4 @@
-"""Every path under SHOAL_HOME, and the locks on files there; what the files say is known to those who write them."""
+"""Every path under SHOAL_HOME, names of folders there, and locks; what files say is known to those who write them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
+from shoal.errors import StateError
+from shoal.words import listed
+
+T = TypeVar("T")
+
+LATEST = "last"  # the name of the newest run or search, wherever one is asked for
 REMOVED = "removed-"  # what the names of things on their way out begin with
 UNFINISHED = "unfinished-"  # of folders of the cache that are being made
 SHARDS = "shards-"  # of folders of the cache that hold shards
@@ -21,6 +27,25 @@ MANIFEST = "manifest.json"  # in a folder of the cache once it is whole; its rea
 def home() -> Path:
     """Where everything is kept: SHOAL_HOME, or .shoal in the user's home folder."""
     return Path(os.environ.get("SHOAL_HOME") or Path.home() / ".shoal").expanduser().absolute()
+
+
+# ------------------------------------------------------------------ names
+
+
+def by_beginning(name: str, known: Mapping[str, T], what: str, latest: bool = False) -> T | None:
+    """What a person means: the one of that name, or of a beginning that only one name has; None if none has it.
+
+    With `latest`, LATEST is the first of them: the newest.
+    """
+    if latest and name == LATEST:
+        return next(iter(known.values()), None)
+    found = [name] if name in known else [full for full in known if name and full.startswith(name)]
+    if len(found) > 1:
+        raise StateError(
+            f"Expected the beginning of one {what}'s name, but {len(found)} begin with '{name}': "
+            f"{listed(found, 5)}. Add more of it."
+        )
+    return known[found[0]] if found else None
 
 
 # ------------------------------------------------------------------ folders

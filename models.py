@@ -16,9 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ConfigError
+from shoal.settings.config import MODELS
 
 Array = NDArray[np.floating[Any]]
 Values = NDArray[Any]  # rows in float32 or float64
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Prox = Callable[[Array, float | Array], Array]  # (w (p,), step: a number or (p,)) -> (p,)
 RestsOn = Literal["moments", "data"]
 
@@ -159,7 +163,7 @@ class ElasticNetRegression(LinearModel[L1L2]):
         super().__init__(L1L2(l1=alpha * l1_ratio, l2=alpha * (1 - l1_ratio)))
 
 
-MODELS: dict[str, Callable[[float, float, float], LinearModel[L1L2]]] = {
+_MODELS: dict[str, Callable[[float, float, float], LinearModel[L1L2]]] = {
     "linear": OrdinaryLeastSquares,
     "ridge": RidgeRegression,
     "lasso": LassoRegression,
@@ -175,7 +179,7 @@ def model_for(model: str, alpha: float, l1_ratio: float, n: float) -> LinearMode
         raise ConfigError(f"Expected alpha to be 0 or more, got {alpha!r}. Give a finite number such as 0.1.")
     if not 0 <= l1_ratio <= 1:
         raise ConfigError(f"Expected l1_ratio from 0 (ridge) to 1 (lasso), got {l1_ratio!r}. Give a share such as 0.5.")
-    return MODELS[model](alpha, l1_ratio, n)
+    return _MODELS[model](alpha, l1_ratio, n)
 
 
 def penalty_for(model: str, alpha: float, l1_ratio: float, n: float) -> L1L2:

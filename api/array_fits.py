@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from shoal.engines.base import Engine
 from shoal.fitting.exact import GOOD_ENOUGH, SMALL
-from shoal.models import L1L2, penalty_for
+from shoal.models import L1L2, Floats, penalty_for
 from shoal.passes.arrays import (
     RangeCells,
     RangeMoments,
@@ -34,7 +34,6 @@ from shoal.tasks.train import cores
 from shoal.tasks.workers import engine_for
 from shoal.worker import Request, SharedArray
 
-Floats = npt.NDArray[np.float64]
 MANY_COLUMNS = 200  # from here on the sums take longer than the copy of X that worker processes need ...
 MUCH_WORK = 1e10  # ... and from so many multiplications (rows x columns^2) longer than to start the workers
 POLISHED = 5e4  # values up to which a linear model is polished in extended precision: that takes about 10 ms

@@ -16,10 +16,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from shoal.api.array_fits import FitPlan, Floats, SharedRows, check_squares, engine_on, solve_all
+from shoal.api.array_fits import FitPlan, SharedRows, check_squares, engine_on, solve_all
 from shoal.api.estimators import Exact, check
 from shoal.errors import TrainingError
-from shoal.models import penalty_for
+from shoal.models import Floats, penalty_for
 from shoal.settings.limits import SHARE_FOR_SUMS
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
 from shoal.solve.moments import Moments, merge_all, plan_cells

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from shoal.api.array_fits import FitPlan, Floats, SharedRows, engine_on, solve_all
-from shoal.models import Certificate
+from shoal.api.array_fits import FitPlan, SharedRows, engine_on, solve_all
+from shoal.models import Certificate, Floats
+from shoal.settings.config import ENGINES
 from shoal.settings.limits import SHARE_FOR_SUMS
 from shoal.solve.moments import plan_cells
 from shoal.solve.paths import Solution
@@ -22,8 +23,6 @@ from shoal.tasks.workers import close_pools
 from shoal.utils import available_memory
 
 __all__ = ["ElasticNet", "Lasso", "LinearRegression", "Ridge", "close_pools"]
-
-ENGINES = ("auto", "inline", "processes")
 
 
 # ------------------------------------------------------------------ the estimators

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal.api.frames import encoded, is_frame
 from shoal.errors import DataError
 from shoal.exports import export
 from shoal.fitting.model_file import model_from, save_model
+from shoal.models import Floats
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
@@ -29,7 +29,6 @@ from shoal.utils import Progress
 if TYPE_CHECKING:
     from shoal.exports.proof import Proof
 
-Floats = npt.NDArray[np.float64]
 SHOWN = 12  # coefficients in a repr
 
 

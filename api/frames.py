@@ -12,9 +12,9 @@ from shoal.data.dialects import DEFAULT_MISSING
 from shoal.data.encoding import Encoding
 from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Product
 from shoal.errors import DataError
+from shoal.models import Floats
 from shoal.words import listed
 
-Floats = npt.NDArray[np.float64]
 ROWS = 1 << 16  # encoded at a time, so that a long frame needs no second frame's memory
 
 

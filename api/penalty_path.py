@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal.api.fitted_model import FittedModel, frame_as_file, path_of
 from shoal.api.frames import is_frame
@@ -16,7 +15,7 @@ from shoal.coordinator import Coordinator
 from shoal.errors import ConfigError
 from shoal.fitting.exact import prepare, rows_dropped
 from shoal.metrics import Timings
-from shoal.models import Certificate
+from shoal.models import Certificate, Floats
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.paths import Path, follow
@@ -26,8 +25,6 @@ from shoal.tasks.tune import TuningRequest, summed, tuned_from
 from shoal.tasks.workers import kept_coordinator
 from shoal.utils import Progress
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, grid_for, is_number
-
-Floats = npt.NDArray[np.float64]
 
 
 class PenaltyPath:

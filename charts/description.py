@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["train", "test"]  # of the rows
+RowsOf = Literal["train", "test"]  # of the rows
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Axis:
 class Dots:
     """Rows, each at its place; `what` names the upright value."""
 
-    part: Part
+    part: RowsOf
     name: str
     x: Sequence[float]
     y: Sequence[float]
@@ -46,7 +46,7 @@ class Curve:
 class Bars:
     """How often; those of one chart stand on top of each other."""
 
-    part: Part
+    part: RowsOf
     name: str
     edges: Sequence[float]
     counts: Sequence[int]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.charts.description import Axis, Bars, Chart, Curve, Density, Dots, Guide, Part
+from shoal.charts.description import Axis, Bars, Chart, Curve, Density, Dots, Guide, RowsOf
 
 Found = Mapping[str, Any]
-PARTS: tuple[Part, Part] = ("train", "test")
+PARTS: tuple[RowsOf, RowsOf] = ("train", "test")
 RESIDUAL = "Residual (actual − predicted)"
 
 
-def names_of(found: Found) -> dict[Part, str]:
+def names_of(found: Found) -> dict[RowsOf, str]:
     """What the two kinds of rows are called; another file's rows are all of one kind."""
     return {"train": "Training rows" if found["own_data"] else "Rows of the file", "test": "Test rows"}
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add, add_set, pairs, settings
 from shoal.cli.runs import add_detach, finish, found_run, go, of_run
-from shoal.errors import ConfigError, StateError
+from shoal.errors import ConfigError, Remedy, StateError
+from shoal.home import by_beginning
 from shoal.words import file_size
 
 if TYPE_CHECKING:
@@ -166,15 +167,12 @@ def _archived(name: str) -> str:
     """The archived run of a name, or of a beginning that only one has."""
     from shoal.library.accounts import summaries
 
-    ids = [run.id for run in summaries(archived=True) if run.archived]
-    found = [run_id for run_id in ids if run_id == name] or [
-        run_id for run_id in ids if name and run_id.startswith(name)
-    ]
-    if len(found) == 1:
-        return found[0]
+    archived = {run.id: run.id for run in summaries(archived=True) if run.archived}
+    if found := by_beginning(name, archived, "archived run"):
+        return found
     raise StateError(
-        f"Expected the name of one archived run, or a beginning of it, got '{name}': {len(found) or 'none'} fit. "
-        "See them with: shoal runs --archived --all."
+        f"Expected the name of an archived run, or a beginning of it, got '{name}'.",
+        Remedy.run("See them", "runs --archived --all"),
     )
 
 

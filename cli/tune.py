@@ -25,10 +25,10 @@ OWN = {"folds", "fold_by", "n_alphas", "alphas", "ratios", "command", "json"}
 LINES = 20  # of the curve in the table
 SHOWN = 40  # coefficients in the table
 
-Progress = Callable[[bool], Any]
+_Shown = Callable[[bool], Any]
 
 
-def add_command(add: Add, progress: Progress) -> None:
+def add_command(add: Add, progress: _Shown) -> None:
     parser = add(
         "tune",
         help="choose the penalty of a model by cross-validation",
@@ -51,7 +51,7 @@ def add_command(add: Add, progress: Progress) -> None:
     parser.set_defaults(command=lambda chosen: _tune(chosen, progress))
 
 
-def _tune(chosen: argparse.Namespace, progress: Progress) -> None:
+def _tune(chosen: argparse.Namespace, progress: _Shown) -> None:
     from shoal.fitting.reports import finite
     from shoal.metrics import Timings
     from shoal.tasks.train import coordinated

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.utils import Progress, silent
+
 if TYPE_CHECKING:
     from shoal.exports.proof import Proof
-    from shoal.utils import Progress
 
 
 def export(model: Path | Mapping[str, Any], to: str, out: Path, table: str | None = None) -> Proof:
@@ -18,10 +19,6 @@ def export(model: Path | Mapping[str, Any], to: str, out: Path, table: str | Non
 
     with writing_to(out):
         return proven_export(model, to, out, table)
-
-
-def silent(stage: str, part: float) -> None:
-    """Nobody watches."""
 
 
 def report(model: Path | Mapping[str, Any], out: Path, progress: Progress = silent) -> tuple[str, ...]:

@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal.data.terms import MISSING_LEVEL, Level, Number, Product
 from shoal.exports.base import ColumnValues
 from shoal.fitting.model_file import SavedModel
-from shoal.models import Array
+from shoal.models import Array, Bools
 
 COUNT = 1000
 GAPS = 8  # one in so many numbers is missing
 EXTREMES = 5  # one in so many rows has a number that is far from all that was seen
-Bools = npt.NDArray[np.bool_]
 
 
 def trial_rows(model: SavedModel, seed: int = 0) -> tuple[ColumnValues, Bools]:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from shoal.models import Array
+from shoal.models import Array, Integers
 
 BINS = 20  # bars of a small histogram, of equal width from the smallest value to the largest
 TOP = 10  # levels that are named with their counts
-Counts = npt.NDArray[np.int64]
 
 
-def histogram(values: Array, low: float | None, high: float | None) -> Counts:
+def histogram(values: Array, low: float | None, high: float | None) -> Integers:
     """How many of the values (none missing) fall into each bin; a column of one value, or of none, has one bin."""
     if low is None or high is None or low == high:
         return np.array([len(values)], np.int64)
@@ -26,12 +25,12 @@ def histogram(values: Array, low: float | None, high: float | None) -> Counts:
     return np.histogram(values, BINS, (low, high))[0].astype(np.int64)
 
 
-def level_counts(codes: npt.NDArray[np.int32], levels: int) -> Counts:
+def level_counts(codes: npt.NDArray[np.int32], levels: int) -> Integers:
     """How often each level comes; a code below zero means missing."""
     return np.bincount(codes[codes >= 0], minlength=levels).astype(np.int64)
 
 
-def most_frequent(levels: Sequence[str], counts: Counts) -> list[tuple[str, int]]:
+def most_frequent(levels: Sequence[str], counts: Integers) -> list[tuple[str, int]]:
     """The levels that come most often, with their counts; of equal ones, the first in order."""
     first = np.argsort(-counts, kind="stable")[:TOP]
     return [(levels[i], int(counts[i])) for i in first if counts[i]]

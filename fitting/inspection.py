@@ -18,7 +18,8 @@ from shoal.data.dataset import Block, Column, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Bits, Split, mixed
 from shoal.data.terms import Level, Number
-from shoal.fitting.histograms import Counts, histogram, level_counts, most_frequent
+from shoal.fitting.histograms import histogram, level_counts, most_frequent
+from shoal.models import Integers
 from shoal.settings.config import RunConfig
 from shoal.solve.moments import Moments
 from shoal.utils import write_atomically
@@ -74,8 +75,8 @@ class Profile:
     """What some blocks say of the columns: sketches and histograms of numbers, counts of levels; each by slot."""
 
     sketches: list[Sketch]
-    histograms: list[Counts]
-    levels: list[Counts]
+    histograms: list[Integers]
+    levels: list[Integers]
 
     def merge(self, other: Profile) -> Profile:
         return Profile(

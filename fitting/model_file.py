@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,8 @@ from shoal.data.encoding import Encoding, encoding_from
 from shoal.data.terms import Level, Product
 from shoal.errors import Remedy, StateError
 from shoal.models import Array
+from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.utils import write_atomically
 
 NAME = "shoal-model"
@@ -92,3 +95,8 @@ def model_from(contents: dict[str, Any]) -> SavedModel:
     encoding = encoding_from(contents["design"]["terms"], contents["design"]["known_levels"])
     coef = np.array([contents["coefficients"][name] for name in encoding.names], float)
     return SavedModel(encoding, coef, float(contents["intercept"]), contents)
+
+
+def own_data(contents: Mapping[str, Any]) -> RunConfig:
+    """The file that a model was trained on, read as it was then; for passes over its rows, whatever the solver was."""
+    return config_from({**contents["config"], "out": None, "solver": "exact"})

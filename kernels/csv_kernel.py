@@ -52,9 +52,6 @@ class DateOrder(IntEnum):
     MONTH_FIRST = 2
 
 
-MISSING_CODE = -1
-TOO_MANY_LEVELS = -2
-
 ODDITY = np.dtype([(n, np.int64) for n in ("row", "column", "line", "offset", "length", "written")])
 BAD_ROW = np.dtype([(n, np.int64) for n in ("row", "line", "fields", "reason")])
 LEVEL = np.dtype([("hash", np.uint64), ("offset", np.int64), ("length", np.int32), ("written", np.int32)])

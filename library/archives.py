@@ -42,7 +42,7 @@ PIECE = 1 << 20  # bytes that are read at once
 PATIENCE = 600.0  # seconds to wait for another process that archives or restores
 BUSY = 1.0  # seconds to wait for whoever looks at a run's lock
 
-Progress = Callable[[float], None]
+_Share = Callable[[float], None]
 
 
 def _silent(fraction: float) -> None:
@@ -77,7 +77,7 @@ def size_of(folder: Path) -> int:
 # ------------------------------------------------------------------ archive
 
 
-def archive(run: Run, progress: Progress = _silent) -> Path:
+def archive(run: Run, progress: _Share = _silent) -> Path:
     """Pack a run that has ended; its folder goes once the archive is known to hold all of it."""
     with _one_at_a_time(), _held(run, "archive"), _disk_errors(f"an archive of the run {run.id}"):
         account = dataclasses.replace(run_index.summary_of(run), archived=True)
@@ -96,7 +96,7 @@ def archive(run: Run, progress: Progress = _silent) -> Path:
     return path
 
 
-def _pack(folder: Path, path: Path, progress: Progress) -> None:
+def _pack(folder: Path, path: Path, progress: _Share) -> None:
     whole = max(1, size_of(folder))
     done = 0
     with path.open("wb") as file:
@@ -114,7 +114,7 @@ def _pack(folder: Path, path: Path, progress: Progress) -> None:
         os.fsync(file.fileno())
 
 
-def _compare(folder: Path, path: Path, progress: Progress) -> None:
+def _compare(folder: Path, path: Path, progress: _Share) -> None:
     """Read the archive again, and the folder beside it."""
     packed = set()
     with tarfile.open(path, "r:xz") as tar:
@@ -161,7 +161,7 @@ def restore_all(run_ids: Sequence[str], progress: Callable[[str, float], None]) 
 
 
 def _each(
-    names: Sequence[str], what: str, act: Callable[[str, Progress], object], progress: Callable[[str, float], None]
+    names: Sequence[str], what: str, act: Callable[[str, _Share], object], progress: Callable[[str, float], None]
 ) -> dict[str, Any]:
     problems: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(names):
@@ -176,7 +176,7 @@ def _each(
 # ------------------------------------------------------------------ restore
 
 
-def restore(run_id: str, progress: Progress = _silent) -> Run:
+def restore(run_id: str, progress: _Share = _silent) -> Run:
     """Bring an archived run back; its archive goes once the folder is whole again."""
     with _one_at_a_time(), _disk_errors(f"the folder of the run {run_id}"):
         path = _existing(run_id)
@@ -197,7 +197,7 @@ def restore(run_id: str, progress: Progress = _silent) -> Run:
     return Run(folder)
 
 
-def _unpack(path: Path, name: str, into: Path, progress: Progress) -> None:
+def _unpack(path: Path, name: str, into: Path, progress: _Share) -> None:
     """Only plain files and folders of the one run, nowhere else; links and devices are refused."""
     whole = max(1, path.stat().st_size)
     into.mkdir(mode=0o700)

@@ -39,7 +39,7 @@ from shoal.home import (
 )
 from shoal.library import archives
 from shoal.library.inventory import Item, entries, items
-from shoal.library.kinds import Kind, kind_of
+from shoal.library.kinds import DiskKind, kind_of
 from shoal.runs import slots as run_queue
 from shoal.runs.folder import PATIENCE, Run
 
@@ -69,7 +69,7 @@ ALL = Criteria()
 class CleaningPlan:
     """What a choice would remove, and how many stay for which reason."""
 
-    kind: Kind
+    kind: DiskKind
     items: tuple[Item, ...]
     kept: Counter[str] = field(default_factory=Counter)
 
@@ -82,7 +82,7 @@ class CleaningPlan:
 class Cleaned:
     """What was removed, and how many stay for which reason."""
 
-    kind: Kind
+    kind: DiskKind
     count: int
     bytes: int
     kept: Counter[str]
@@ -161,7 +161,7 @@ def _json(path: Path) -> dict[str, Any]:
 _Reason = Callable[[Item], str]  # why an item stays; empty if it may go
 
 
-def _reason(kind: Kind, choice: Criteria) -> _Reason:
+def _reason(kind: DiskKind, choice: Criteria) -> _Reason:
     needs = _Needs()
     if kind.name in ("runs", "jobs", "searches"):
         return lambda item: AT_WORK if item.path in needs.active else ""
@@ -328,7 +328,7 @@ def _changed(path: Path) -> float:
         return 0.0
 
 
-def _check_again(kind: Kind, choice: Criteria, gone: list[tuple[Item, Path]], kept: Counter[str]) -> None:
+def _check_again(kind: DiskKind, choice: Criteria, gone: list[tuple[Item, Path]], kept: Counter[str]) -> None:
     """Put files back that a run which began meanwhile names: runs do not lock the file that they read."""
     if kind.name not in ("uploads", "samples") or not gone:
         return

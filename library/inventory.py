@@ -25,7 +25,7 @@ from shoal.home import (
     uploads_directory,
 )
 from shoal.library import archives
-from shoal.library.kinds import KINDS, Kind
+from shoal.library.kinds import KINDS, DiskKind
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Item:
 class Use:
     """How much of the disk one kind takes."""
 
-    kind: Kind
+    kind: DiskKind
     count: int
     bytes: int
     oldest: float | None

@@ -9,7 +9,7 @@ from shoal.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Kind:
+class DiskKind:
     """One sort of thing on disk: what it is for, and what is lost with it."""
 
     name: str  # on the command line
@@ -25,55 +25,55 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(
+        DiskKind(
             "data", "Data caches", "Tables as they were read, in binary, so that the next fit need not parse the file.",
             "Made anew from the file at the next fit or look.", "data cache", "data caches", by_use=True,
         ),
-        Kind(
+        DiskKind(
             "shards", "Training shards", "The rows of gradient runs, standardised and shuffled.",
             "Made anew when a gradient run needs them.", "set of shards", "sets of shards",
         ),
-        Kind(
+        DiskKind(
             "uploads", "Uploads", "Files that were uploaded in the browser.",
             "Gone for good: upload the file again to use it. Models that were made from it stay.",
             "upload", "uploads", by_use=True,
         ),
-        Kind(
+        DiskKind(
             "samples", "Samples", "Bundled and made-up tables that somebody has opened.",
             "Written anew when one is opened again.", "sample", "samples",
         ),
-        Kind(
+        DiskKind(
             "jobs", "Looks and predictions",
             "What was found in files, predictions, exports and reports, and the sums behind the Tune page.",
             "Done anew when somebody asks again; predictions must be asked for again.", "answer", "answers",
         ),
-        Kind(
+        DiskKind(
             "checkpoints", "Checkpoints", "Where gradient runs can be resumed and forked from.",
             "Runs that have ended keep their results, but can no longer be resumed or forked from where they were.",
             "run's checkpoints", "runs' checkpoints",
         ),
-        Kind(
+        DiskKind(
             "runs", "Runs", "Settings, log, curves, result and model of every run.",
             "Gone for good, with their checkpoints. Saved models stay.", "run", "runs",
         ),
-        Kind(
+        DiskKind(
             "searches", "Searches", "What was tried to find good settings, and what came of it.",
             "Gone for good; a search cannot be continued. Its trials stay among the runs, and saved models stay.",
             "search", "searches",
         ),
-        Kind("archives", "Archives", "Runs that were packed away.", "Gone for good.", "archive", "archives"),
-        Kind("models", "Models", "Saved models with their versions.",
+        DiskKind("archives", "Archives", "Runs that were packed away.", "Gone for good.", "archive", "archives"),
+        DiskKind("models", "Models", "Saved models with their versions.",
              "Removed one by one on the Models page.", "model", "models", cleanable=False),
-        Kind("leftovers", "Leftovers", "What killed processes and broken uploads left behind.",
+        DiskKind("leftovers", "Leftovers", "What killed processes and broken uploads left behind.",
              "Nothing: nobody can use it.", "leftover", "leftovers"),
-        Kind("other", "Everything else", "The queue, the index of caches, logs and folders themselves.",
+        DiskKind("other", "Everything else", "The queue, the index of caches, logs and folders themselves.",
              "Needed.", "file", "files", cleanable=False),
     )
 }  # fmt: skip
 CLEANABLE = tuple(kind.name for kind in KINDS.values() if kind.cleanable)
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> DiskKind:
     if name not in CLEANABLE:
         raise ConfigError(f"Expected one of {', '.join(CLEANABLE)} to clean up, got '{name}'. Choose one of them.")
     return KINDS[name]
@@ -82,7 +82,7 @@ def kind_of(name: str) -> Kind:
 # ------------------------------------------------------------------ words
 
 
-def counted(kind: Kind, count: int) -> str:
+def counted(kind: DiskKind, count: int) -> str:
     return f"{count:,} {kind.one if count == 1 else kind.many}"
 
 

@@ -25,11 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ResourceError, StateError
-from shoal.home import lock_file, models_directory
+from shoal.home import by_beginning, lock_file, models_directory
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.runs.folder import Run, find_run, write_json
-from shoal.settings.config import RunConfig
-from shoal.settings.values import config_from
 from shoal.utils import disk_errors, write_atomically
 from shoal.words import listed
 
@@ -185,22 +183,11 @@ def resolve(text: str) -> Version:
 
 
 def _beginning_with(name: str) -> Model:
-    models = list_models()
-    found = [model for model in models if name and model.name.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise StateError(
-            f"Expected the beginning of one model's name, but {len(found)} begin with '{name}': "
-            f"{listed([model.name for model in found], 5)}. Add more of it."
-        )
-    known = f"The models are: {listed([m.name for m in models])}." if models else "There are none yet."
+    models = {model.name: model for model in list_models()}
+    if found := by_beginning(name, models, "model"):
+        return found
+    known = f"The models are: {listed(list(models))}." if models else "There are none yet."
     raise StateError(f"Expected a model file or the name of a saved model, got '{name}'. {known}")
-
-
-def own_data(contents: Mapping[str, Any]) -> RunConfig:
-    """The file that a model was trained on, read as it was then; for passes over its rows, whatever the solver was."""
-    return config_from({**contents["config"], "out": None, "solver": "exact"})
 
 
 def version_of(run: Run) -> Version | None:

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from shoal.models import Floats
 from shoal.solve.least_squares import Standardisation, stack, triangle
 from shoal.solve.moments import Moments, merge_all
 from shoal.worker import SharedArray, Worker
 
-Floats = npt.NDArray[np.float64]
 RANGE_VALUES = 1 << 21  # values of one request: a worker has them done in about 10 ms
 CHUNK_VALUES = 1 << 17  # values worked on at a time: they stay in the L2 cache
 FACTOR_VALUES = 1 << 20  # values factored at a time: QR gains from tall pieces more than from the cache

@@ -12,15 +12,12 @@ import numpy.typing as npt
 from shoal.data.splits import Split
 from shoal.data_pipeline import design_rows
 from shoal.metrics import Residuals
-from shoal.models import Array
+from shoal.models import Array, Bools, Integers
 from shoal.passes.blocks import BlockRequest
 from shoal.worker import Worker
 
 SAMPLE = 2_000  # rows that are drawn as points
 LARGEST = 20  # residuals that are listed
-
-Bools = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
 
 
 class PredictedRows(NamedTuple):
@@ -131,9 +128,9 @@ class Edges:
 class Counted:
     """The second pass, train and test apart: counts over a grid, a histogram, and sums by bins of the prediction."""
 
-    grid: Counts  # (2, actual, predicted)
-    residual: Counts  # (2, bins)
-    ranks: Counts  # (bins,)
+    grid: Integers  # (2, actual, predicted)
+    residual: Integers  # (2, bins)
+    ranks: Integers  # (bins,)
     bins: Array  # (4, bins): rows, sums of the prediction, of the residual and of its square
 
     def merge(self, other: Counted) -> Counted:
@@ -171,5 +168,5 @@ class Count(ResidualRequest):
         )
 
 
-def _grid(edges: Array, actual: Array, predicted: Array) -> Counts:
+def _grid(edges: Array, actual: Array, predicted: Array) -> Integers:
     return np.asarray(np.histogram2d(actual, predicted, (edges, edges))[0]).astype(np.int64)

@@ -12,7 +12,7 @@ from shoal.charts import description
 from shoal.charts.description import Bars, Chart, Curve, Dots, Guide
 from shoal.charts.effects import Coefficient, describe
 from shoal.report.evidence import WeightPath
-from shoal.report.svg import RIGHT, WIDTH, Axis, Plot, drawing, element, shortened, sparkline, text
+from shoal.report.svg import RIGHT, WIDTH, Plot, PlotAxis, drawing, element, shortened, sparkline, text
 from shoal.whatif.curve import CrossValidation
 from shoal.words import short
 
@@ -28,7 +28,7 @@ def coefficient_chart(shown: Sequence[Coefficient], target: str) -> str:
     if not shown:
         return ""
     ends = [(c.value if c.low is None else c.low, c.value if c.high is None else c.high) for c in shown]
-    axis = Axis.around([0.0, *(end for both in ends for end in both)], "", 0.05)
+    axis = PlotAxis.around([0.0, *(end for both in ends for end in both)], "", 0.05)
     height = ROW * len(shown) + 30
 
     def across(value: float) -> float:
@@ -57,8 +57,8 @@ def path_chart(path: WeightPath, marks: Mapping[str, float]) -> tuple[str, list[
     order = np.lexsort((-size, -at_chosen))
     drawn = [int(j) for j in order if size[j] > 0][:LINES]
     plot = Plot(
-        Axis.powers(path.alphas.tolist(), "penalty strength alpha"),
-        Axis.around([0.0, *path.weights[:, drawn].ravel().tolist()], "coefficient per standard deviation"),
+        PlotAxis.powers(path.alphas.tolist(), "penalty strength alpha"),
+        PlotAxis.around([0.0, *path.weights[:, drawn].ravel().tolist()], "coefficient per standard deviation"),
     )
     plot.level(0.0, "zero")
     alphas = path.alphas.tolist()
@@ -75,7 +75,7 @@ def validation_chart(found: CrossValidation, marks: Mapping[str, float]) -> str:
     """The mean error over folds at each alpha, with a standard error up and down."""
     mean, error, alphas = found.mean, found.standard_error, found.alphas.tolist()
     ends = np.concatenate((mean - error, mean + error))
-    plot = Plot(Axis.powers(alphas, "penalty strength alpha"), Axis.around(ends.tolist(), "mean squared error"))
+    plot = Plot(PlotAxis.powers(alphas, "penalty strength alpha"), PlotAxis.around(ends.tolist(), "mean squared error"))
     plot.spans(alphas, (mean - error).tolist(), (mean + error).tolist(), "interval blue")
     plot.line(zip(alphas, mean.tolist(), strict=True), "blue")
     plot.dots([(alphas[found.best], float(mean[found.best]))], "train")
@@ -112,9 +112,9 @@ def drawn(chart: Chart) -> str:
     return plot.svg(chart.alt)
 
 
-def _axis(axis: description.Axis) -> Axis:
+def _axis(axis: description.Axis) -> PlotAxis:
     title = f"{axis.what} {axis.of}".strip()
-    return Axis.around([axis.low, axis.high], title) if axis.room else Axis(axis.low, axis.high, title)
+    return PlotAxis.around([axis.low, axis.high], title) if axis.room else PlotAxis(axis.low, axis.high, title)
 
 
 def _guide(plot: Plot, guide: Guide, chart: Chart) -> None:
@@ -134,8 +134,8 @@ def normal_chart(found: _Found) -> str:
     ranks = np.unique(np.linspace(0, n - 1, min(n, RANKS)).round().astype(int))
     normal = [NormalDist().inv_cdf((int(rank) + 0.5) / n) for rank in ranks]
     values = residual[ranks].tolist()
-    plot = Plot(Axis.around(normal, "place in a normal distribution (standard deviations)"),
-                Axis.around(values, "residual"))  # fmt: skip
+    plot = Plot(PlotAxis.around(normal, "place in a normal distribution (standard deviations)"),
+                PlotAxis.around(values, "residual"))  # fmt: skip
     mean, spread = float(residual.mean()), float(residual.std())
     ends = (
         [max(plot.x.low, (plot.y.low - mean) / spread), min(plot.x.high, (plot.y.high - mean) / spread)]

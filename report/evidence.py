@@ -19,10 +19,9 @@ from shoal.coordinator import Coordinator
 from shoal.data.terms import Indicator, Number
 from shoal.errors import DataError, SourceChanged, TrainingError
 from shoal.fitting.inspection import inspect
-from shoal.fitting.model_file import SavedModel
+from shoal.fitting.model_file import SavedModel, own_data
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import sum_cells
-from shoal.library.saved_models import own_data
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.solve.intervals import intervals_for

@@ -42,7 +42,7 @@ def drawing(parts: Iterable[str], alt: str, width: float = WIDTH, height: float 
 
 
 @dataclass(frozen=True)
-class Axis:
+class PlotAxis:
     """A range of values, laid out evenly or by powers of ten."""
 
     low: float
@@ -51,7 +51,7 @@ class Axis:
     is_log: bool = False
 
     @classmethod
-    def around(cls, values: Iterable[float], title: str, room: float = 0.04) -> Axis:
+    def around(cls, values: Iterable[float], title: str, room: float = 0.04) -> PlotAxis:
         """All finite values, with some room on both sides."""
         known = [value for value in values if math.isfinite(value)]
         low, high = (min(known), max(known)) if known else (0.0, 1.0)
@@ -62,7 +62,7 @@ class Axis:
         return cls(max(low - more, -LARGEST), min(high + more, LARGEST), title)
 
     @classmethod
-    def powers(cls, values: Iterable[float], title: str) -> Axis:
+    def powers(cls, values: Iterable[float], title: str) -> PlotAxis:
         known = [value for value in values if math.isfinite(value) and value > 0]
         low, high = (min(known), max(known)) if known else (1.0, 10.0)
         return cls(low / 1.15, high * 1.15, title, is_log=True)
@@ -82,7 +82,7 @@ class Axis:
     def _powers(self, most: int) -> list[tuple[float, str]]:
         first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
         if last - first < 1:
-            return [(value, f"{value:.3g}") for value, _ in Axis(self.low, self.high, "")._even(3) if value > 0]
+            return [(value, f"{value:.3g}") for value, _ in PlotAxis(self.low, self.high, "")._even(3) if value > 0]
         step = max(1, math.ceil((last - first + 1) / most))
         return [(10.0**k, f"{10.0**k:g}") for k in range(first, last + 1, step)]
 
@@ -104,8 +104,8 @@ class Axis:
 class Plot:
     """A frame with two axes, and what is drawn in it, in that order. Points outside the frame are left out."""
 
-    x: Axis
-    y: Axis
+    x: PlotAxis
+    y: PlotAxis
     width: float = WIDTH
     height: float = HEIGHT
     parts: list[str] = field(default_factory=list)

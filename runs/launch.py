@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError
-from shoal.home import jobs_directory, own_lock, runs_directory
+from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
 from shoal.runs import slots as run_queue
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
-from shoal.words import listed
 
 if TYPE_CHECKING:
     from shoal.storage import Storage
@@ -36,7 +35,6 @@ __all__ = [
     "metrics_of", "new_run_id", "post", "resolve", "resume", "wait_settled",
 ]  # fmt: skip
 
-LATEST = "last"  # the name of the newest run, wherever a run is asked for
 FOLDER = "the folder of a run"  # where a disk may be full
 BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
 LOOK = 0.05  # seconds between two looks for the outcome of a command
@@ -48,17 +46,9 @@ BUSY = 2.0  # seconds to wait for a store that another process has locked: a per
 
 def resolve(name: str) -> Run:
     """The run of a name, of a beginning that only one name has, or the newest for `last`."""
-    runs = list_runs()
-    if name == LATEST and runs:
-        return runs[0]
-    found = [run for run in runs if run.id == name] or [run for run in runs if name and run.id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise StateError(
-            f"Expected the beginning of one run's name, but {len(found)} begin with '{name}': "
-            f"{listed([run.id for run in found], 5)}. Add more of it."
-        )
+    runs = {run.id: run for run in list_runs()}
+    if found := by_beginning(name, runs, "run", latest=True):
+        return found
     expected = f"Expected the name of a run, a beginning of it, or '{LATEST}', got '{name}'"
     if not runs:
         raise StateError(f"{expected}; there are no runs yet.", Remedy.run("Start one", "train"))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, DataError, Remedy, Standing, StateError
-from shoal.home import own_lock, searches_directory
+from shoal.home import LATEST, by_beginning, own_lock, searches_directory
 from shoal.library import saved_models as model_store
 from shoal.library.saved_models import Version
 from shoal.runs import slots as run_queue
@@ -33,9 +33,7 @@ from shoal.search import space as search_space
 from shoal.search.plan import Account, SearchPlan, account_from, plan_from
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
-from shoal.words import listed
 
-LATEST = "last"
 TAG = "search-"
 # What a search itself decides, whatever the person's own settings say.
 OURS = ("solver", "tolerance", "finish_passes", "max_seconds", "patience", "out", "checkpoint_seconds")
@@ -130,17 +128,9 @@ def list_searches() -> list[Search]:
 
 def resolve(name: str) -> Search:
     """The search of a name, of a beginning that only one has, or the newest for `last`."""
-    known = list_searches()
-    if name == LATEST and known:
-        return known[0]
-    found = [s for s in known if s.id == name] or [s for s in known if name and s.id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise StateError(
-            f"Expected the beginning of one search's name, but {len(found)} begin with '{name}': "
-            f"{listed([s.id for s in found], 5)}. Add more of it."
-        )
+    known = {search.id: search for search in list_searches()}
+    if found := by_beginning(name, known, "search", latest=True):
+        return found
     expected = f"Expected the name of a search, a beginning of it, or '{LATEST}', got '{name}'"
     if not known:
         raise StateError(f"{expected}; there are none yet.")

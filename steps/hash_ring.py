@@ -60,10 +60,6 @@ class Ring:
         """The rank that `assign` gives this shard, one of `shards`."""
         return next(rank for rank, owned in self.assign(shards).items() if shard in owned)
 
-    def shards_of(self, rank: int, shards: int) -> list[int]:
-        """What `assign` gives this rank; nothing if it is not on the ring."""
-        return self.assign(shards).get(rank, [])
-
     def _clockwise(self, place: int) -> Iterator[int]:
         """Ranks in the order of their points from a place on, once round the circle."""
         start = bisect(self._points, (place, -1))

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from shoal.errors import ConfigError, StateError
 from shoal.models import Array, Prox, proximal_step
+from shoal.settings.config import SCHEDULES
 
 Memory = dict[str, NDArray[Any]]
 
-SCHEDULES = ("constant", "step", "exponential", "cosine", "inverse")
 WARM_START = 0.1  # share of the rate that warm-up begins with: at 0 the first steps would do nothing
 FORGETTING = 0.999  # of Adam's mean square, a step
 EPSILON = 1e-8  # of the largest root mean square: what a coordinate that hardly ever has a gradient is divided by

@@ -27,12 +27,12 @@ PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library 
 MAY_IMPORT: dict[str, str] = {
     "charts": "",
     "settings": "",
-    "models": "",
+    "models": "settings",
     "metrics": "models",
     "plugins": "models",
     "worker": "",
     "kernels": "models",
-    "steps": "models",
+    "steps": "models settings",
     "engines": "worker",
     "solve": "kernels models",
     "storage": "metrics",
@@ -165,6 +165,28 @@ def test_folders_stay_small() -> None:
     for path in modules().values():
         folders[path.parent] = folders.get(path.parent, 0) + 1
     assert {str(path): count for path, count in folders.items() if count > (12 if path == ROOT else 15)} == {}
+
+
+def test_every_name_of_a_class_means_one_thing() -> None:
+    """Classes and type aliases of the package: whoever meets a name knows which one it is, wherever it was imported."""
+    where: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            for own in _names_of_types(node):
+                where.setdefault(own, []).append(name)
+    assert {own: names for own, names in where.items() if len(names) > 1} == {}
+
+
+def _names_of_types(node: ast.stmt) -> Iterator[str]:
+    """The public class or alias that a statement defines: a name such as `Rows`; constants are in capitals."""
+    if isinstance(node, ast.ClassDef):
+        found = node.name
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        found = node.targets[0].id
+    else:
+        return
+    if found[0].isupper() and (isinstance(node, ast.ClassDef) or not found.isupper()):
+        yield found
 
 
 def test_the_package_list_is_the_folders() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal.coordinator import Coordinator
 from shoal.data.cache import digest
@@ -25,14 +24,12 @@ from shoal.data.splits import Split
 from shoal.data_pipeline import Shards, held_path, shard_path
 from shoal.errors import ConfigError, DataError, Remedy, StateError
 from shoal.home import MANIFEST, SHARDS, hold
-from shoal.models import Array
+from shoal.models import Array, Integers
 from shoal.passes.shards import Deal, Dealt, Gather, ShardProduct, dealt_path
 from shoal.passes.spreads import SpreadPool, Spreads, SumSpreads
 from shoal.settings.limits import HELD_BYTES, shard_count
 from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors
-
-Counts = npt.NDArray[np.int64]
 
 FORMAT = 1  # of shard files; another number means another cache key
 SINGLE_RANGE = 1e30  # float32 holds values up to 3e38, and their products with weights need room
@@ -116,7 +113,7 @@ class _Making:
         rows = self._gather(str(folder), counts)
         return Shards(str(folder), tuple(rows[:-1]), self.width, self.dtype, rows[-1], largest_row)
 
-    def _deal(self) -> tuple[Counts, float]:
+    def _deal(self) -> tuple[Integers, float]:
         """Counts (blocks, piles + 1), the held rows last; and the largest squared norm of a training row."""
         dealt: list[Dealt] = list(self.coordinator.swept("standardising", [*self._deals()]))
         counts = np.array([part.counts for part in dealt], np.int64).reshape(-1, self.piles + 1)
@@ -147,7 +144,7 @@ class _Making:
                 Remedy.set("Or use double precision", "precision", "float64"),
             )
 
-    def _gather(self, folder: str, counts: Counts) -> list[int]:
+    def _gather(self, folder: str, counts: Integers) -> list[int]:
         """Rows of each shard and, last, those kept for testing."""
         rows: list[int] = []
         for report in self.coordinator.engine.sweep(self._gathers(folder, counts)):
@@ -155,7 +152,7 @@ class _Making:
             self.coordinator.progress("shuffling", len(rows) / (self.count + 1))
         return [*rows[1:], rows[0]]
 
-    def _gathers(self, folder: str, counts: Counts) -> Iterator[Gather]:
+    def _gathers(self, folder: str, counts: Integers) -> Iterator[Gather]:
         """One by one, since each names its part of every block; the held rows first, as they may be the most."""
         totals, rest = counts.sum(axis=1), (str(self.workshop), self.width, self.dtype)
         yield Gather(_parts(totals, totals - counts[:, -1], totals), *rest, held_path(folder), None, self.held_most)
@@ -163,14 +160,14 @@ class _Making:
         for shard, (first, last) in enumerate(edges):
             yield Gather(_parts(totals, first, last), *rest, shard_path(folder, shard), (self.seed, shard))
 
-    def _hashed_edges(self, counts: Counts) -> Iterator[tuple[Counts, Counts]]:
+    def _hashed_edges(self, counts: Integers) -> Iterator[tuple[Integers, Integers]]:
         """For each shard: its first row in the file of each block, and the end of its rows."""
         last = np.zeros(len(counts), np.int64)
         for shard in range(self.count):
             first, last = last, last + counts[:, shard]
             yield first, last
 
-    def _ranged_edges(self, counts: Counts) -> Iterator[tuple[Counts, Counts]]:
+    def _ranged_edges(self, counts: Integers) -> Iterator[tuple[Integers, Integers]]:
         """The same for equal numbers of rows in file order."""
         inside = counts[:, 0]
         before, total = np.cumsum(inside) - inside, int(inside.sum())
@@ -178,7 +175,7 @@ class _Making:
         return itertools.pairwise(ends)
 
 
-def _parts(totals: Counts, first: Counts, last: Counts) -> Counts:
+def _parts(totals: Integers, first: Integers, last: Integers) -> Integers:
     """(k, 4): block, rows of its file, first row and number of rows, where there are any."""
     every = np.column_stack((np.arange(len(totals)), totals, first, last - first))
     return every[last > first]

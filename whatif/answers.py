@@ -16,7 +16,8 @@ import numpy as np
 
 from shoal.errors import ConfigError
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import L1L2, MODELS, Array, penalty_for
+from shoal.models import L1L2, Array, penalty_for
+from shoal.settings.config import MODELS
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import mean_squares
 from shoal.solve.paths import alpha_grid, follow, solve, weights_along

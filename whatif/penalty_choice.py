@@ -18,7 +18,8 @@ import numpy as np
 
 from shoal.data.encoding import mapped
 from shoal.errors import ConfigError
-from shoal.models import MODELS, Array, Certificate
+from shoal.models import Array, Certificate
+from shoal.settings.config import MODELS
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments, mean_squares, merge_all
 from shoal.solve.paths import Path, alpha_grid, certify_along, follow, weights_along

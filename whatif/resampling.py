@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.data.encoding import matrix_between
 from shoal.kernels.path_kernel import sparse_path
-from shoal.models import L1L2, Array, penalty_for
+from shoal.models import L1L2, Array, Bools, penalty_for
 from shoal.solve.inference import inference
 from shoal.solve.intervals import Desparsified, desparsified
 from shoal.solve.least_squares import LeastSquares
@@ -28,8 +28,6 @@ from shoal.whatif.study import Buckets, RowSample
 BATCH_BYTES = 8 << 20  # of the sums of resamples that are held at a time
 GONE = 1e-12  # share of a column's usual variance under which it does not vary in a resample
 INDEPENDENT = 1e-11  # share of a column's square that others must leave of it, or it counts as depending on them
-
-Bools = NDArray[np.bool_]
 
 
 # ---- what is drawn

@@ -48,7 +48,7 @@ class Message(NamedTuple):
     body: dict[str, Any]
 
 
-def finite(value: float | None, digits: int | None = None) -> float | None:
+def json_number(value: float | None, digits: int | None = None) -> float | None:
     """A number as JSON has it: neither NaN nor infinite; with so many significant digits, or as it is."""
     if value is None or not math.isfinite(value):
         return None
@@ -56,12 +56,12 @@ def finite(value: float | None, digits: int | None = None) -> float | None:
 
 
 def _short(name: str, digits: int | None = 4) -> Callable[[Any], float | None]:
-    return lambda record: finite(getattr(record, name), digits)
+    return lambda record: json_number(getattr(record, name), digits)
 
 
 def _above_zero(record: Round) -> float | None:
     """For a logarithmic axis: rounding may take the distance to the optimum to zero and below."""
-    return finite(record.distance, 5) if record.distance is not None and record.distance > 0 else None
+    return json_number(record.distance, 5) if record.distance is not None and record.distance > 0 else None
 
 
 # While the coordinator applies a step, workers wait for it: the two are shown apart, and all of it adds up to 1.
@@ -78,16 +78,16 @@ ROUND_COLUMNS: dict[str, Callable[[Round], Any]] = {
     "rows_per_second": _short("rows_per_second"),
     "staleness": _short("staleness"),
     "workers": lambda r: r.workers,
-    "sent": lambda r: finite(r.bytes_sent / r.bytes_raw, 4) if r.bytes_raw else None,
+    "sent": lambda r: json_number(r.bytes_sent / r.bytes_raw, 4) if r.bytes_raw else None,
     "read": _short("read"),
     "compute": _short("compute"),
-    "apply": lambda r: finite(min(r.apply, r.wait), 4),
-    "wait": lambda r: finite(max(0.0, r.wait - r.apply), 4),
+    "apply": lambda r: json_number(min(r.apply, r.wait), 4),
+    "wait": lambda r: json_number(max(0.0, r.wait - r.apply), 4),
 }
 HOST_COLUMNS: dict[str, Callable[[HostSample], Any]] = {
     "seconds": _short("seconds", 8),
     "cpu": _short("cpu"),
-    "memory": lambda h: finite(h.memory_used / h.memory_total, 4) if h.memory_total else None,
+    "memory": lambda h: json_number(h.memory_used / h.memory_total, 4) if h.memory_total else None,
     "disk_read": _short("disk_read"),
     "disk_write": _short("disk_write"),
     "net_in": _short("net_in"),
@@ -223,7 +223,7 @@ class RunFeed:
         if events := storage.events(since, limit=EVENTS):
             self._take_events(events, new)
         newest = storage.hosts(1)
-        if newest and finite(newest[0].seconds, 8) != (self.hosts["seconds"] or [None])[-1]:
+        if newest and json_number(newest[0].seconds, 8) != (self.hosts["seconds"] or [None])[-1]:
             return self._read_samples(storage, newest, new)
         return True
 
@@ -246,22 +246,22 @@ class RunFeed:
     def _take_worker(self, storage: Storage, sample: WorkerSample) -> None:
         before = self.workers.get(sample.rank)
         if before is None:
-            history = [finite(s.cpu, 3) for s in storage.worker_history(sample.rank)[-MINUTE:]]
+            history = [json_number(s.cpu, 3) for s in storage.worker_history(sample.rank)[-MINUTE:]]
         else:
             history = before["history"]
             if sample.seconds != before["seconds"]:
-                history = [*history, finite(sample.cpu, 3)][-MINUTE:]
+                history = [*history, json_number(sample.cpu, 3)][-MINUTE:]
         self.workers[sample.rank] = {
             "rank": sample.rank,
             "pid": sample.pid,
             "state": sample.state,
             "seconds": sample.seconds,
-            "cpu": finite(sample.cpu, 3),
+            "cpu": json_number(sample.cpu, 3),
             "memory": sample.memory,
             "rows": sample.rows,
-            "staleness": finite(sample.staleness, 3),
-            "wait": finite(sample.wait, 3),
-            "gpu": finite(sample.gpu, 3),
+            "staleness": json_number(sample.staleness, 3),
+            "wait": json_number(sample.wait, 3),
+            "gpu": json_number(sample.gpu, 3),
             "history": history,
         }
 

@@ -16,7 +16,7 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.tables.known import known_tables
 from shoal.errors import TrainingError
-from shoal.library import saved_models as model_store
+from shoal.fitting.model_file import own_data
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.limits import SMALL_FILE
@@ -31,7 +31,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
     file = _file(version, contents)
     own = file == OWN
     try:
-        config = model_store.own_data(contents) if own else config_from({"file": file})
+        config = own_data(contents) if own else config_from({"file": file})
         arguments = {"model": str(version.model_path), "own_data": own}
         run = _job(config, arguments, version, own)
     except (TrainingError, OSError) as error:

@@ -15,8 +15,7 @@ from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.waiting import watch
 from shoal.errors import TrainingError
-from shoal.fitting.model_file import SavedModel, load_model
-from shoal.library import saved_models as model_store
+from shoal.fitting.model_file import SavedModel, load_model, own_data
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
@@ -176,7 +175,7 @@ def _report(version: Version, contents: dict[str, Any]) -> None:
     )
     with st.container(border=True, key="export-report"):
         try:
-            config = model_store.own_data(contents)
+            config = own_data(contents)
         except TrainingError:
             config = config_from({})  # the report says that it knows nothing of the rows
         arguments = {**identity(version), "card": _card_digest(version)}

@@ -25,7 +25,7 @@ AXIS_TITLES = {"round": "Round", "epoch": "Passes over the rows", "time": "Secon
 
 
 @dataclass(frozen=True)
-class Curve:
+class RunCurve:
     """What is drawn over the course of a run."""
 
     key: str
@@ -36,27 +36,27 @@ class Curve:
 
 
 CURVES = (
-    Curve("loss", "Loss", "The objective with its penalty; lower is better."),
-    Curve(
+    RunCurve("loss", "Loss", "The objective with its penalty; lower is better."),
+    RunCurve(
         "distance",
         "Distance to the optimum",
         "Share of the way that is left, on a log axis; lower is better.",
         log=True,
     ),
-    Curve("validation", "Score on test rows", "R² on rows kept for testing; 1 is perfect.", better="higher"),
-    Curve("rows_per_second", "Rows a second", "How fast rows were worked through.", better="higher"),
+    RunCurve("validation", "Score on test rows", "R² on rows kept for testing; 1 is perfect.", better="higher"),
+    RunCurve("rows_per_second", "Rows a second", "How fast rows were worked through.", better="higher"),
 )
 
 Series = Mapping[str, Sequence[Round]]  # by letter
 
 
-def drawn(series: Series, curve: Curve) -> dict[str, list[Round]]:
+def drawn(series: Series, curve: RunCurve) -> dict[str, list[Round]]:
     """Records that have this number, of runs that have any."""
     found = {letter: [r for r in rounds if _value(r, curve) is not None] for letter, rounds in series.items()}
     return {letter: rounds for letter, rounds in found.items() if rounds}
 
 
-def _value(record: Round, curve: Curve) -> float | None:
+def _value(record: Round, curve: RunCurve) -> float | None:
     value = getattr(record, curve.key)
     if value is None or not math.isfinite(value):
         return None
@@ -67,7 +67,7 @@ def _place(record: Round, axis: str) -> float:
     return {"round": record.round, "epoch": record.epoch, "time": record.seconds}[axis]
 
 
-def curve_chart(series: Series, sides: Sequence[Side], curve: Curve, axis: str) -> go.Figure:
+def curve_chart(series: Series, sides: Sequence[Side], curve: RunCurve, axis: str) -> go.Figure:
     """One line a run, in its own colour and dashes."""
     figure = go.Figure()
     found = drawn(series, curve)
@@ -88,7 +88,7 @@ def curve_chart(series: Series, sides: Sequence[Side], curve: Curve, axis: str) 
     return figure
 
 
-def describe_curve(series: Series, sides: Sequence[Side], curve: Curve) -> str:
+def describe_curve(series: Series, sides: Sequence[Side], curve: RunCurve) -> str:
     """The chart for those who do not see it."""
     found = drawn(series, curve)
     ends = [

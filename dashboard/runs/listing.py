@@ -42,10 +42,6 @@ class View:
     size: int = SIZES[0]
 
     @property
-    def is_filtered(self) -> bool:
-        return bool(self.text or self.states or self.model != EVERY or self.solver != EVERY)
-
-    @property
     def address(self) -> dict[str, str]:
         """Only what is not as usual."""
         parts = {

@@ -14,7 +14,7 @@ from shoal.errors import TrainingError
 from shoal.home import home
 from shoal.library.cleaning import Cleaned, CleaningPlan, Criteria, clean, plan
 from shoal.library.inventory import Use, survey
-from shoal.library.kinds import Kind, counted, kept_in_words, kind_of
+from shoal.library.kinds import DiskKind, counted, kept_in_words, kind_of
 from shoal.words import file_size
 
 STAYS = {"models": "see Models", "other": "needed"}  # where others have a button
@@ -99,7 +99,7 @@ def dialog() -> None:
         _clean_up(name)
 
 
-def _choice(kind: Kind) -> Criteria:
+def _choice(kind: DiskKind) -> Criteria:
     names = ["All of them", "Only what has not changed for some days"]
     if kind.by_use:
         names.append("Only what no run or model uses")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from shoal.report.svg import Axis, Plot, sparkline
+from shoal.report.svg import Plot, PlotAxis, sparkline
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from shoal.report.svg import Axis, Plot, sparkline
     [(0, 1), (-3, 7e6), (1e6, 1e6 + 3), (-1e308, 1.7e308), (5, 5), (0, 0), (1e-320, 2e-320), (-1e-9, 1e-9), (0.1, 0.10001)],
 )  # fmt: skip
 def test_axes_hold_their_values_and_ticks(low: float, high: float) -> None:
-    axis = Axis.around([low, high, math.nan, math.inf], "x")
+    axis = PlotAxis.around([low, high, math.nan, math.inf], "x")
     ticks = axis.ticks(5)
     assert 2 <= len(ticks) <= 13
     assert all(axis.low <= value <= axis.high for value, _ in ticks)
@@ -24,14 +24,14 @@ def test_axes_hold_their_values_and_ticks(low: float, high: float) -> None:
 
 
 def test_axes_of_powers() -> None:
-    axis = Axis.powers([1e-3, 0.0, 100.0], "alpha")
+    axis = PlotAxis.powers([1e-3, 0.0, 100.0], "alpha")
     assert [words for _, words in axis.ticks(5)] == ["0.001", "0.1", "10"]
     assert axis.share(0.1) - axis.share(0.01) == pytest.approx(axis.share(100) - axis.share(10))
-    assert Axis.powers([], "none").ticks(5)
+    assert PlotAxis.powers([], "none").ticks(5)
 
 
 def test_points_outside_are_left_out_and_text_is_escaped() -> None:
-    plot = Plot(Axis(0, 1, "<x>"), Axis(0, 1, "<y>"))
+    plot = Plot(PlotAxis(0, 1, "<x>"), PlotAxis(0, 1, "<y>"))
     plot.dots([(0.5, 0.5), (2, 0.5), (math.nan, 0.1), (0.2, -math.inf)], "train")
     plot.upright(0.5, "mark", "<b>")
     svg = plot.svg("<alt>")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from shoal.errors import ConfigError
-from shoal.steps.optimizers import SCHEDULES, clipped, schedule
+from shoal.settings.config import SCHEDULES
+from shoal.steps.optimizers import clipped, schedule
 
 # Clipping
 

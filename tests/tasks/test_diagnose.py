@@ -14,8 +14,7 @@ import pytest
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import DataError, SourceChanged
-from shoal.fitting.model_file import SavedModel, load_model, save_model
-from shoal.library.saved_models import own_data
+from shoal.fitting.model_file import SavedModel, load_model, own_data, save_model
 from shoal.settings.values import config_from
 from shoal.tasks.diagnose import diagnose
 from shoal.tasks.explain_row import explain, typical_row
