@@ -21,7 +21,7 @@ class SqliteFile:
         self.path, self.timeout = path, timeout
         with self._plain_errors():
             # No isolation level: transactions begin and end where we say so.
-            self.connection = sqlite3.connect(path, timeout, isolation_level=None, check_same_thread=False)
+            self.connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
             try:
                 self._patiently(self._prepare)
             except BaseException:
