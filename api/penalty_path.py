@@ -1,4 +1,4 @@
-"""A whole path of penalties as Python sees it: `shoal.path`; how its points are found is in `paths` and `tuned`."""
+"""A whole path of penalties as Python sees it: `shoal.path`; how its points are found is in `solve` and `whatif`."""
 
 from __future__ import annotations
 

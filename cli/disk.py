@@ -1,4 +1,4 @@
-"""The commands about disk space: what takes it and how to get it back; what may go is decided in `housekeeping`."""
+"""The commands about disk space: what takes it and how to get it back; what may go is decided in `library`."""
 
 from __future__ import annotations
 

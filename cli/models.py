@@ -1,4 +1,4 @@
-"""The commands about saved models; how a model is applied to a file is in `prediction`."""
+"""The commands about saved models; how a model is applied to a file is in `tasks.predict`."""
 
 from __future__ import annotations
 

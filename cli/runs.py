@@ -128,11 +128,11 @@ def show_solver(found: dict[str, Any]) -> None:
 
 
 def _runs(chosen: argparse.Namespace) -> None:
-    from shoal.library import accounts as run_index
-    from shoal.runs import slots as run_queue
+    from shoal.library import accounts
+    from shoal.runs import slots
 
-    run_queue.revive()
-    runs = run_index.summaries(archived=chosen.archived)
+    slots.revive()
+    runs = accounts.summaries(archived=chosen.archived)
     rows = [_account(run) for i, run in enumerate(runs) if chosen.all or i < NEWEST or run.is_active]
     if chosen.json:
         print_json({"runs": rows})

@@ -1,4 +1,4 @@
-"""The command about searches: start, follow, list, show, continue, stop, save; the work is in `search_process`."""
+"""The command about searches: start, follow, list, show, continue, stop, save; the work is in `processes`."""
 
 from __future__ import annotations
 

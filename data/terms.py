@@ -1,4 +1,4 @@
-"""Terms: the numbers that a design row is made of, and the columns of the file they need; rows are in `design`."""
+"""Terms: the numbers that a design row is made of, and the columns of the file they need; rows are in `encoding`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A result may be megabytes, so it is read once: the account of a run that has end
 with sizes and times of the files it was made from. If one of them changes (the run is resumed, annotated, tampered
 with), the account is made anew. Accounts are also kept in memory. Runs that go on are always read anew.
 
-Archived runs have their account beside the archive (see `archives`). What is decided about runs is in `run_store`.
+Archived runs have their account beside the archive (see `archives`). What is decided about runs is in `runs`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 
 from shoal.errors import Reason, TrainingError
 from shoal.home import archive_directory, runs_directory
-from shoal.library import notes as run_notes
+from shoal.library import notes
 from shoal.runs.folder import ACTIVE, ENDED, Run, write_json
 
 FILE, VERSION = "summary.json", 2
-MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", run_notes.FILE)
+MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", notes.FILE)
 _NAME = re.compile(r"(\d{8}-\d{6})-\d{7}")  # of a run: begins with the time
 _FileStamps = list[list[int] | None]
 
@@ -222,7 +222,7 @@ def _made(run: Run) -> Summary:
     config, result = run.config, _mapping(run.result)
     standing = run.standing
     state = standing.state
-    about = run_notes.read(run)
+    about = notes.read(run)
     gradient = run.is_gradient
     done = {"epochs": _number(result.get("epochs")), "distance": _number(result.get("distance_to_optimum"))}
     if gradient and not result:

@@ -1,7 +1,7 @@
 """Archives of runs that have ended: the whole folder in one compressed file, and back; and runs that are deleted.
 
     SHOAL_HOME/archive/ID.tar.xz    the folder
-                       ID.json      its account, so that lists can show it (see `run_index`)
+                       ID.json      its account, so that lists can show it (see `accounts`)
                        .ID.*        being written or unpacked, or left behind by a process that was killed
     SHOAL_HOME/trash/               folders on their way out
 
@@ -29,7 +29,7 @@ from typing import IO, Any, Final
 
 from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import archive_directory, lock_file, runs_directory, trash_directory
-from shoal.library import accounts as run_index
+from shoal.library import accounts
 from shoal.runs.folder import ENDED, Run, find_run
 from shoal.utils import is_full, sync_folder, write_atomically
 
@@ -80,7 +80,7 @@ def size_of(folder: Path) -> int:
 def archive(run: Run, progress: _Share = _silent) -> Path:
     """Pack a run that has ended; its folder goes once the archive is known to hold all of it."""
     with _one_at_a_time(), _held(run, "archive"), _disk_errors(f"an archive of the run {run.id}"):
-        account = dataclasses.replace(run_index.summary_of(run), archived=True)
+        account = dataclasses.replace(accounts.summary_of(run), archived=True)
         path = archive_path(run.id)
         unfinished = path.with_name(f".{path.name}.tmp")
         try:
@@ -285,7 +285,7 @@ def empty_trash() -> None:
 @contextlib.contextmanager
 def _held(run: Run, what: str) -> Iterator[None]:
     """A run that has ended, with its lock, so that nobody resumes it meanwhile."""
-    state, before = run.state, run_index.key_of(run)
+    state, before = run.state, accounts.key_of(run)
     if state not in ENDED:
         raise StateError(
             f"Expected a run that has ended to {what}, but {run.id} is {state}.",
@@ -300,7 +300,7 @@ def _held(run: Run, what: str) -> Iterator[None]:
             f"The process of {run.id} is at work.", Remedy.run("Wait until it has ended, or stop it", "stop", run.id)
         )
     with lock:
-        if run_index.key_of(run) != before:
+        if accounts.key_of(run) != before:
             raise StateError(f"The run {run.id} was changed by somebody else a moment ago. Look at it, and try again.")
         yield
 

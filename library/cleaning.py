@@ -40,7 +40,7 @@ from shoal.home import (
 from shoal.library import archives
 from shoal.library.inventory import Item, entries, items
 from shoal.library.kinds import DiskKind, kind_of
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from shoal.runs.folder import PATIENCE, Run
 
 DAY = 86_400.0
@@ -98,7 +98,7 @@ class _Needs:
         self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
         jobs = [run for task in entries(jobs_directory()) for run in _runs_in(task.path)]
         self.searches = _runs_in(searches_directory())
-        waiting = {ticket.run.id for ticket in run_queue.tickets()}
+        waiting = {ticket.run.id for ticket in slots.tickets()}
         self.active = {run.directory: run for run in [*self.runs, *jobs, *self.searches] if _is_active(run, waiting)}
         self.files = {path for run in self.active.values() for path in _files_of(run)}
 

@@ -1,6 +1,6 @@
 """What a detached process can do besides training: one function a task, from its config to the result that it leaves.
 
-The dashboard may not touch data itself; it launches one of these (`run_store.launch_job`) and reads the answer. The
+The dashboard may not touch data itself; it launches one of these (`runs.launch`) and reads the answer. The
 arguments of a job are in `run.job`. Modules are imported by the job that needs them.
 """
 

@@ -1,4 +1,4 @@
-"""The process of a detached run, `python -m run_process DIRECTORY`: lock, queue, last word; the work is in `runs`.
+"""The process of a detached run, `python -m shoal.processes.run DIRECTORY`: lock, queue, last word; work is in `tasks`.
 
 It is light until its turn has come: NumPy and the rest are imported by what it then calls.
 
@@ -24,7 +24,7 @@ from typing import Any
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import own_lock, searches_directory
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
 from shoal.runs.log import RunLog
 from shoal.settings.config import RunConfig
@@ -178,7 +178,7 @@ class Life:
             self.say(Standing("running"))
             self._conclude(_quick_work(self.run, config, self._progress()))
             return
-        with run_queue.turn(self.run, run_queue.slots_for(config), self.say):
+        with slots.turn(self.run, slots.slots_for(config), self.say):
             from shoal.tasks.train import train_in_folder
 
             self._conclude(train_in_folder(self.run, config, self._progress(), self.log, self._training_says))
@@ -288,7 +288,7 @@ def main(directory: Path) -> None:
         if not mine:
             return
         (directory / "started").touch()
-        run_queue.arrived(run)
+        slots.arrived(run)
         attendant = Attendant(run)
         try:
             with RunLog(directory) as log, attendant.attending():
@@ -296,11 +296,11 @@ def main(directory: Path) -> None:
         except FolderGone:
             pass
         finally:
-            run_queue.leave(run)
+            slots.leave(run)
     if not any((directory / name).exists() for name in ("config.json", "lock")):
         shutil.rmtree(directory, ignore_errors=True)  # removed by somebody: what was written since
     if run.is_gradient:
-        run_queue.revive()
+        slots.revive()
 
 
 if __name__ == "__main__":

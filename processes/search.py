@@ -28,13 +28,13 @@ from optuna.trial import TrialState
 
 from shoal.errors import DataError, Reason, Standing, StateError, TrainingError
 from shoal.home import own_lock
-from shoal.library import notes as run_notes
+from shoal.library import notes
 from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
 from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
 from shoal.runs.log import RunLog
-from shoal.search import space as search_space
+from shoal.search import space
 from shoal.search.folder import Search, side_by_side, trial_config
 from shoal.search.plan import TRIES, Account
 from shoal.search.trial_progress import TrialProgress
@@ -112,9 +112,9 @@ class Driver:
             return
         trial.set_user_attr("run", run.id)
         with contextlib.suppress(TrainingError, OSError):  # a tag is for people; the job says it as well
-            run_notes.write(run, [self.search.tag], f"Trial {place} of the search {self.search.id}.")
+            notes.write(run, [self.search.tag], f"Trial {place} of the search {self.search.id}.")
         self.running.append(Watched(trial, run, TrialProgress(self.plan.reach, self.plan.seconds)))
-        self.log.info(f"Trial {place} is the run {run.id}: {search_space.in_words(knobs)}.")
+        self.log.info(f"Trial {place} is the run {run.id}: {space.in_words(knobs)}.")
         self.account()
 
     def _look(self) -> None:

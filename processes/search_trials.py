@@ -18,7 +18,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from shoal.runs.folder import Run
-from shoal.search import space as search_space
+from shoal.search import space
 from shoal.search.plan import ENOUGH, SearchPlan, Trial
 from shoal.search.space import Domain, Range
 from shoal.search.trial_progress import TrialProgress
@@ -78,9 +78,9 @@ class Trials:
         """The person's own settings come first: they are what has to be beaten. A small space is tried in full."""
         if self.study.get_trials(deepcopy=False):
             return
-        own = search_space.own_choice(self.plan.space, self.base)
+        own = space.own_choice(self.plan.space, self.base)
         self.study.enqueue_trial(own, user_attrs={"own": True})
-        found = search_space.combinations(self.plan.space, self.base)
+        found = space.combinations(self.plan.space, self.base)
         if found is not None and len(found) <= self.plan.trials:
             self.study.set_user_attr("combinations", len(found))
             for knobs in found:
@@ -122,7 +122,7 @@ class Trials:
         """A trial unlike those before it, if the sampler has one; with its place among them."""
         for attempt in range(REPEATS):
             trial = self.study.ask()
-            knobs = search_space.choose(self.plan.space, self.base, functools.partial(_suggested, trial))
+            knobs = space.choose(self.plan.space, self.base, functools.partial(_suggested, trial))
             others = [t for t in self.counted() if t.number != trial.number]
             if knobs not in [t.params for t in others] or attempt == REPEATS - 1:
                 break

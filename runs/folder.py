@@ -10,7 +10,7 @@
     lock          held by the kernel for as long as the process lives, however it ends
     started       there once the process has come so far
 
-What is decided about runs (launch, resume, fork, commands) is in `run_store`; who may start when is in `run_queue`.
+What is decided about runs (launch, resume, fork, commands) is in `launch`; who may start when is in `slots`.
 Imports are light: the dashboard and a queued run live on this.
 """
 

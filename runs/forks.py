@@ -1,6 +1,6 @@
 """Forks: what a new run from another's checkpoint may change, and what a change does to the checkpoint.
 
-Finding checkpoints and starting runs belongs to `run_store`; what is in a checkpoint is decided by `conductor`.
+Finding checkpoints and starting runs belongs to `launch`; what is in a checkpoint is decided by `training.conductor`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What can be done with detached runs: launch, find, resume, fork, and send commands; the work itself is in `runs`.
+"""What can be done with detached runs: launch, find, resume, fork, and send commands; the work itself is in `tasks`.
 
-A run's folder is where everyone meets (see `run_folder`). Imports are light: a dashboard lives on this; what needs
+A run's folder is where everyone meets (see `folder`). Imports are light: a dashboard lives on this; what needs
 NumPy (checkpoints, the store of metrics) is imported by the functions that need it.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError
 from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
@@ -91,7 +91,7 @@ def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None =
                 _checkpoints(Run(directory), config).save(snapshot)
             return _start(directory, job, config)
         except (OSError, ResourceError):
-            run_queue.leave(Run(directory))
+            slots.leave(Run(directory))
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
@@ -135,7 +135,7 @@ def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
     write_json(directory / "job.json", job)
     write_json(directory / "config.json", config.as_dict())
     if run.is_gradient:
-        run_queue.revive()  # those that came earlier are ahead of it
+        slots.revive()  # those that came earlier are ahead of it
         _enqueue(run)
     spawn(directory)
     return run
@@ -143,7 +143,7 @@ def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
 
 def _enqueue(run: Run) -> None:
     write_state(run.directory, Standing("queued", "It waits for its turn."))
-    run_queue.enqueue(run)
+    slots.enqueue(run)
 
 
 # ------------------------------------------------------------------ resume and fork
@@ -166,7 +166,7 @@ def resume(run: Run) -> Run:
         for name in ("result.json", "error.json", "started", "progress.json"):
             (run.directory / name).unlink(missing_ok=True)
         if run.is_gradient:
-            run_queue.revive()
+            slots.revive()
             _enqueue(run)
         else:
             write_state(run.directory, Standing("preparing"))
@@ -287,7 +287,7 @@ def _stop_by_signal(run: Run) -> int:
     with own_lock(run.directory) as mine:
         if not mine:
             raise StateError(f"The process of {run.id} is starting right now. Try again in a second.")
-        run_queue.leave(run)
+        slots.leave(run)
         stopped = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
         write_state(run.directory, stopped)
     return BY_SIGNAL

@@ -25,11 +25,11 @@ from typing import Any
 
 from shoal.errors import ConfigError, DataError, Remedy, Standing, StateError
 from shoal.home import LATEST, by_beginning, own_lock, searches_directory
-from shoal.library import saved_models as model_store
+from shoal.library import saved_models
 from shoal.library.saved_models import Version
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from shoal.runs.folder import ACTIVE, Run, find_run, read_config, spawn, write_json, write_state
-from shoal.search import space as search_space
+from shoal.search import space
 from shoal.search.plan import Account, SearchPlan, account_from, plan_from
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
@@ -143,7 +143,7 @@ def resolve(name: str) -> Search:
 def start(config: RunConfig, plan: SearchPlan) -> Search:
     """Begin a search in a process of its own; it goes on when its starter is gone."""
     config = trial_config(_checked(config), plan, {})
-    found = search_space.combinations(plan.space, config)
+    found = space.combinations(plan.space, config)
     if found is not None and len(found) < 2:
         raise ConfigError("Expected a knob with more than one value to search, got none. Leave one of them open.")
     with disk_errors("the folder of a search"):
@@ -189,7 +189,7 @@ def trial_config(base: RunConfig, plan: SearchPlan, knobs: Mapping[str, Any]) ->
     Steps only: the full passes of the finish would bring every run to the optimum, and hide what its steps did. The
     number of workers is fixed, so that all trials have the same share of the machine.
     """
-    workers = base.workers or run_queue.cores()
+    workers = base.workers or slots.cores()
     return dataclasses.replace(
         base, **knobs, solver="gradient", workers=workers, tolerance=plan.reach, finish_passes=0, max_seconds=0.0,
         patience=0, out=None, checkpoint_seconds=0.0,
@@ -198,7 +198,7 @@ def trial_config(base: RunConfig, plan: SearchPlan, knobs: Mapping[str, Any]) ->
 
 def side_by_side(config: RunConfig, plan: SearchPlan) -> int:
     """How many trials train at a time: no more than have cores of their own."""
-    most = max(1, run_queue.slots() // run_queue.slots_for(config))
+    most = max(1, slots.slots() // slots.slots_for(config))
     return min(plan.at_once or most, most)
 
 
@@ -221,7 +221,7 @@ def go_on(search: Search, trials: int | None = None, within: float | None = None
             f"The search {search.id} has done all its {account.done} trials.",
             Remedy.run("Allow more of them", "search --continue", search.id, "--trials", account.done + plan.trials),
         )
-    found = search_space.combinations(plan.space, search.config)
+    found = space.combinations(plan.space, search.config)
     if found is not None and account.done >= len(found):
         raise StateError(
             f"The search {search.id} has tried all {len(found)} combinations that it may. "
@@ -271,15 +271,15 @@ def save_best(search: Search, name: str | None = None) -> Version:
             f"The run {best.run} of the best trial is gone, and its model with it. "
             "Train once more with its settings, which are in the table of trials."
         )
-    before = model_store.version_of(run)
-    version = model_store.save_run(run, result, name)
+    before = saved_models.version_of(run)
+    version = saved_models.save_run(run, result, name)
     if before is None or before.label != version.label:
-        note = f"Best of {search.account.done} trials of the search {search.id}: {search_space.in_words(best.knobs)}."
-        version = model_store.write_note(version, note)
+        note = f"Best of {search.account.done} trials of the search {search.id}: {space.in_words(best.knobs)}."
+        version = saved_models.write_note(version, note)
     return version
 
 
 def saved_best(search: Search) -> Version | None:
     best = search.account.best
     run = find_run(best.run) if best else None
-    return model_store.version_of(run) if run else None
+    return saved_models.version_of(run) if run else None

@@ -2,7 +2,7 @@
 
 Of m such sizes of residuals, the ceil((m + 1) level)-th smallest is a half-width that a new row, which comes about
 like these, exceeds with a chance of at most 1 - level (Vovk et al. 2005; Lei et al. 2018). Who collects them is
-`block_requests.Score`, in the pass that every fit makes; what the interval means in words is in `intervals`.
+`passes.blocks.Score`, in the pass that every fit makes; what the interval means in words is in `intervals`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One row's prediction by a model file, and what each column adds to it; whole files are predicted in `prediction`."""
+"""One row's prediction by a model file, and what each column adds to it; whole files are predicted in `predict`."""
 
 from __future__ import annotations
 

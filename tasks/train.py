@@ -1,6 +1,6 @@
 """Runs: one fit from config to report, in this process; a gradient run with what its folder lends it.
 
-The life of a detached process is in `run_process`, which imports this module when its turn has come.
+The life of a detached process is in `processes.run`, which imports this module when its turn has come.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of `shoal tune`, from a config to an answer: read, sum the folds, choose. What is chosen is in `tuned`."""
+"""The steps of `shoal tune`, from a config to an answer: read, sum the folds, choose. How is in `whatif`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study: what a table says to every what-if, kept in a folder. Who sums it is `tuning`, who asks it are others.
+"""A study: what a table says to every what-if, kept in a folder. Rows are summed in `fitting.summing`.
 
 It holds the sums of fold cells, and what resampling needs: all training rows of a small table, else the sums of some
 hundred random buckets of rows.

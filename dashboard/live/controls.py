@@ -12,7 +12,7 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables.sources import table_of
 from shoal.errors import ConfigError, StateError, TrainingError
-from shoal.runs import launch as run_store
+from shoal.runs import launch
 from shoal.runs.launch import Run
 from shoal.settings.config import COMPRESSIONS
 from shoal.settings.values import config_from
@@ -158,7 +158,7 @@ def _choose(ranks: list[int], label: str, key: str, alone: bool) -> int | None:
 def _workers(run: Run) -> tuple[list[int], bool]:
     """Who is here, and whether that is the run's own process."""
     try:
-        with run_store.metrics_of(run) as storage:
+        with launch.metrics_of(run) as storage:
             samples = storage.workers() if storage else []
     except TrainingError:
         return [], False
@@ -181,7 +181,7 @@ def _after_it_ended(run: Run, state: str, config: Mapping[str, Any]) -> None:
     if state in ("stopped", "failed", "interrupted"):
         help_ = "Go on from its newest checkpoint; its curves go on too."
         if st.button("Resume", icon=":material/play_arrow:", type="primary", key="do:resume", help=help_):
-            _attempt(run, "Resume", lambda: run_store.resume(run))
+            _attempt(run, "Resume", lambda: launch.resume(run))
             st.rerun()
     if run.checkpoints_path.is_dir():
         with st.popover("Fork", icon=":material/call_split:", help="A new run from one of its checkpoints."), _narrow():
@@ -227,7 +227,7 @@ def _fork_form(run: Run, config: Mapping[str, Any]) -> None:
 
 def _fork(run: Run, step: int, changes: dict[str, Any], more: str) -> None:
     made: list[Run] = []
-    _attempt(run, "Fork", lambda: made.append(run_store.fork(run, step, {**changes, **_yaml(more)})))
+    _attempt(run, "Fork", lambda: made.append(launch.fork(run, step, {**changes, **_yaml(more)})))
     if made:
         places.stay(run=made[0].id)
     st.rerun()
@@ -265,8 +265,8 @@ def send(run: Run, label: str, command: str, arguments: Mapping[str, Any]) -> No
     """Leave a command and wait a moment for its outcome, which the page shows when it is drawn next."""
 
     def act() -> str:
-        number = run_store.post(run, command, arguments)
-        settled = run_store.wait_settled(run, number, SETTLED)
+        number = launch.post(run, command, arguments)
+        settled = launch.wait_settled(run, number, SETTLED)
         if settled.outcome not in (None, "done"):
             raise StateError(str(settled.outcome))
         if settled.outcome is None:

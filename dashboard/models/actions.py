@@ -10,7 +10,7 @@ import streamlit as st
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
-from shoal.library import saved_models as model_store
+from shoal.library import saved_models
 from shoal.library.saved_models import Model, Version
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def _note(model: Model, version: Version) -> None:
         help="What this version is for, or what was tried. It is kept with the version.",
     )  # fmt: skip
     if st.button("Save note", type="primary", key="note:save"):
-        _tried(lambda: model_store.write_note(version, text.strip()), lambda _: st.rerun())
+        _tried(lambda: saved_models.write_note(version, text.strip()), lambda _: st.rerun())
 
 
 @st.dialog("Rename the model", icon=":material/drive_file_rename_outline:")
@@ -58,7 +58,7 @@ def _rename(model: Model, version: Version) -> None:
     name = st.text_input("New name", model.name, key="rename:name", help=_name_help())
     if st.button("Rename", type="primary", key="rename:do"):
         _tried(
-            lambda: model_store.rename_model(model, name.strip()),
+            lambda: saved_models.rename_model(model, name.strip()),
             lambda renamed: places.go("models", model=renamed.name, version=str(version.number)),
         )
 
@@ -69,7 +69,7 @@ def _copy(model: Model, version: Version) -> None:
     name = st.text_input("Name", f"{model.name}-copy", key="copy:name", help=_name_help())
     if st.button("Save", type="primary", key="copy:do"):
         _tried(
-            lambda: model_store.copy_version(version, name.strip()),
+            lambda: saved_models.copy_version(version, name.strip()),
             lambda made: places.go("models", model=made.name, version=str(made.number)),
         )
 
@@ -84,7 +84,7 @@ def _delete_version(model: Model, version: Version) -> None:
     if st.button("Delete version", type="primary", key="delete:version"):
         rest = [number for number in model.numbers if number != version.number]
         _tried(
-            lambda: model_store.delete_version(version),
+            lambda: saved_models.delete_version(version),
             lambda _: places.go("models", **({"model": model.name} if rest else {})),
         )
 
@@ -95,7 +95,7 @@ def _delete_model(model: Model, version: Version) -> None:
     versions = "its only version" if count == 1 else f"all {count:,} versions"
     line(f"{model.name} with {versions} is removed. The runs stay.")
     if st.button("Delete model", type="primary", key="delete:model"):
-        _tried(lambda: model_store.delete_model(model), lambda _: places.go("models"))
+        _tried(lambda: saved_models.delete_model(model), lambda _: places.go("models"))
 
 
 def _tried(what: Callable[[], T], then: Callable[[T], None]) -> None:

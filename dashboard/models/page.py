@@ -30,7 +30,7 @@ from shoal.dashboard.models import (
 from shoal.dashboard.parts import places, results, wording
 from shoal.dashboard.parts.literal import heading, label, line, notice
 from shoal.errors import TrainingError
-from shoal.library import saved_models as model_store
+from shoal.library import saved_models
 from shoal.library.saved_models import Model, Version
 from shoal.words import MODELS, model_title, number, plural
 
@@ -59,7 +59,7 @@ def show() -> None:
     if not name:
         _list_view()
         return
-    model = model_store.find_model(name)
+    model = saved_models.find_model(name)
     version = _asked_version(model) if model else None
     if model is None or version is None:
         _nothing_there(name, model)
@@ -88,7 +88,7 @@ def _nothing_there(name: str, model: Model | None) -> None:
 
 def _list_view() -> None:
     st.title("Models", anchor=False)
-    models = model_store.list_models()
+    models = saved_models.list_models()
     if not models:
         _empty()
         return

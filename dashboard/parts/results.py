@@ -15,7 +15,7 @@ from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
 from shoal.dashboard.parts import charts, places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice
 from shoal.errors import Reason, TrainingError
-from shoal.library import saved_models as model_store
+from shoal.library import saved_models
 from shoal.runs.launch import Run
 from shoal.words import certificate, duration, is_exact, number, plural, power_of_ten
 
@@ -256,7 +256,7 @@ def timings(result: dict[str, Any]) -> None:
 
 def saved_model(run: Run, result: dict[str, Any]) -> None:
     """The way to the version that was saved of this run, or a button that saves one."""
-    version = model_store.version_of(run)
+    version = saved_models.version_of(run)
     if version:
         places.link(
             "models", f"Saved model, version {version.number}: plots and predictions", icon=":material/deployed_code:",
@@ -271,7 +271,7 @@ def saved_model(run: Run, result: dict[str, Any]) -> None:
 
 def _save(run: Run, result: dict[str, Any]) -> None:
     try:
-        version = model_store.save_run(run, result)
+        version = saved_models.save_run(run, result)
     except (TrainingError, OSError) as error:
         notice("error", wording.told(error), "The model was not saved")
         return

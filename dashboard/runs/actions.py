@@ -15,10 +15,9 @@ from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.runs.listing import name_of
 from shoal.errors import Standing, TrainingError
 from shoal.home import jobs_directory, runs_directory
-from shoal.library import archives
-from shoal.library import notes as run_notes
+from shoal.library import archives, notes
 from shoal.library.accounts import Summary
-from shoal.runs import launch as run_store
+from shoal.runs import launch
 from shoal.runs.launch import Run, find_run, launch_job
 from shoal.settings.config import RunConfig
 from shoal.words import file_size, plural
@@ -103,7 +102,7 @@ def _resume(ids: list[str]) -> None:
 
 
 def _resume_one(run_id: str) -> None:
-    run_store.resume(_run(run_id))
+    launch.resume(_run(run_id))
 
 
 def _run(run_id: str) -> Run:
@@ -217,17 +216,15 @@ def _about(runs: list[Summary]) -> None:
     note = ""
     if alone:
         note = st.text_area(
-            "Note", alone.note, key="runs_note", max_chars=run_notes.LONGEST_NOTE, height=160,
+            "Note", alone.note, key="runs_note", max_chars=notes.LONGEST_NOTE, height=160,
             placeholder="What you tried and what you saw", help="Plain text, for yourself and for others.",
         )  # fmt: skip
     if st.button("Save", type="primary", key="runs_save"):
         try:
-            words = run_notes.tags_in(tags)
+            words = notes.tags_in(tags)
             for run in runs:
-                before = run_notes.read(_run(run.id))
-                run_notes.write(
-                    _run(run.id), words if alone else (*before.tags, *words), note if alone else before.note
-                )
+                before = notes.read(_run(run.id))
+                notes.write(_run(run.id), words if alone else (*before.tags, *words), note if alone else before.note)
         except (TrainingError, OSError) as error:
             notice("error", wording.told(error))
             return
@@ -311,7 +308,7 @@ def _fork(runs: list[Summary]) -> None:
     changed = {name: value for name, value in changes.items() if value != config.get(name)}
     if st.button("Start the fork", type="primary", key="runs_fork"):
         try:
-            made = run_store.fork(run, int(step), changed)
+            made = launch.fork(run, int(step), changed)
         except (TrainingError, OSError) as error:
             notice("error", wording.told(error))
             return

@@ -20,8 +20,7 @@ from shoal.dashboard.runs.actions import MOST
 from shoal.dashboard.runs.charts import AXES, CURVES, Series
 from shoal.dashboard.runs.differences import Difference, Side
 from shoal.errors import TrainingError
-from shoal.library import accounts as run_index
-from shoal.library import archives
+from shoal.library import accounts, archives
 from shoal.metrics import Round
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run, metrics_of
@@ -46,7 +45,7 @@ def show(named: str) -> None:
     if len(runs) < 2:
         notice("info", "Choose two or more runs in the list, then Compare.", "There is nothing to compare")
         return
-    sides = comparison.sides([(run.id, run_index.summary_of(run).state, run.config, run.result or {}) for run in runs])
+    sides = comparison.sides([(run.id, accounts.summary_of(run).state, run.config, run.result or {}) for run in runs])
     _legend(sides)
     series = {side.letter: _series(run) for side, run in zip(sides, runs, strict=True)}
     _curves(sides, series)

@@ -23,7 +23,7 @@ from shoal.dashboard.runs.listing import (
     view_of,
 )
 from shoal.dashboard.runs.listing import listing as listed
-from shoal.library import accounts as run_index
+from shoal.library import accounts
 from shoal.library.accounts import Summary
 from shoal.words import MODELS, plural
 
@@ -40,8 +40,8 @@ def show() -> None:
         places.go("train", run=going)
     view = _asked()
     st.title("Runs", anchor=False)
-    names = run_index.run_names()
-    runs = run_index.summaries(archived=True)
+    names = accounts.run_names()
+    runs = accounts.summaries(archived=True)
     run_actions.watch_jobs()
     if not runs:
         _nothing_yet()
@@ -92,7 +92,7 @@ def _refresh(names: list[str], active: list[Summary]) -> None:
     """Draw the page again when something is no longer as it was drawn; not under an open dialog."""
     if run_actions.dialog_is_open():
         return
-    if run_index.run_names() != names or run_index.have_gone_on(active):
+    if accounts.run_names() != names or accounts.have_gone_on(active):
         st.rerun()
 
 

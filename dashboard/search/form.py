@@ -15,7 +15,7 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, label_for
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
 from shoal.search.plan import PASSES, SearchPlan
 from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
@@ -211,7 +211,7 @@ def _foresee(config: RunConfig, plan: SearchPlan) -> None:
     st.metric(
         "Training at most", most, help="Trials that are done or given up sooner make it less. Starting is not in it."
     )
-    share = plural(run_queue.slots_for(base), "core")
+    share = plural(slots.slots_for(base), "core")
     line(f"{plural(together, 'trial')} at a time, on {share} each. They are ordinary runs, in the same queue.")
     if base.test_every:
         line(f"One row in {base.test_every} is kept for testing; the models are fitted to the others.")

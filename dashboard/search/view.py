@@ -15,7 +15,7 @@ from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.errors import StateError, TrainingError
 from shoal.runs.folder import ACTIVE
-from shoal.search import folder as search_folder
+from shoal.search import folder
 from shoal.search.folder import Search, find_search
 from shoal.search.plan import ENOUGH, Account, SearchPlan, Trial
 from shoal.search.space import value_text
@@ -99,7 +99,7 @@ def _controls(search: Search, plan: SearchPlan, account: Account, state: str) ->
                 key="search:stop",
                 help="Trials that train are tried again later.",
             ):
-                _try(lambda: search_folder.stop(search), "It stops as soon as its trials have ended.")
+                _try(lambda: folder.stop(search), "It stops as soon as its trials have ended.")
         elif state == "stopping":
             st.button("Stopping", icon=":material/stop:", disabled=True, key="search:stopping")
         else:
@@ -120,19 +120,19 @@ def _continue(search: Search, plan: SearchPlan, account: Account) -> None:
     if st.button(
         "Continue", icon=":material/play_arrow:", key="search:continue", help="With all that was learnt so far."
     ):
-        _try(lambda: search_folder.go_on(search, account.done + int(more)), "")
+        _try(lambda: folder.go_on(search, account.done + int(more)), "")
         st.rerun()
 
 
 def _save(search: Search) -> None:
-    version = search_folder.saved_best(search)
+    version = folder.saved_best(search)
     if version is not None:
         places.link(
             "models", f"Saved as {version.name}, version {version.number}", icon=":material/deployed_code:",
             model=version.name, version=str(version.number),
         )  # fmt: skip
     elif st.button("Save the best to Models", type="primary", icon=":material/deployed_code:", key="search:save"):
-        _try(lambda: search_folder.save_best(search), "The model of the best trial is among the models now.")
+        _try(lambda: folder.save_best(search), "The model of the best trial is among the models now.")
         st.rerun()
 
 

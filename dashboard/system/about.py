@@ -18,7 +18,7 @@ from shoal.dashboard.tables import uploads
 from shoal.errors import TrainingError
 from shoal.home import home
 from shoal.kernels import build as native
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from shoal.words import file_size
 
 LIBRARIES = ("scipy", "pandas", "scikit-learn", "pyarrow", "streamlit", "plotly")
@@ -70,7 +70,7 @@ def setup() -> Facts:
 def _slots() -> str:
     try:
         said = "SHOAL_SLOTS" if os.environ.get("SHOAL_SLOTS") else "one a core"
-        return f"{run_queue.slots()} for gradient runs ({said})"
+        return f"{slots.slots()} for gradient runs ({said})"
     except TrainingError as error:
         return wording.told(error)
 

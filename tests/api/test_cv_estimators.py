@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from shoal.api import cv_estimators
 from shoal.api.cv_estimators import ElasticNetCV, LassoCV, RidgeCV
-from shoal.tasks import workers as engine_pool
+from shoal.tasks import workers
 
 ESTIMATORS = [RidgeCV, LassoCV, ElasticNetCV]
 TIGHT: dict[str, Any] = {"tol": 1e-13, "max_iter": 500_000}
@@ -29,10 +29,10 @@ ALPHAS = np.geomspace(2, 1e-3, 12)
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[None]:
-    with engine_pool.pooled_engine(2):
+    with workers.pooled_engine(2):
         pass
     yield
-    engine_pool.close_pools()
+    workers.close_pools()
 
 
 def numbers(n: int = 150, p: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -13,8 +13,7 @@ import pytest
 
 from shoal.errors import ConfigError, StateError
 from shoal.home import runs_directory
-from shoal.library import accounts as run_index
-from shoal.library import notes as run_notes
+from shoal.library import accounts, notes
 from shoal.runs.folder import Run
 from shoal.runs.launch import metrics_of, resume
 from support.library import a_copy, launched, only
@@ -36,15 +35,15 @@ def test_account_equals_the_result(finished: Path) -> None:
     assert (account.test_r2, account.test_rmse) == (result["test"]["r2"], result["test"]["rmse"])
     assert (account.started, account.duration) == (run.started_at, result["timings"]["total"])
     assert (account.tags, account.note, account.forked_from, account.archived) == ((), "", None, False)
-    assert run_index.from_dict(json.loads(json.dumps(account.as_dict()))) == account
+    assert accounts.from_dict(json.loads(json.dumps(account.as_dict()))) == account
 
 
 def test_result_is_read_once(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_copy(finished)
     first = only()
-    kept = json.loads((run.directory / run_index.FILE).read_text())
-    assert run_index.from_dict(kept["summary"]) == first
-    monkeypatch.setattr(run_index, "_known", {})  # as in another process
+    kept = json.loads((run.directory / accounts.FILE).read_text())
+    assert accounts.from_dict(kept["summary"]) == first
+    monkeypatch.setattr(accounts, "_known", {})  # as in another process
     monkeypatch.setattr(Run, "result", property(lambda run: pytest.fail("the result was read again")))
     assert only() == first
 
@@ -58,17 +57,17 @@ def test_a_torn_or_foreign_account_is_made_anew(finished: Path, monkeypatch: pyt
         '{"version": 0}',
         json.dumps({"version": 1, "key": [], "summary": {"id": "x", "state": "y"}}),
     ):
-        (run.directory / run_index.FILE).write_text(text)
-        monkeypatch.setattr(run_index, "_known", {})
+        (run.directory / accounts.FILE).write_text(text)
+        monkeypatch.setattr(accounts, "_known", {})
         assert only() == first
 
 
 def test_account_follows_the_run(tmp_path: Path) -> None:
     run = training(launched(endless_run(small_table(tmp_path))))
     going = only()
-    assert (going.state, going.is_active, (run.directory / run_index.FILE).exists()) == ("running", True, False)
-    before = [run_index.summary_of(run)]
-    until(lambda: run_index.have_gone_on(before))  # its epochs go on
+    assert (going.state, going.is_active, (run.directory / accounts.FILE).exists()) == ("running", True, False)
+    before = [accounts.summary_of(run)]
+    until(lambda: accounts.have_gone_on(before))  # its epochs go on
     assert shoal("stop", run.id).code == 0
     ended(run)
     stopped = only()
@@ -99,14 +98,14 @@ def test_a_killed_run_tells_how_far_it_came(tmp_path: Path) -> None:
 def test_annotated_run_is_told_anew(finished: Path) -> None:
     run = a_copy(finished)
     assert only().tags == ()
-    run_notes.write(run, ["baseline"], "as good as it gets")
+    notes.write(run, ["baseline"], "as good as it gets")
     assert (only().tags, only().note) == (("baseline",), "as good as it gets")
 
 
 def test_forked_from_and_names_without_a_start() -> None:
     run = made(job={"task": "train", "forked_from": {"run": "20260101-000000-0000000", "step": 7}})
     (run.directory / "started").unlink()
-    account = run_index.summary_of(run)
+    account = accounts.summary_of(run)
     assert account.forked_from == "20260101-000000-0000000"
     assert account.started is None
     assert account.made is not None
@@ -123,7 +122,7 @@ def test_forked_from_and_names_without_a_start() -> None:
 def test_damaged_files_never_break_the_list(name: str, text: str) -> None:
     run = made(**{name: text})
     good = made(result={"state": "finished", "cause": "", "train": {"r2": 0.5}, "test": {}})
-    found = {account.id: account for account in run_index.summaries(archived=True)}
+    found = {account.id: account for account in accounts.summaries(archived=True)}
     assert set(found) == {run.id, good.id}
     assert found[good.id].train_r2 == 0.5
     assert (found[run.id].state, found[run.id].cause) == (run.state, run.cause)
@@ -138,11 +137,11 @@ def test_folders_that_are_no_runs_and_runs_that_vanish(finished: Path) -> None:
     (run.directory / "state.json").write_text('{"state": "stopped", "cause": "", "at": 1}')
     assert only().epochs is None  # its store cannot be read
     shutil.rmtree(run.directory)
-    assert run_index.summaries() == []
-    assert run_index.summary_of(run).state == "interrupted"  # somebody still holds its name
+    assert accounts.summaries() == []
+    assert accounts.summary_of(run).state == "interrupted"  # somebody still holds its name
     assert not run.directory.exists()
     shutil.rmtree(runs_directory())
-    assert run_index.summaries(archived=True) == []
+    assert accounts.summaries(archived=True) == []
 
 
 def test_no_numbers_that_are_none_or_endless() -> None:
@@ -158,34 +157,34 @@ def test_a_thousand_runs(finished: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         folder.mkdir(parents=True)
         for name in small:
             os.link(finished / name, folder / name)
-    found = run_index.summaries()
+    found = accounts.summaries()
     assert [account.id for account in found] == [f"20260101-000000-{i:07d}" for i in reversed(range(1000))]
     monkeypatch.setattr(Run, "result", property(lambda run: pytest.fail("a result was read again")))
-    assert run_index.summaries() == found
-    monkeypatch.setattr(run_index, "_known", {})
-    assert run_index.summaries() == found
+    assert accounts.summaries() == found
+    monkeypatch.setattr(accounts, "_known", {})
+    assert accounts.summaries() == found
 
 
 # ------------------------------------------------------------------ tags and notes
 
 
 def test_tags_are_short_words_in_lower_case() -> None:
-    assert run_notes.tags_in(" Baseline, try-2  #größe baseline") == ("baseline", "try-2", "größe")
-    assert run_notes.tags_in("") == ()
+    assert notes.tags_in(" Baseline, try-2  #größe baseline") == ("baseline", "try-2", "größe")
+    assert notes.tags_in("") == ()
     for text in ("<b>", "=1+1", "a" * 25, "-x", "a/b", " ".join(f"t{i}" for i in range(13))):
         with pytest.raises(ConfigError, match="Expected"):
-            run_notes.tags_in(text)
+            notes.tags_in(text)
 
 
 def test_notes_are_kept_as_they_are(finished: Path) -> None:
     run = a_copy(finished)
     note = "first line\n<script>alert(1)</script> größer =1+1"
-    run_notes.write(run, ["best"], f"  {note}\n")
-    assert run_notes.read(run) == run_notes.About(("best",), note)
+    notes.write(run, ["best"], f"  {note}\n")
+    assert notes.read(run) == notes.About(("best",), note)
     with pytest.raises(ConfigError, match=r"at most 4,000 characters, got 4,001"):
-        run_notes.write(run, [], "x" * 4001)
-    assert run_notes.read(run).note == note
+        notes.write(run, [], "x" * 4001)
+    assert notes.read(run).note == note
     shutil.rmtree(run.directory)
     with pytest.raises(StateError, match="is gone"):
-        run_notes.write(run, [], "")
+        notes.write(run, [], "")
     assert not run.directory.exists()

@@ -19,9 +19,7 @@ import pytest
 
 from shoal.errors import StateError
 from shoal.home import archive_directory, lock_file
-from shoal.library import accounts as run_index
-from shoal.library import archives
-from shoal.library import notes as run_notes
+from shoal.library import accounts, archives, notes
 from shoal.runs.folder import Run, find_run
 from shoal.runs.launch import launch_job, list_runs, resume
 from shoal.settings.config import RunConfig
@@ -32,7 +30,7 @@ from support.tables import shoal
 
 def contents(folder: Path) -> dict[str, str]:
     """Every file of a folder, by its digest; not the account, which is made anew where times differ."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != run_index.FILE]
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != accounts.FILE]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -41,15 +39,15 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_round_trip_is_the_same_to_the_byte(finished: Path) -> None:
     run = a_copy(finished)
-    run_notes.write(run, ["kept"], "a note")
+    notes.write(run, ["kept"], "a note")
     (run.directory / "checkpoints" / "archive").mkdir(exist_ok=True)
     account, before = only(), contents(run.directory)
     started = run.started_at
     assert any(name.startswith("checkpoints/") for name in before)
     path = archives.archive(run)
     assert not run.directory.exists()
-    assert run_index.summaries() == []
-    assert run_index.summaries(archived=True) == [dataclasses.replace(account, archived=True)]
+    assert accounts.summaries() == []
+    assert accounts.summaries(archived=True) == [dataclasses.replace(account, archived=True)]
     assert archives.is_archived(run.id)
     assert archives.archive_size(run.id) == path.stat().st_size < sum(f.stat().st_size for f in finished.rglob("*"))
     assert archives.restore(run.id) == run
@@ -171,7 +169,7 @@ def test_killed_while_archiving_nothing_is_lost(where: str, finished: Path) -> N
     only()
     before = contents(run.directory)
     killed("archive", run.id, where)
-    (account,) = run_index.summaries(archived=True)
+    (account,) = accounts.summaries(archived=True)
     if account.archived:
         assert where == "empty_trash"
     else:
@@ -190,7 +188,7 @@ def test_killed_while_restoring_nothing_is_lost(where: str, finished: Path) -> N
     before = contents(run.directory)
     archives.archive(run)
     killed("restore", run.id, where)
-    (account,) = run_index.summaries(archived=True)
+    (account,) = accounts.summaries(archived=True)
     if account.archived:
         archives.restore(run.id)
     else:
@@ -211,7 +209,7 @@ def test_deleted_runs_and_archives_are_gone(finished: Path) -> None:
     packed = archives.archive_size(run.id)
     assert archives.delete(other) == size
     assert archives.delete_archived(run.id) == packed
-    assert run_index.summaries(archived=True) == []
+    assert accounts.summaries(archived=True) == []
     with pytest.raises(StateError, match="there is no archive"):
         archives.delete_archived(run.id)
     with pytest.raises(StateError, match="gone"):
@@ -262,9 +260,9 @@ def test_damaged_archives(data: bytes, finished: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(StateError, match="cannot be used"):
             archives.restore(run.id)
-        assert run_index.summaries(archived=True)[0].archived
+        assert accounts.summaries(archived=True)[0].archived
     path.with_suffix("").with_suffix(".json").write_text("{torn")
-    assert run_index.summaries(archived=True)[0].cause.startswith("What is known of this run is inside its archive")
+    assert accounts.summaries(archived=True)[0].cause.startswith("What is known of this run is inside its archive")
     path.write_bytes(whole)
     assert contents(archives.restore(run.id).directory).keys() >= contents(finished).keys()
 
@@ -291,7 +289,7 @@ def test_command_line(finished: Path) -> None:
     assert "no runs yet" in shoal("runs").out
     assert shoal("runs", "--archived", "--json").json["runs"][0]["archived"] is True
     assert "is back" in shoal("restore", run.id[:8]).out
-    assert "none fit" in shoal("restore", run.id).err
+    assert "Expected the name of an archived run" in shoal("restore", run.id).err
     asked = shoal("delete", run.id)
     assert (asked.code, "--yes" in asked.err) == (1, True)
     assert find_run(run.id) is not None
@@ -300,7 +298,7 @@ def test_command_line(finished: Path) -> None:
     a_copy(finished)
     shoal("archive", "last")
     assert "is deleted" in shoal("delete", run.id, "--yes").out
-    assert run_index.summaries(archived=True) == []
+    assert accounts.summaries(archived=True) == []
 
 
 def test_short_runs_use_the_index(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from shoal.cli import app as cli
 from shoal.errors import ConfigError
-from shoal.library import archives, kinds
-from shoal.library import cleaning as housekeeping
+from shoal.library import archives, cleaning, kinds
 from shoal.library.cleaning import Criteria, clean, plan
 from shoal.library.inventory import items, survey
 from shoal.runs.launch import Run, launch, launch_job
@@ -92,7 +91,7 @@ def test_uploads_that_a_run_or_a_model_refers_to_are_not_unused(home: Path) -> N
     model.parent.mkdir(parents=True)
     model.write_text(json.dumps({"config": {"file": str(by_model)}}))
     done = clean("uploads", Criteria(unused=True))
-    assert (done.count, dict(done.kept)) == (1, {housekeeping.REFERRED: 2})
+    assert (done.count, dict(done.kept)) == (1, {cleaning.REFERRED: 2})
     assert [path.exists() for path in (by_run, by_model, unused)] == [True, True, False]
 
 
@@ -102,7 +101,7 @@ def test_the_upload_of_a_search_is_not_unused(home: Path) -> None:
     search.mkdir(parents=True)
     (search / "config.json").write_text(json.dumps({"file": str(file)}))
     aged(search, 2)
-    assert dict(clean("uploads", Criteria(unused=True)).kept) == {housekeeping.REFERRED: 1}
+    assert dict(clean("uploads", Criteria(unused=True)).kept) == {cleaning.REFERRED: 1}
     assert clean("searches").count == 1
     assert clean("uploads", Criteria(unused=True)).count == 1
 
@@ -123,8 +122,8 @@ def test_unknown_kinds_are_refused() -> None:
 
 def test_what_cannot_be_deleted_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     upload(home)
-    monkeypatch.setattr(housekeeping.shutil, "rmtree", lambda path, ignore_errors: None)
-    with pytest.raises(housekeeping.ResourceError, match="could not be deleted"):
+    monkeypatch.setattr(cleaning.shutil, "rmtree", lambda path, ignore_errors: None)
+    with pytest.raises(cleaning.ResourceError, match="could not be deleted"):
         clean("uploads")
     monkeypatch.undo()
     monkeypatch.setenv("SHOAL_HOME", str(home))
@@ -185,7 +184,7 @@ def test_leftovers_go_unless_somebody_works_on_them(home: Path) -> None:
     (home / "removed-1234").mkdir()
     with (busy / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert clean("leftovers").kept == {housekeeping.IN_USE: 3}
+        assert clean("leftovers").kept == {cleaning.IN_USE: 3}
     assert names(home / "cache") == {"unfinished-1-a", "unfinished-3-c"}
     aged(partial, 1)
     aged(fresh, 1)
@@ -199,7 +198,7 @@ def test_archives_go_with_their_accounts_and_their_uploads_are_used(home: Path) 
     archives.archive(run)
     assert not run.directory.exists()
     assert {use.kind.name: use.count for use in survey()}["archives"] == 1
-    assert clean("uploads", Criteria(unused=True)).kept == {housekeeping.REFERRED: 1}
+    assert clean("uploads", Criteria(unused=True)).kept == {cleaning.REFERRED: 1}
     aged(home / "archive" / ".lock", 1)
     assert clean("leftovers").count == 0  # the lock of the archive is no leftover
     assert clean("archives", Criteria(older_than=1)).count == 0

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from shoal.data.cache import Cache
-from shoal.library import cleaning as housekeeping
-from shoal.library import inventory
+from shoal.library import cleaning, inventory
 from shoal.library.cleaning import clean, plan
 from shoal.library.inventory import items
-from shoal.passes import blocks as block_requests
-from shoal.runs import slots as run_queue
+from shoal.passes import blocks
+from shoal.runs import slots
 from shoal.runs.launch import launch, list_runs, post, resume
 from shoal.settings.values import config_from
 from shoal.tasks.train import train
@@ -35,8 +34,8 @@ def test_a_live_run_keeps_all_it_needs_and_ends_with_the_same_bits(home: Path, d
     orders.pause("round-10")
     run = paused(launch(short_run(data, **knobs, **orders.knobs)))  # with the data set and the shards of the first
     for name, reason in {
-        "data": housekeeping.IN_USE, "shards": housekeeping.IN_USE, "checkpoints": housekeeping.AT_WORK,
-        "runs": housekeeping.AT_WORK, "jobs": "", "leftovers": "",
+        "data": cleaning.IN_USE, "shards": cleaning.IN_USE, "checkpoints": cleaning.AT_WORK,
+        "runs": cleaning.AT_WORK, "jobs": "", "leftovers": "",
     }.items():  # fmt: skip
         assert clean(name).kept == ({reason: 1} if reason else {}), name
     assert list_runs() == [run]  # the ended one went, this one stays
@@ -54,13 +53,13 @@ def test_a_queued_run_keeps_its_file_and_its_data(home: Path, data: Path) -> Non
     with slots_taken(0):
         run = launch(short_run(path))
         until(lambda: run.state == "queued" and run.pid)
-        assert clean("uploads").kept == {housekeeping.NEEDED: 1}
-        assert freed("data").kept == {housekeeping.NEEDED: 1}
-        assert clean("runs").kept == {housekeeping.AT_WORK: 1}  # the other one went
+        assert clean("uploads").kept == {cleaning.NEEDED: 1}
+        assert freed("data").kept == {cleaning.NEEDED: 1}
+        assert clean("runs").kept == {cleaning.AT_WORK: 1}  # the other one went
         os.kill(run.pid or 0, 9)  # it keeps its place without a process
         until(lambda: not run.is_alive)
-        assert clean("uploads").kept == {housekeeping.NEEDED: 1}
-        assert clean("runs").kept == {housekeeping.AT_WORK: 1}
+        assert clean("uploads").kept == {cleaning.NEEDED: 1}
+        assert clean("runs").kept == {cleaning.AT_WORK: 1}
     (home / "queue" / "waiting").joinpath(*names(home / "queue" / "waiting")).unlink()
     assert clean("runs").count == 1
     assert clean("uploads").count == 1
@@ -69,19 +68,19 @@ def test_a_queued_run_keeps_its_file_and_its_data(home: Path, data: Path) -> Non
 def test_a_run_that_is_being_launched_or_resumed_stays(home: Path) -> None:
     new = home / "runs" / "20260101-000000-0000000"
     new.mkdir(parents=True)
-    assert clean("runs").kept == {housekeeping.AT_WORK: 1}
+    assert clean("runs").kept == {cleaning.AT_WORK: 1}
     aged(new, 1)
     assert clean("runs").count == 1
     resumed = made(state={"state": "failed", "cause": "", "at": 0})
     item = next(item for item in plan("runs").items)
     (resumed.directory / "started").unlink()  # as `resume` does just before the process comes
     (resumed.directory / "state.json").write_text(json.dumps({"state": "preparing", "cause": "", "at": time.time()}))
-    assert housekeeping._set_aside(item) == housekeeping.AT_WORK
+    assert cleaning._set_aside(item) == cleaning.AT_WORK
     aged(resumed.directory, 1)
-    run_queue.enqueue(resumed)
-    assert housekeeping._set_aside(item) == housekeeping.AT_WORK
-    run_queue.leave(resumed)
-    assert isinstance(housekeeping._set_aside(item), Path)
+    slots.enqueue(resumed)
+    assert cleaning._set_aside(item) == cleaning.AT_WORK
+    slots.leave(resumed)
+    assert isinstance(cleaning._set_aside(item), Path)
 
 
 def test_an_interrupted_run_goes(home: Path) -> None:
@@ -110,7 +109,7 @@ def test_a_run_that_names_an_upload_at_the_last_moment_gets_it_back(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = upload(home)
-    aside = housekeeping._set_aside
+    aside = cleaning._set_aside
 
     def meanwhile(item: inventory.Item) -> Path | str:
         found = aside(item)
@@ -118,8 +117,8 @@ def test_a_run_that_names_an_upload_at_the_last_moment_gets_it_back(
         (list_runs()[0].directory / "started").unlink()  # it is on its way
         return found
 
-    monkeypatch.setattr(housekeeping, "_set_aside", meanwhile)
-    assert clean("uploads").kept == {housekeeping.NEEDED: 1}
+    monkeypatch.setattr(cleaning, "_set_aside", meanwhile)
+    assert clean("uploads").kept == {cleaning.NEEDED: 1}
     assert path.read_text() == "a,y\n1,2\n"
 
 
@@ -134,7 +133,7 @@ def test_somebody_who_opens_a_data_set_in_any_process_keeps_it(home: Path, data:
     with reader:
         assert reader.stdout
         assert reader.stdout.readline() == "open\n"
-        assert clean("data").kept == {housekeeping.IN_USE: 1}
+        assert clean("data").kept == {cleaning.IN_USE: 1}
         reader.kill()
     assert freed("data").count == 1
 
@@ -150,21 +149,19 @@ def test_a_data_set_is_in_use_from_the_moment_it_has_its_name(
 
     monkeypatch.setattr(Cache, "open", cleaned_just_before)
     train(config_from({"file": str(data), "target": "y"}))
-    assert {housekeeping.IN_USE: 1} in kept
+    assert {cleaning.IN_USE: 1} in kept
 
 
 def test_a_reader_that_comes_while_a_data_set_is_set_aside_makes_it_anew(home: Path, data: Path) -> None:
     """Cleaning over and over beside fits: every fit finds a whole data set or makes one."""
     config = config_from({"file": str(data), "target": "y"})
     first = train(config).report["coefficients"]
-    code = (
-        "import sys; from shoal.library import cleaning as housekeeping\nwhile True:\n    housekeeping.clean('data')\n"
-    )
+    code = "import sys; from shoal.library import cleaning\nwhile True:\n    cleaning.clean('data')\n"
     cleaner = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
     try:
         for _ in range(40):
             assert train(config).report["coefficients"] == first
-            block_requests.opened.cache_clear()
+            blocks.opened.cache_clear()
         assert cleaner.poll() is None, cleaner.stderr and cleaner.stderr.read()
     finally:
         cleaner.kill()

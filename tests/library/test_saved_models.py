@@ -17,7 +17,7 @@ import pytest
 
 from shoal.errors import StateError
 from shoal.home import models_directory, runs_directory
-from shoal.library import saved_models as model_store
+from shoal.library import saved_models
 from shoal.library.model_names import is_name, safe_name
 from shoal.library.saved_models import (
     Version,
@@ -247,9 +247,9 @@ def test_a_process_killed_while_it_saves_leaves_no_half_version() -> None:
     """Killed again and again at another moment: what is listed is whole, and the next save succeeds."""
     finished_run(padding="x" * 3_000_000)
     code = (
-        "import sys; import json; from shoal.library import saved_models as model_store; from shoal.home import runs_directory; from shoal.runs.folder import Run\n"
+        "import sys; import json; from shoal.library import saved_models; from shoal.home import runs_directory; from shoal.runs.folder import Run\n"
         "run = Run(runs_directory() / '20260101-000000-0000001'); print('go', flush=True)\n"
-        "while True: model_store._save('t-y', run.model_path.read_bytes(), {'run': 'x', 'created': 1, 'target': 'y', 'data': {'file': 't.csv'}})\n"
+        "while True: saved_models._save('t-y', run.model_path.read_bytes(), {'run': 'x', 'created': 1, 'target': 'y', 'data': {'file': 't.csv'}})\n"
     )
     for attempt in range(4):
         process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
@@ -282,7 +282,7 @@ def test_a_damaged_version_does_not_hide_the_others() -> None:
 
 def test_a_thousand_versions_are_listed_without_a_look_at_their_models() -> None:
     run = finished_run()
-    card = model_store.card_of(json.loads(run.model_path.read_text()), run.id, {})
+    card = saved_models.card_of(json.loads(run.model_path.read_text()), run.id, {})
     for i in range(1000):
         folder = models_directory() / f"model{i % 50}" / f"v{i // 50 + 1}"
         folder.mkdir(parents=True)

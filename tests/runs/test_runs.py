@@ -21,7 +21,7 @@ import pytest
 
 from shoal.errors import ConfigError, Standing, StateError
 from shoal.home import is_held, own_lock
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from shoal.runs.folder import new_run_id, write_state
 from shoal.runs.launch import find_run, fork, launch, metrics_of, post, resolve, resume, wait_settled
 from shoal.runs.log import RunLog, read_log
@@ -155,7 +155,7 @@ def test_a_damaged_config_is_said(data: Path) -> None:
         os.kill(run.pid or 0, signal.SIGKILL)
         until(lambda: not run.is_alive)
     (run.directory / "config.json").write_text('{"file": "x')
-    assert run_queue.revive(starting=0) == [run]
+    assert slots.revive(starting=0) == [run]
     assert ended(run) == "failed"
     assert "damaged" in run.cause
     with pytest.raises(StateError, match="damaged"):
@@ -175,7 +175,7 @@ def test_a_full_disk_at_launch_leaves_nothing(data: Path, home: Path) -> None:
     assert done.stderr.startswith("shoal: The disk is full")
     assert done.stderr.count("\n") == 1
     assert list((home / "runs").iterdir()) == []
-    assert run_queue.tickets() == []
+    assert slots.tickets() == []
 
 
 def test_an_exact_fit_is_stopped_by_a_signal_and_done_again(tmp_path: Path) -> None:

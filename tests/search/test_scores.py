@@ -10,11 +10,10 @@ import optuna
 import pytest
 
 from shoal.metrics import Round
-from shoal.processes import search as search_process
-from shoal.processes import search_trials
+from shoal.processes import search, search_trials
 from shoal.runs.folder import Run
 from shoal.runs.log import RunLog
-from shoal.search import folder as search_folder
+from shoal.search import folder
 from shoal.search.folder import Search
 from shoal.search.plan import SearchPlan
 from shoal.search.space import usual_space
@@ -101,15 +100,15 @@ def test_a_trial_that_lost_the_race_is_given_up(tmp_path: Path, home: Path, data
     assert "0.001 after 0.8 s" in driver._without_promise(slow)
 
 
-def _driver(home: Path, data: Path) -> search_process.Driver:
+def _driver(home: Path, data: Path) -> search.Driver:
     """A search's own process, before its first trial, in this one."""
     directory = home / "searches" / "here"
     directory.mkdir(parents=True)
     plan = SearchPlan(usual_space(), reach=1e-3, seconds=10.0)
-    search_folder.write_json(directory / "search.json", plan.as_dict())
-    search_folder.write_json(directory / "config.json", config_from({"file": str(data), "target": "y"}).as_dict())
+    folder.write_json(directory / "search.json", plan.as_dict())
+    folder.write_json(directory / "config.json", config_from({"file": str(data), "target": "y"}).as_dict())
     with RunLog(directory) as log, pytest.warns(optuna.exceptions.ExperimentalWarning):
-        return search_process.Driver(Search(directory), log)
+        return search.Driver(Search(directory), log)
 
 
 def test_importance_finds_the_knob_that_decides() -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from shoal.errors import Standing, StateError
-from shoal.library import cleaning as housekeeping
-from shoal.library import saved_models as model_store
+from shoal.library import cleaning, saved_models
 from shoal.library.notes import read as notes_of
 from shoal.processes import run as run_process
 from shoal.processes import search_trials
@@ -49,7 +48,7 @@ def test_every_combination_is_tried_once_scored_by_its_records_and_the_best_is_s
     best = account.best
     assert best is not None
     assert best.score == min(t.score for t in account.trials if t.state in ("reached", "short") and t.score is not None)
-    assert model_store.list_models() == []  # trials do not litter
+    assert saved_models.list_models() == []  # trials do not litter
     version = save_best(search)
     assert version.model_path.read_bytes() == (find_run(best.run) or Run(Path())).model_path.read_bytes()
     assert (version.label, save_best(search).label) == ("table-y:1", "table-y:1")
@@ -91,7 +90,7 @@ def test_a_killed_search_finds_its_trial_again_and_a_stopped_one_tries_it_again(
     search = begun(data, momentum, {"epochs": 1_000_000}, seconds=600.0, reach=1e-14)
     run = until(lambda: next((r for r in list_runs() if rounds(r) > 3), None))
     until(lambda: search.account.trials and search.account.trials[0].distance is not None)
-    assert housekeeping.clean("searches").kept == {housekeeping.AT_WORK: 1}
+    assert cleaning.clean("searches").kept == {cleaning.AT_WORK: 1}
     with pytest.raises(StateError, match="nothing to continue"):
         go_on(search)
     os.kill(run.pid or 0, signal.SIGSTOP)  # or it would end if nobody came back to it in time
@@ -115,7 +114,7 @@ def test_a_killed_search_finds_its_trial_again_and_a_stopped_one_tries_it_again(
     stop(search)
     assert over(search) == "stopped"
     assert not any(r.is_active for r in list_runs())
-    assert housekeeping.clean("searches").count == 1
+    assert cleaning.clean("searches").count == 1
     assert list_searches() == []
 
 

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 
 import shoal as api
 from shoal.errors import ConfigError, StateError
-from shoal.passes import blocks as block_requests
+from shoal.passes import blocks
 from shoal.solve.conformal import LEVELS, half_width, half_width_of, prediction_interval, rank_of
 from support.tables import fitted, shoal, small_pieces
 
@@ -195,7 +195,7 @@ def test_of_many_test_rows_a_random_part_is_kept(tmp_path: Path, monkeypatch: py
     data = tmp_path / "t.csv"
     table(2000).to_csv(data, index=False)
     whole = fitted(data, "y", test_every=2)["prediction_interval"]
-    monkeypatch.setattr(block_requests, "CALIBRATION_ROWS", 200)
+    monkeypatch.setattr(blocks, "CALIBRATION_ROWS", 200)
     part = fitted(data, "y", test_every=2)["prediction_interval"]
     assert whole["rows"] == 1000
     assert 140 < part["rows"] < 260

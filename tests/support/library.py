@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from shoal.home import runs_directory
-from shoal.library import accounts as run_index
-from shoal.library import cleaning as housekeeping
+from shoal.library import accounts, cleaning
 from shoal.library.cleaning import Criteria, clean, plan
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
@@ -23,8 +22,8 @@ def a_copy(folder: Path, name: str | None = None) -> Run:
     return Run(place)
 
 
-def only() -> run_index.Summary:
-    (found,) = run_index.summaries()
+def only() -> accounts.Summary:
+    (found,) = accounts.summaries()
     return found
 
 
@@ -53,9 +52,9 @@ def fitted(data: Path) -> dict[str, float]:
     return found
 
 
-def freed(name: str, choice: Criteria = housekeeping.ALL) -> housekeeping.Cleaned:
+def freed(name: str, choice: Criteria = cleaning.ALL) -> cleaning.Cleaned:
     """Clean up once the processes of runs that have ended are gone: they let go of their files at the very end."""
-    until(lambda: housekeeping.IN_USE not in plan(name, choice).kept)
+    until(lambda: cleaning.IN_USE not in plan(name, choice).kept)
     return clean(name, choice)
 
 

@@ -27,8 +27,7 @@ from shoal.dashboard.models import export_words
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.fitting.model_file import load_model, model_from, save_model
 from shoal.home import jobs_directory
-from shoal.library import model_names
-from shoal.library import saved_models as model_store
+from shoal.library import model_names, saved_models
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
@@ -55,7 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def copy(request: pytest.FixtureRequest) -> Version:
     name = model_names.safe_name(request.node.name)[:60]
-    return model_store.copy_version(Version(NAME, 1), name)
+    return saved_models.copy_version(Version(NAME, 1), name)
 
 
 def exported(name: str = NAME) -> AppTest:
@@ -252,7 +251,7 @@ def test_the_report_is_made_and_says_what_is_missing() -> None:
 
 
 def test_a_large_file_is_read_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    model_store.write_note(Version(NAME, 1), "a report is made anew for it")
+    saved_models.write_note(Version(NAME, 1), "a report is made anew for it")
     monkeypatch.setattr(export_view, "SMALL_FILE", 1000)
     page = exported()
     assert "It goes over all rows of penguins.csv" in said(page)
@@ -304,7 +303,7 @@ def test_proofs_hold_for_the_numbers_of_this_model() -> None:
     import sqlite3
 
     exported()
-    model = model_from(model_store.find_model(NAME).latest.contents)  # type: ignore[union-attr]
+    model = model_from(saved_models.find_model(NAME).latest.contents)  # type: ignore[union-attr]
     rows = pd.read_csv(Path(model.contents["config"]["file"]))
     with sqlite3.connect(":memory:") as connection:
         rows.to_sql("penguins", connection, index=False)

@@ -16,7 +16,7 @@ from shoal.dashboard.models import (
 from shoal.dashboard.parts import results, wording
 from shoal.dashboard.parts.literal import label
 from shoal.home import runs_directory
-from shoal.library import saved_models as model_store
+from shoal.library import saved_models
 from shoal.library.saved_models import Version, version_of
 from shoal.runs.launch import Run, launch, post
 from shoal.settings.config import RunConfig
@@ -36,7 +36,7 @@ def test_no_models_yet_leads_to_the_data(home: Path) -> None:
 
 
 def test_models_are_listed_with_their_score_and_found_by_words() -> None:
-    model_store.copy_version(Version(NAME, 2), "other")
+    saved_models.copy_version(Version(NAME, 2), "other")
     page = open_page("models")
     assert links(page) == {label("other"): "model=other", label(NAME): f"model={NAME}"}
     assert "R², test rows" in said(page)
@@ -126,11 +126,11 @@ def test_two_versions_are_compared() -> None:
 
 
 def test_a_note_is_shown_as_it_was_written() -> None:
-    version = model_store.write_note(Version(NAME, 2), NASTY_NAME)
+    version = saved_models.write_note(Version(NAME, 2), NASTY_NAME)
     page = open_model(version=2)
     assert "&lt;img src=x" in said(page)
     assert "<img" not in said(page)
-    model_store.delete_version(version)
+    saved_models.delete_version(version)
     assert open_model(version=2).title[0].value == "Nothing here"
 
 
@@ -218,7 +218,7 @@ def test_text_from_a_file_is_shown_as_it_is() -> None:
     }  # fmt: skip
     (directory / "config.json").write_text(json.dumps(config))
     (directory / "model.json").write_text(json.dumps(contents))
-    version = model_store.save_run(Run(directory), {})
+    version = saved_models.save_run(Run(directory), {})
     for view in ("Coefficients", "Predict", "Lineage", "Versions"):
         page = open_page("models", model=version.name, view=view)
         assert "<img" not in said(page)

@@ -7,9 +7,7 @@ import signal
 from pathlib import Path
 
 from shoal.home import runs_directory
-from shoal.library import accounts as run_index
-from shoal.library import archives
-from shoal.library import notes as run_notes
+from shoal.library import accounts, archives, notes
 from shoal.runs.folder import Run, find_run
 from shoal.runs.launch import launch, list_runs
 from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
@@ -77,20 +75,20 @@ def test_tags_and_note_of_one_run(three: list[Run]) -> None:
     widget(page, "text_input", "Tags").set_value("Baseline try-2")
     widget(page, "text_area", "Note").set_value("better than before")
     page = press(page, "Save")
-    assert run_notes.read(Run(runs_directory() / FIRST)) == run_notes.About(("baseline", "try-2"), "better than before")
+    assert notes.read(Run(runs_directory() / FIRST)) == notes.About(("baseline", "try-2"), "better than before")
     table = page.dataframe[0].value.set_index("Run")
     assert (list(table.loc[FIRST, "Tags"]), table.loc[FIRST, "Note"]) == (["baseline", "try-2"], "better than before")
     assert "Save" not in [button.label for button in page.button]  # the dialog is closed
 
 
 def test_tags_for_several_runs_are_added(three: list[Run]) -> None:
-    run_notes.write(Run(runs_directory() / FIRST), ["old"], "kept")
+    notes.write(Run(runs_directory() / FIRST), ["old"], "kept")
     page = press(choose(open_page("runs"), FIRST, SECOND), "Tags and note")
     assert not page.text_area
     widget(page, "text_input", "Tags to add to all of them").set_value("paper")
     press(page, "Save")
-    assert run_notes.read(Run(runs_directory() / FIRST)) == run_notes.About(("old", "paper"), "kept")
-    assert run_notes.read(Run(runs_directory() / SECOND)).tags == ("paper",)
+    assert notes.read(Run(runs_directory() / FIRST)) == notes.About(("old", "paper"), "kept")
+    assert notes.read(Run(runs_directory() / SECOND)).tags == ("paper",)
 
 
 def test_delete_asks_first(three: list[Run]) -> None:
@@ -134,7 +132,7 @@ def test_archive_and_restore(three: list[Run]) -> None:
     assert awake(choose(page, SECOND)) == {"Restore", "Delete"}
     page = press(press(page, "Delete"), "Delete for good")
     assert rows(page) == [EXACT, FIRST]
-    assert run_index.summaries(archived=True)[-1].archived is False
+    assert accounts.summaries(archived=True)[-1].archived is False
 
 
 def test_when_all_are_archived_the_page_says_so(three: list[Run]) -> None:

@@ -10,7 +10,7 @@ from shoal.dashboard.runs import (
     listing as run_list,
 )
 from shoal.home import runs_directory
-from shoal.library import notes as run_notes
+from shoal.library import notes
 from shoal.library.accounts import Summary
 from shoal.runs.folder import Run
 from shoal.settings.values import config_from
@@ -26,7 +26,7 @@ def test_first_visit_says_what_this_page_is_for() -> None:
 
 
 def test_a_run_is_told_in_plain_words(three: list[Run]) -> None:
-    run_notes.write(Run(runs_directory() / SECOND), ["baseline"], "checked")
+    notes.write(Run(runs_directory() / SECOND), ["baseline"], "checked")
     page = open_page("runs")
     assert rows(page) == [EXACT, SECOND, FIRST]
     row: dict[str, Any] = page.dataframe[0].value.iloc[1].to_dict()
@@ -42,7 +42,7 @@ def test_a_run_is_told_in_plain_words(three: list[Run]) -> None:
 
 
 def test_search_looks_at_names_files_targets_tags_and_notes(three: list[Run]) -> None:
-    run_notes.write(Run(runs_directory() / FIRST), ["baseline"], "checked with Anna")
+    notes.write(Run(runs_directory() / FIRST), ["baseline"], "checked with Anna")
     for text, found in {
         "baseline": [FIRST], "ANNA checked": [FIRST], SECOND[:8]: [SECOND], "table.csv": [EXACT, SECOND, FIRST], "y": [EXACT, SECOND, FIRST],
         "baseline nothing": [],

@@ -12,7 +12,7 @@ import pytest
 from streamlit.util import calc_hash
 
 from shoal.dashboard.tables import uploads
-from shoal.runs import slots as run_queue
+from shoal.runs import slots
 from support.dashboard.train_page import address, example, labels, start
 from support.pages import checked, open_page, said, settle, widget
 
@@ -131,7 +131,7 @@ def test_another_target_is_taken_out_of_the_columns_to_use() -> None:
 def taken_slots(home: Path) -> Iterator[None]:
     folder = home / "queue"
     folder.mkdir(parents=True)
-    files = [(folder / f"slot-{number}").open("a") for number in range(run_queue.slots())]
+    files = [(folder / f"slot-{number}").open("a") for number in range(slots.slots())]
     for file in files:
         fcntl.flock(file, fcntl.LOCK_EX)
     yield
