@@ -143,7 +143,7 @@ def load(path: str | Path) -> FittedModel:
     from shoal.api.fitted_model import FittedModel
     from shoal.fitting.model_file import load_model
 
-    return FittedModel(load_model(Path(path)).contents)
+    return FittedModel(load_model(Path(path)).file)
 
 
 def inspect(path: str | Path, **knobs: Any) -> dict[str, Any]:

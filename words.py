@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
@@ -92,18 +92,12 @@ def model_title(model: str, target: str) -> str:
     return f"{MODELS.get(model, model)} model of {target}"
 
 
-def certificate(found: Mapping[str, Any]) -> str:
-    """What the certificate proves, in two sentences."""
-    basis = "all rows of the data" if found["rests_on"] == "data" else "the sums over all rows (moments)"
-    relative = found["relative"]
+def certificate(kind: str, relative: float | None, rests_on: str) -> str:
+    """What a certificate proves, in two sentences."""
+    basis = "all rows of the data" if rests_on == "data" else "the sums over all rows (moments)"
     size = "exactly 0" if not relative else f"at most {power_of_ten(relative)}"
-    if found["kind"] == "duality_gap":
+    if kind == "duality_gap":
         meaning = f"No other coefficients can be better by more than this share of the starting loss: {size}."
     else:
         meaning = f"At the best fit the slope of the loss is zero; here, as a share of its starting size, it is {size}."
     return f"{meaning} Checked on {basis}."
-
-
-def is_exact(found: Mapping[str, Any]) -> bool:
-    """Whether the certificate is as small as double precision lets one hope for."""
-    return found["relative"] is not None and found["relative"] < 1e-8

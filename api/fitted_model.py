@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,14 +16,18 @@ import numpy as np
 from shoal.api.frames import encoded, is_frame
 from shoal.errors import DataError
 from shoal.exports import export
-from shoal.fitting.model_file import model_from, save_model
+from shoal.fitting.model_file import save_model, usable
+from shoal.fitting.reports import Trained, described
 from shoal.models import Floats
+from shoal.results.fit import FitReport
+from shoal.results.model import ModelFile
+from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.predict import open_for
 from shoal.tasks.refit import Basis
-from shoal.tasks.train import described, train_gradient_with, train_with
+from shoal.tasks.train import train_gradient_with, train_with
 from shoal.tasks.workers import kept_coordinator
 from shoal.utils import Progress
 
@@ -35,68 +40,68 @@ SHOWN = 12  # coefficients in a repr
 class FittedModel:
     """A fitted model: its numbers, what they are worth, and predictions."""
 
-    def __init__(
-        self, contents: dict[str, Any], report: dict[str, Any] | None = None, basis: Basis | None = None
-    ) -> None:
-        self._contents = contents
-        self._basis = basis
-        outside = ("format", "version", "design", "config", "data")
-        self.report: dict[str, Any] = report or {k: v for k, v in contents.items() if k not in outside}
+    def __init__(self, file: ModelFile, report: FitReport | None = None, basis: Basis | None = None) -> None:
+        self._file, self._basis = file, basis
+        self._report = report or file.report
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """All that is said of the fit, as `shoal train --json` prints it."""
+        return self._report.as_dict()
 
     @property
     def model(self) -> str:
         """linear, ridge, lasso or elasticnet."""
-        return str(self._contents["model"])
+        return self._report.model
 
     @property
     def target(self) -> str:
-        return str(self._contents["target"])
+        return self._report.target
 
     @property
     def alpha(self) -> float | None:
         """The strength of the penalty; None for a linear model."""
-        value: float | None = self._contents["alpha"]
-        return value
+        return self._report.alpha
 
     @property
     def coefficients(self) -> dict[str, float]:
         """By design column, in the units of the file."""
-        return dict(self._contents["coefficients"])
+        return dict(self._report.coefficients)
 
     @property
     def coefficients_standardized(self) -> dict[str, float]:
         """By design column, for columns of mean 0 and spread 1."""
-        return dict(self._contents["coefficients_standardized"])
+        return dict(self._report.coefficients_standardized)
 
     @property
     def intercept(self) -> float:
-        return float(self._contents["intercept"])
+        return self._report.intercept
 
     @property
     def scores(self) -> dict[str, dict[str, Any]]:
         """`train` and `test`: rows, r2, adjusted_r2, rmse, mae; None where it is not known."""
-        return {part: dict(self._contents[part]) for part in ("train", "test")}
+        return {"train": plain(self._report.train), "test": plain(self._report.test)}
 
     @property
     def inference(self) -> dict[str, Any] | None:
         """Standard errors, t, p and intervals of a linear model, else None."""
-        value: dict[str, Any] | None = self._contents["inference"]
-        return value
+        found: dict[str, Any] | None = plain(self._report.inference)
+        return found
 
     @property
     def certificate(self) -> dict[str, Any]:
         """How far the answer can be from the optimum, and whether the data or their moments say so."""
-        return dict(self._contents["certificate"])
+        return plain(self._report.certificate) or {}
 
     @property
     def warnings(self) -> list[str]:
-        return list(self._contents["warnings"])
+        return list(self._report.warnings)
 
     @property
     def prediction_interval(self) -> dict[str, Any] | None:
         """Half-widths of prediction intervals by level, from the rows kept for testing, with what they mean."""
-        value: dict[str, Any] | None = self._contents.get("prediction_interval")
-        return value
+        found: dict[str, Any] | None = plain(self._report.prediction_interval)
+        return found
 
     @overload
     def predict(self, data: Any, *, interval: None = None, **knobs: Any) -> Floats: ...
@@ -112,14 +117,14 @@ class FittedModel:
         With an interval such as 0.9: predictions, lower ends, upper ends. `knobs` say how to read a file (delimiter,
         decimal, encoding, ...), where that cannot be detected.
         """
-        width = None if interval is None else half_width_of(self._contents, interval)
+        width = None if interval is None else half_width_of(self._report.prediction_interval, interval)
         parts = self._of_frame(data) if is_frame(data) else self._of_file(path_of(data), knobs)
         found = _gathered(parts)
         return found if width is None else (found, found - width, found + width)
 
     def save(self, path: str | Path) -> None:
         """Write the model as JSON, readable by eye and enough by itself to predict."""
-        save_model(Path(path), self._contents)
+        save_model(Path(path), self._file)
 
     def export(self, to: str, path: str | Path, *, table: str | None = None) -> Proof:
         """Write the model as sql, python, sklearn, onnx or json; it is there only if it predicts what this one does.
@@ -127,7 +132,7 @@ class FittedModel:
         `table` is the name of the table in the SQL. The answer says on how many rows it was proven, and how far apart
         the two were at most.
         """
-        return export(self._contents, to, Path(path), table)
+        return export(self._file, to, Path(path), table)
 
     def refit(
         self, *, alpha: float | None = None, model: str | None = None, l1_ratio: float | None = None
@@ -140,10 +145,10 @@ class FittedModel:
         started = time.perf_counter()
         changed = {"alpha": alpha, "model": model, "l1_ratio": l1_ratio}
         given = {name: value for name, value in changed.items() if value is not None}
-        config = config_from(self._contents["config"] | given | {"solver": "exact"})
-        self._basis = basis = (self._basis or Basis.of_model(self._contents)).suiting(config)
-        said, contents = described(basis.fit(config, self._contents["rows_dropped"]))
-        return FittedModel(contents, {**said, "timings": {"total": time.perf_counter() - started}}, basis)
+        config = config_from(self._file.config | given | {"solver": "exact"})
+        self._basis = basis = (self._basis or Basis.of_model(self._file)).suiting(config)
+        trained = described(basis.fit(config, self._report.rows_dropped))
+        return fitted_in(time.perf_counter() - started, trained, basis)
 
     def __repr__(self) -> str:
         alpha = "" if self.alpha is None else f", alpha = {self.alpha:g}"
@@ -163,17 +168,22 @@ class FittedModel:
         return "\n".join(lines)
 
     def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, int]]:
-        saved = model_from(self._contents)
+        saved = usable(self._file)
         for X, unseen in encoded(frame, saved.encoding):
             yield X @ saved.coef + saved.intercept, unseen
 
     def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, int]]:
-        saved = model_from(self._contents)
+        saved = usable(self._file)
         config = config_from({**knobs, "file": path})
         with kept_coordinator(config) as coordinator:
             dataset = open_for(saved, coordinator, config)
             for predictions, unseen in coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept):
                 yield np.asarray(predictions, np.float64), unseen
+
+
+def fitted_in(seconds: float, trained: Trained, basis: Basis) -> FittedModel:
+    """A model that was made from sums, in so many seconds."""
+    return FittedModel(trained.model, replace(trained.report, timings={"total": seconds}), basis)
 
 
 def path_of(data: Any) -> str:
@@ -190,17 +200,17 @@ def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = N
     config = config_from({**values, "file": path_of(path)})
     with kept_coordinator(config, progress) as coordinator:
         if config.solver == "gradient":
-            said, contents = train_gradient_with(coordinator, config)
-            return FittedModel(contents, said)
-        fitted, said, contents = train_with(coordinator, config)
-    return FittedModel(contents, said, Basis.of_fit(fitted))
+            trained = train_gradient_with(coordinator, config)
+            return FittedModel(trained.model, trained.report)
+        trained = train_with(coordinator, config)
+    return FittedModel(trained.model, trained.report, Basis.of_fit(trained.fit))
 
 
 def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     with frame_as_file(frame, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
-        fitted, said, contents = train_with(coordinator, config)
-        basis = Basis.of_fit(fitted).summed(coordinator)
-    return FittedModel(contents, said, basis)
+        trained = train_with(coordinator, config)
+        basis = Basis.of_fit(trained.fit).summed(coordinator)
+    return FittedModel(trained.model, trained.report, basis)
 
 
 @contextmanager

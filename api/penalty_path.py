@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from shoal.api.fitted_model import FittedModel, frame_as_file, path_of
+from shoal.api.fitted_model import FittedModel, fitted_in, frame_as_file, path_of
 from shoal.api.frames import is_frame
 from shoal.coordinator import Coordinator
 from shoal.errors import ConfigError
 from shoal.fitting.exact import prepare, rows_dropped
+from shoal.fitting.reports import described
 from shoal.metrics import Timings
 from shoal.models import Certificate, Floats
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.paths import Path, follow
 from shoal.tasks.refit import Basis
-from shoal.tasks.train import described
 from shoal.tasks.tune import TuningRequest, summed, tuned_from
 from shoal.tasks.workers import kept_coordinator
 from shoal.utils import Progress
@@ -125,8 +125,7 @@ class PenaltyPath:
         self._basis = basis = self._basis.suiting(config)
         fit = basis.fit(config, {})
         fit = dataclasses.replace(fit, rows_dropped=rows_dropped(fit.prepared.dataset, config, fit.sums))
-        said, contents = described(fit)
-        return FittedModel(contents, {**said, "timings": {"total": time.perf_counter() - started}}, basis)
+        return fitted_in(time.perf_counter() - started, described(fit), basis)
 
     def best_model(self) -> FittedModel:
         return self.model_at(self.best)

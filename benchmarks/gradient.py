@@ -25,13 +25,15 @@ from shoal.coordinator import Coordinator
 from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
 from shoal.engines.processes import ProcessEngine
+from shoal.fitting.reports import Trained
 from shoal.metrics import Round
+from shoal.results.fit import GradientTraining
 from shoal.settings.values import config_from
 from shoal.storage import open_storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints
 from shoal.training.conductor import Session
-from shoal.training.run import Outcome, train_gradient
+from shoal.training.run import train_gradient
 from shoal.utils import THREAD_LIMITS
 from shoal.worker import Ping, Worker
 
@@ -41,10 +43,10 @@ SLICE = 2_000  # rows between two looks at SGDRegressor's weights where it is fe
 
 
 @dataclass(frozen=True)
-class Trained:
+class Race:
     """One run: what it reported, and its records."""
 
-    outcome: Outcome
+    outcome: Trained
     rounds: list[Round]
     started: float
 
@@ -70,7 +72,7 @@ class Trainer:
                 pass
             yield engine
 
-    def run(self, engine: Engine, commands: Callable[[Any], None] = lambda storage: None, **knobs: Any) -> Trained:
+    def run(self, engine: Engine, commands: Callable[[Any], None] = lambda storage: None, **knobs: Any) -> Race:
         config = config_from({"file": str(self.path), "target": "y", "precision": "float32", **knobs})
         with (
             tempfile.TemporaryDirectory(dir=self.home) as folder,
@@ -82,8 +84,8 @@ class Trainer:
                 log=lambda level, text: None, state=lambda standing: None,
             )  # fmt: skip
             outcome = train_gradient(Coordinator(engine, self.home), config, session)
-            started = next(e["seconds"] for e in outcome.report["events"] if e["kind"] == "started")
-            return Trained(outcome, storage.rounds(100_000), started)
+            started = next(e["seconds"] for e in _training(outcome).events if e["kind"] == "started")
+            return Race(outcome, storage.rounds(100_000), started)
 
 
 @dataclass(frozen=True)
@@ -246,10 +248,15 @@ def _overhead(trainer: Trainer, engine: Engine, table: Table, repeats: int) -> l
     shares = []
     for _ in range(repeats):
         run = trainer.run(engine, epochs=150, tolerance=0, checkpoint_seconds=1.0)
-        said = run.outcome.report
-        shares.append(100 * sum(said["overhead"].values()) / said["timings"]["train"])
+        spent = sum(_training(run.outcome).overhead.values())
+        shares.append(100 * spent / run.outcome.report.timings["train"])
     detail = f"{min(shares):.2f} to {max(shares):.2f}; a checkpoint every second, records in SQLite"
     return [Finding(f"{table.title}: recording, sampling and checkpoints", median(shares), "%", 3, detail=detail)]
+
+
+def _training(trained: Trained) -> GradientTraining:
+    assert trained.report.training is not None
+    return trained.report.training
 
 
 def _ratio(ours: list[float], theirs: list[float]) -> float:

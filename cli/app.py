@@ -201,7 +201,7 @@ def _train(chosen: argparse.Namespace) -> int:
     found = train(config, _progress(chosen.json)).report
     clear_line()
     if chosen.json:
-        print_json(found)
+        print_json(found.as_dict())
     else:
         show_fit(found)
     return 0

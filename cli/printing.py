@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from shoal.results.fit import Estimate, FitReport
 from shoal.words import short
 
 SHOWN = 40  # coefficients in a table
@@ -37,51 +38,63 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -
 # ------------------------------------------------------------------ a fit
 
 
-def show_fit(found: dict[str, Any]) -> None:
-    alpha = "" if found["alpha"] is None else f", alpha = {found['alpha']:g}"
-    kind = f"linear model of {found['target']}, penalty {found['penalty']}" if found.get("penalty") else None
-    print((kind or f"{found['model']} model of {found['target']}") + alpha)
-    inference = found["inference"]
+def show_fit(report: FitReport) -> None:
+    alpha = "" if report.alpha is None else f", alpha = {report.alpha:g}"
+    kind = f"linear model of {report.target}, penalty {report.penalty}" if report.penalty else None
+    print((kind or f"{report.model} model of {report.target}") + alpha)
+    _show_coefficients(report)
+    parts = {"train": report.train, "test": report.test}
+    scores = [
+        (name, f"{part.rows:,}", *map(short, (part.r2, part.adjusted_r2, part.rmse, part.mae)))
+        for name, part in parts.items()
+        if part.rows
+    ]
+    table(("", "rows", "R2", "adjusted R2", "RMSE", "MAE"), scores, right={1, 2, 3, 4, 5})
+    width = report.prediction_interval.half_widths.get("0.9") if report.prediction_interval else None
+    if width is not None:
+        print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
+    _show_worth(report)
+    for reason, count in report.rows_dropped.items():
+        print(f"left out: {count:,} rows ({reason.replace('_', ' ')})")
+    for warning in report.warnings:
+        print(f"note: {warning}")
+
+
+def _show_coefficients(report: FitReport) -> None:
+    inference, standardized = report.inference, report.standardized
     head: tuple[str, ...] = ("column", "coefficient", "standardized")
-    rows: list[tuple[str, ...]] = [("(intercept)", short(found["intercept"]), "")]
+    rows: list[tuple[str, ...]] = [("(intercept)", short(report.intercept), "")]
     if inference:
         head += ("std. error", "t", "p", "low", "high")
-        rows[0] += _worth(inference["intercept"])
-    standardized = found["coefficients_standardized"]
+        rows[0] += _estimate(inference.intercept)
     shown = set(sorted(standardized, key=lambda name: -abs(standardized[name]))[:SHOWN])
     for name in filter(shown.__contains__, standardized):
-        row: tuple[str, ...] = (name, short(found["coefficients"][name]), short(standardized[name]))
-        rows.append(row + (_worth(inference["coefficients"][name]) if inference else ()))
+        row: tuple[str, ...] = (name, short(report.coefficients[name]), short(standardized[name]))
+        rows.append(row + (_estimate(inference.coefficients.get(name)) if inference else ()))
     table(head, rows, right=set(range(1, len(head))))
     if len(shown) < len(standardized):
         print(f"(the {SHOWN} largest of {len(standardized)}, standardized; --json or --out gives all)")
     print()
-    scores = [
-        (
-            part,
-            f"{found[part]['rows']:,}",
-            *(short(found[part][k]) for k in ("r2", "adjusted_r2", "rmse", "mae")),
-        )
-        for part in ("train", "test")
-        if found[part]["rows"]
-    ]
-    table(("", "rows", "R2", "adjusted R2", "RMSE", "MAE"), scores, right={1, 2, 3, 4, 5})
-    width = (found.get("prediction_interval") or {"half_widths": {}})["half_widths"].get("0.9")
-    if width is not None:
-        print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
-    certificate = found["certificate"]
-    done = "in" if found.get("solver") == "gradient" else "read in"
-    print(
-        f"\n{certificate['kind'].replace('_', ' ')} {certificate['relative']:.1e} (relative), from the "
-        f"{certificate['rests_on']}; {found['rows_read']:,} rows {done} "
-        f"{found['timings']['total']:.2f} s"
-    )
-    for reason, count in found["rows_dropped"].items():
-        print(f"left out: {count:,} rows ({reason.replace('_', ' ')})")
-    for warning in found["warnings"]:
-        print(f"note: {warning}")
 
 
-def _worth(estimate: dict[str, Any] | None) -> tuple[str, ...]:
-    keys = ("std_error", "t", "p_value", "low", "high")
-    return tuple(short(estimate[k]) for k in keys) if estimate else ("",) * len(keys)
+def _estimate(found: Estimate | None) -> tuple[str, ...]:
+    return tuple(map(short, (found.std_error, found.t, found.p_value, found.low, found.high))) if found else ("",) * 5
+
+
+def _show_worth(report: FitReport) -> None:
+    done = "in" if report.training else "read in"
+    parts = [f"{report.rows_read:,} rows {done} {report.timings.get('total', 0.0):.2f} s"]
+    if (found := report.certificate) and found.relative is not None:
+        parts.insert(0, f"{found.kind.replace('_', ' ')} {found.relative:.1e} (relative), from the {found.rests_on}")
+    print(f"\n{'; '.join(parts)}")
+
+
+def show_solver(report: FitReport) -> None:
+    """How a gradient run came to its answer."""
+    found = report.training
+    if not found:
+        return
+    distance = found.distance_to_optimum
+    away = "" if distance is None else f", relative distance to the exact optimum {distance:.1e}"
+    print(f"gradient steps, mode {found.mode}: {found.epochs:g} epochs, {found.rounds:,} rounds{away}")
+    print(f"{found.ending.state}: {found.ending.cause}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
-from shoal.cli.printing import print_json, show_fit, table
+from shoal.cli.printing import print_json, show_fit, show_solver, table
 from shoal.errors import DataError, StateError
 from shoal.settings.config import RunConfig
 from shoal.words import short
@@ -97,14 +97,14 @@ def _follow(run: Run, as_json: bool) -> int:
     follower = Follower(run, quiet=as_json)
     if not follower.follow():
         return 130  # a second Ctrl-C: the run was left to itself
-    state, cause, result = run.state, run.cause, run.result
-    if result is None:
+    state, cause, report = run.state, run.cause, run.report
+    if report is None:
         raise StateError(f"The run {run.id} {_ended(state)}: {cause}")
     if as_json:
-        print_json(result)
+        print_json(report.as_dict())
     else:
-        show_fit(result)
-        show_solver(result)
+        show_fit(report)
+        show_solver(report)
     if state == "stopped" and follower.stopped:
         return 130
     return 0 if state == "finished" else 1  # the person's own stop rules (time, patience) finish a run
@@ -112,16 +112,6 @@ def _follow(run: Run, as_json: bool) -> int:
 
 def _ended(state: str) -> str:
     return {"failed": "failed", "stopped": "was stopped", "interrupted": "was interrupted"}.get(state, f"is {state}")
-
-
-def show_solver(found: dict[str, Any]) -> None:
-    """How a gradient run came to its answer."""
-    if found.get("solver") != "gradient":
-        return
-    distance = found.get("distance_to_optimum")
-    away = "" if distance is None else f", relative distance to the exact optimum {distance:.1e}"
-    print(f"gradient steps, mode {found['mode']}: {found['epochs']:g} epochs, {found['rounds']:,} rounds{away}")
-    print(f"{found['state']}: {found['cause']}")
 
 
 # ------------------------------------------------------------------ runs
@@ -191,10 +181,10 @@ def _show(chosen: argparse.Namespace) -> None:
     pid = f", process {found['pid']}" if found["pid"] else ""
     print(f"started {_time(found['started'])}{pid}; folder {run.directory}")
     _show_training(found)
-    if found["result"]:
+    if report := run.report:
         print()
-        show_fit(found["result"])
-        show_solver(found["result"])
+        show_fit(report)
+        show_solver(report)
 
 
 def everything(run: Run) -> dict[str, Any]:

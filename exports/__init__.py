@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.utils import Progress, silent
 
 if TYPE_CHECKING:
     from shoal.exports.proof import Proof
+    from shoal.results.model import ModelFile
 
 
-def export(model: Path | Mapping[str, Any], to: str, out: Path, table: str | None = None) -> Proof:
-    """Write a model (the path of its file, or its contents) as `to`; the file is there only if it was proven."""
+def export(model: Path | ModelFile, to: str, out: Path, table: str | None = None) -> Proof:
+    """Write a model (the path of its file, or what is in it) as `to`; the file is there only if it was proven."""
     from shoal.exports.proof import proven_export
     from shoal.exports.writing import writing_to
 
@@ -21,7 +21,7 @@ def export(model: Path | Mapping[str, Any], to: str, out: Path, table: str | Non
         return proven_export(model, to, out, table)
 
 
-def report(model: Path | Mapping[str, Any], out: Path, progress: Progress = silent) -> tuple[str, ...]:
+def report(model: Path | ModelFile, out: Path, progress: Progress = silent) -> tuple[str, ...]:
     """Write one HTML page about a model, for people, with what its training rows say; returns what is missing in it."""
     from shoal.exports.proof import model_of
     from shoal.exports.writing import writing_to

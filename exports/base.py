@@ -89,9 +89,8 @@ def linear_form(model: SavedModel) -> LinearForm:
     for term, coef in terms:
         if isinstance(term, Level):
             levels[term.column][term.level] = coef
-    contents = model.contents
     return LinearForm(
-        contents["target"], contents["model"], contents.get("data", {}).get("file", ""), model.intercept,
+        model.target, model.report.model, model.file.data.file, model.intercept,
         tuple(NumberColumn(name, *values.get(name, (0.0, 0.0)), missing.get(name, 0.0)) for name in model.numbers),
         tuple(TextColumn(name, found) for name, found in levels.items()),
         tuple(_products([(term, coef) for term, coef in terms if isinstance(term, Product) and coef])),

@@ -32,7 +32,7 @@ class JsonFile:
     use = "shoal predict FILE.json data.csv --out predictions.csv, or the rule in docs/exports.md in any language."
 
     def write(self, model: SavedModel, out: Path) -> None:
-        save_model(out, model.contents)
+        save_model(out, model.file)
 
     def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
         contents = json.loads(path.read_text("utf-8"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.exports.base import ColumnValues, Format, format_named
 from shoal.exports.sql import Sql
 from shoal.exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
-from shoal.fitting.model_file import SavedModel, load_model, model_from
+from shoal.fitting.model_file import SavedModel, load_model, usable
 from shoal.models import Array
+from shoal.results.model import ModelFile
 from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
 from shoal.tasks.workers import kept_coordinator
@@ -51,11 +51,11 @@ class Proof:
         )
 
 
-def proven_export(source: Path | Mapping[str, Any], to: str, out: Path, table: str | None = None) -> Proof:
+def proven_export(source: Path | ModelFile, to: str, out: Path, table: str | None = None) -> Proof:
     """Write the model under another name, prove that file, and only then give it its own."""
     format_ = _with_table(format_named(to), table)
     model = model_of(source, out)
-    if trained_on := model.contents.get("config", {}).get("file"):
+    if trained_on := model.file.config.get("file"):
         keep_apart(out, Path(str(trained_on)).expanduser(), "the data that the model was trained on")
     out.parent.mkdir(parents=True, exist_ok=True)
     # In a folder beside it: on the same disk, and with the name that some runtimes go by.
@@ -76,11 +76,11 @@ def proven_export(source: Path | Mapping[str, Any], to: str, out: Path, table: s
     return proof
 
 
-def model_of(source: Path | Mapping[str, Any], out: Path) -> SavedModel:
+def model_of(source: Path | ModelFile, out: Path) -> SavedModel:
     """The model, if what is made of it is not to be written over it."""
     if isinstance(source, Path) and out.exists() and source.exists() and out.samefile(source):
         raise ConfigError(f"Expected another file than the model's own, '{out}'. Choose another name for the export.")
-    return load_model(source) if isinstance(source, Path) else model_from(dict(source))
+    return load_model(source) if isinstance(source, Path) else usable(source)
 
 
 def _with_table(format_: Format, table: str | None) -> Format:

@@ -89,7 +89,7 @@ def _numbers(model: SavedModel, random: np.random.Generator, extreme: Bools) -> 
 
 def _spread(model: SavedModel, name: str, centre: float) -> float:
     """The column's spread: what its coefficient grew by when it was standardised; else a guess."""
-    coefficient = model.contents["coefficients"].get(name)
-    standardized = model.contents.get("coefficients_standardized", {}).get(name)
+    coefficient = model.report.coefficients.get(name)
+    standardized = model.report.coefficients_standardized.get(name)
     found = abs(standardized / coefficient) if coefficient and standardized else 0.0
     return found if 0 < found < math.inf else max(1.0, abs(centre))

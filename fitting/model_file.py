@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,32 @@ from shoal.data.encoding import Encoding, encoding_from
 from shoal.data.terms import Level, Product
 from shoal.errors import Remedy, StateError
 from shoal.models import Array
+from shoal.results.fit import FitReport
+from shoal.results.model import NAME, VERSION, WITH_PRODUCTS, Design, ModelFile, Origin
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.utils import write_atomically
 
-NAME = "shoal-model"
-VERSION, WITH_PRODUCTS = 1, 2  # what older programs read as well; and what they cannot, so that they say so
-
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What prediction needs of a model file, and the whole file as it was read."""
+    """What prediction needs of a model file, and the file as it was read."""
 
     encoding: Encoding
     coef: Array
-    intercept: float
-    contents: dict[str, Any]
+    file: ModelFile
+
+    @property
+    def intercept(self) -> float:
+        return self.file.report.intercept
+
+    @property
+    def report(self) -> FitReport:
+        return self.file.report
+
+    @property
+    def target(self) -> str:
+        return self.file.report.target
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -45,27 +55,20 @@ class SavedModel:
         return tuple(name for name in self.encoding.columns if name not in texts)
 
 
-def contents_of(encoding: Encoding, report: dict[str, Any], config: dict[str, Any], content: str) -> dict[str, Any]:
-    """The object that is written: what it is, the answer, how columns become terms, where it came from."""
-    return {
-        "format": NAME,
-        "version": _version(encoding),
-        **report,
-        "design": {
-            "terms": encoding.as_list(),
-            "known_levels": {k: list(v) for k, v in encoding.known.items()},
-        },
-        "config": config,
-        "data": {"file": Path(config["file"]).name, "content": content, "rows": report["rows_read"]},
-    }
+def model_of(encoding: Encoding, report: FitReport, config: RunConfig, content: str) -> ModelFile:
+    """The model file of a fit to data with this fingerprint; how long it took and in which run is not part of it."""
+    design = Design(tuple(encoding.as_list()), {column: tuple(levels) for column, levels in encoding.known.items()})
+    origin = Origin(Path(config.file).name, content, report.rows_read)
+    return ModelFile(replace(report, timings={}, run_id=""), design, config.as_dict(), origin, _version(encoding))
 
 
 def _version(encoding: Encoding) -> int:
     return WITH_PRODUCTS if any(isinstance(term, Product) for term in encoding.terms) else VERSION
 
 
-def save_model(path: Path, contents: dict[str, Any]) -> None:
-    write_atomically(path, (json.dumps(contents, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+def save_model(path: Path, model: ModelFile) -> None:
+    text = json.dumps(model.as_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, f"{text}\n".encode())
 
 
 def load_model(path: Path) -> SavedModel:
@@ -88,15 +91,21 @@ def load_model(path: Path) -> SavedModel:
     try:
         return model_from(contents)
     except (KeyError, TypeError, ValueError) as error:
-        raise StateError(f"The model file '{path}' is damaged: {error!r} is missing or wrong. Train again.") from None
+        why = f"{error.args[0]!r} is missing or wrong" if isinstance(error, KeyError) else error
+        raise StateError(f"The model file '{path}' is damaged: {why}. Train again.") from None
 
 
-def model_from(contents: dict[str, Any]) -> SavedModel:
-    encoding = encoding_from(contents["design"]["terms"], contents["design"]["known_levels"])
-    coef = np.array([contents["coefficients"][name] for name in encoding.names], float)
-    return SavedModel(encoding, coef, float(contents["intercept"]), contents)
+def model_from(contents: Mapping[str, Any]) -> SavedModel:
+    """From the object that a model file holds."""
+    return usable(ModelFile.from_dict(contents))
 
 
-def own_data(contents: Mapping[str, Any]) -> RunConfig:
+def usable(file: ModelFile) -> SavedModel:
+    """A model file, made ready to predict."""
+    encoding = encoding_from(file.design.terms, file.design.known_levels)
+    return SavedModel(encoding, np.array([file.report.coefficients[name] for name in encoding.names], float), file)
+
+
+def own_data(config: Mapping[str, Any]) -> RunConfig:
     """The file that a model was trained on, read as it was then; for passes over its rows, whatever the solver was."""
-    return config_from({**contents["config"], "out": None, "solver": "exact"})
+    return config_from({**config, "out": None, "solver": "exact"})

@@ -181,7 +181,8 @@ class Life:
         with slots.turn(self.run, slots.slots_for(config), self.say):
             from shoal.tasks.train import train_in_folder
 
-            self._conclude(train_in_folder(self.run, config, self._progress(), self.log, self._training_says))
+            report = train_in_folder(self.run, config, self._progress(), self.log, self._training_says)
+            self._conclude(report.as_dict())
 
     def _conclude(self, result: dict[str, Any]) -> None:
         self.attendant.ignore_signals()
@@ -262,8 +263,8 @@ def _quick_work(run: Run, config: RunConfig, progress: Callable[[str, float], No
     from shoal.tasks.train import train
 
     trained = train(config, progress, run.id)
-    save_model(run.model_path, trained.contents)
-    return trained.report
+    save_model(run.model_path, trained.model)
+    return trained.report.as_dict()
 
 
 def failure(error: Exception) -> Standing:

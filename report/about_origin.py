@@ -14,6 +14,8 @@ from shoal.report import charts as drawn
 from shoal.report import words
 from shoal.report.evidence import Evidence
 from shoal.report.html import Html, heading, paragraph, table
+from shoal.results.fit import FitReport
+from shoal.results.model import NAME, ModelFile
 from shoal.words import short
 
 COLUMNS = 400  # of the table of columns; more would be a book
@@ -22,9 +24,8 @@ TYPES = {"numeric": "numbers", "datetime": "dates", "categorical": "levels", "te
 
 
 def data(model: SavedModel, evidence: Evidence) -> Iterator[str]:
-    contents = model.contents
     yield heading("Data")
-    yield paragraph(f"{(contents.get('data') or {}).get('file') or 'A table'}: {words.rows(contents)}")
+    yield paragraph(f"{model.file.data.file or 'A table'}: {words.rows(model.file)}")
     yield _columns(model, evidence) if evidence.columns else _columns_of_model(model)
     if len(evidence.columns) > COLUMNS:
         yield paragraph(f"The first {COLUMNS} of {len(evidence.columns):,} columns.", "small")
@@ -39,7 +40,7 @@ def _columns(model: SavedModel, evidence: Evidence) -> str:
     rows = []
     for column in evidence.columns[:COLUMNS]:
         name = column["name"]
-        role = "target" if name == model.contents["target"] else "used" if name in used else "not used"
+        role = "target" if name == model.target else "used" if name in used else "not used"
         numeric, mean = column["type"] == "numeric", evidence.means.get(name)
         rows.append((
             name, role, TYPES.get(column["type"], column["type"]), column["missing"], column["min"],
@@ -69,26 +70,25 @@ def _columns_of_model(model: SavedModel) -> str:
 # ------------------------------------------------------------------ where it comes from
 
 
-def trust(contents: Mapping[str, Any]) -> Iterator[str]:
+def trust(report: FitReport) -> Iterator[str]:
     yield heading("Certificate")
-    yield paragraph(words.training(contents))
-    yield paragraph(words.certificate(contents))
+    yield paragraph(words.training(report))
+    yield paragraph(words.certificate(report))
 
 
-def lineage(contents: Mapping[str, Any], card: Mapping[str, Any]) -> Iterator[str]:
+def lineage(file: ModelFile, card: Mapping[str, Any]) -> Iterator[str]:
     yield heading("Lineage")
-    yield table(("what", "value"), [*_facts(contents), *_run(card), *_settings(contents), _made()])
+    yield table(("what", "value"), [*_facts(file), *_run(card), *_settings(file), _made()])
     yield paragraph("Settings that are not named have their usual value.", "small")
 
 
-def _facts(contents: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = contents.get("data") or {}
+def _facts(file: ModelFile) -> list[tuple[str, str]]:
     return [
-        ("data file", str(found.get("file", ""))),
-        ("rows of the file", f"{found.get('rows') or 0:,}"),
-        ("fingerprint of the data", str(found.get("content", ""))),
-        ("solver", "gradient steps" if contents.get("solver") == "gradient" else "exact"),
-        ("model file", f"{contents.get('format', '')} {contents.get('version', '')}".strip()),
+        ("data file", file.data.file),
+        ("rows of the file", f"{file.data.rows:,}"),
+        ("fingerprint of the data", file.data.content),
+        ("solver", "gradient steps" if file.report.training else "exact"),
+        ("model file", f"{NAME} {file.version}"),
     ]
 
 
@@ -108,8 +108,8 @@ def _run(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "note", str(card["note"])
 
 
-def _settings(contents: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(f"setting {name}", value) for name, value in words.settings(contents.get("config") or {})]
+def _settings(file: ModelFile) -> list[tuple[str, str]]:
+    return [(f"setting {name}", value) for name, value in words.settings(file.config)]
 
 
 def _made() -> tuple[str, str]:

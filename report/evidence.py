@@ -78,7 +78,7 @@ class Evidence:
 
 def gathered(model: SavedModel, progress: Progress = silent) -> Evidence:
     try:
-        config = own_data({"config": {}, **model.contents})
+        config = own_data(model.file.config)
         _check_there(config)
         with coordinated(config, progress) as coordinator:
             return _of_rows(model, config, coordinator)
@@ -94,7 +94,7 @@ def _check_there(config: RunConfig) -> None:
 
 def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> Evidence:
     dataset = coordinator.open(config)
-    if dataset.manifest.content != model.contents.get("data", {}).get("content"):
+    if dataset.manifest.content != model.file.data.content:
         raise SourceChanged(f"{Path(config.file).name} is not what it was when the model was trained.")
     notes: list[str] = []
 
@@ -122,7 +122,7 @@ def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> 
 
 def _folds(model: SavedModel, config: RunConfig) -> FoldChoice:
     """By row index, for which sums may be there already; by a hash of it where an index also tells test rows apart."""
-    rows = int(model.contents["train"]["rows"])
+    rows = model.report.train.rows
     count = max(2, min(FOLDS, rows // ROWS_OF_A_FOLD))
     tests = config.test_every or config.test_fraction
     return FoldChoice(count, "hash" if tests else "row", seed=config.seed)
@@ -158,16 +158,15 @@ def _validated(model: SavedModel, cells: CellMoments) -> Validation:
 
 def _penalised(model: SavedModel) -> tuple[str, float, float]:
     """The model's name, alpha and mixing ratio."""
-    contents = model.contents
-    if contents.get("penalty"):
-        raise DataError(f"The penalty {contents['penalty']} is a plug-in's, and is not known here.")
-    ratio = 0.5 if contents.get("l1_ratio") is None else float(contents["l1_ratio"])
-    return contents["model"], float(contents.get("alpha") or 0.0), ratio
+    report = model.report
+    if report.penalty:
+        raise DataError(f"The penalty {report.penalty} is a plug-in's, and is not known here.")
+    return report.model, report.alpha or 0.0, 0.5 if report.l1_ratio is None else report.l1_ratio
 
 
 def _intervals(model: SavedModel, config: RunConfig, cells: CellMoments) -> tuple[Mapping[str, Any], ...]:
     """Of the exact fit; those of a linear model that was fitted exactly are in its file."""
-    if model.contents.get("inference"):
+    if model.report.inference:
         return ()
     encoding, problem = cells.problem(None)
     found = intervals_for(problem, *_penalised(model), config.confidence)

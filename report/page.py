@@ -17,6 +17,7 @@ from shoal.report.about_model import about, coefficients
 from shoal.report.about_origin import data, lineage, trust
 from shoal.report.evidence import Evidence, Validation, gathered
 from shoal.report.html import cards, heading, note, page, paragraph
+from shoal.results.fit import FitReport
 from shoal.utils import Progress, silent, write_atomically
 
 
@@ -39,30 +40,30 @@ def card_beside(path: Path) -> dict[str, Any]:
 
 
 def html(model: SavedModel, evidence: Evidence, card: Mapping[str, Any]) -> str:
-    return page(words.title(model.contents), _parts(model, evidence, card))
+    return page(words.title(model.report), _parts(model, evidence, card))
 
 
 def _parts(model: SavedModel, evidence: Evidence, card: Mapping[str, Any]) -> Iterator[str]:
-    contents = model.contents
-    yield heading(words.title(contents), 1)
-    yield paragraph(words.summary(contents), "lead")
-    yield _figures(contents, evidence.validation)
+    report = model.report
+    yield heading(words.title(report), 1)
+    yield paragraph(words.summary(model.file), "lead")
+    yield _figures(report, evidence.validation)
     yield from map(note, evidence.notes)
-    yield from (note(str(warning)) for warning in contents.get("warnings") or ())
+    yield from map(note, report.warnings)
     yield from about(model)
-    yield from coefficients(contents, evidence)
+    yield from coefficients(report, evidence)
     if evidence.validation:
         yield from validation(evidence.validation)
     if evidence.residuals:
         yield from residuals(evidence.residuals)
     yield from data(model, evidence)
-    yield from trust(contents)
-    yield from lineage(contents, card)
+    yield from trust(report)
+    yield from lineage(model.file, card)
 
 
-def _figures(contents: Mapping[str, Any], validated: Validation | None) -> str:
-    part, rows = words.scored(contents)
-    found = [(f"R², {rows}", part.get("r2")), (f"RMSE, {rows}", part.get("rmse")), (f"MAE, {rows}", part.get("mae"))]
+def _figures(report: FitReport, validated: Validation | None) -> str:
+    part, rows = words.scored(report)
+    found = [(f"R², {rows}", part.r2), (f"RMSE, {rows}", part.rmse), (f"MAE, {rows}", part.mae)]
     if validated:
         found.append((f"RMSE, {validated.choice.count}-fold cross-validation", root(validated.own)))
     return cards([(what, f"{value:.4g}") for what, value in found if value is not None])

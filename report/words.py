@@ -8,10 +8,11 @@ from typing import Any
 from shoal import words
 from shoal.data.terms import Indicator, Level, Term
 from shoal.fitting.model_file import SavedModel
+from shoal.results.fit import FitReport, FitScores
+from shoal.results.model import ModelFile
 from shoal.settings.config import RunConfig
 from shoal.words import model_title, plural, short
 
-Contents = Mapping[str, Any]
 ABOUT = {
     "linear": "Least squares: of all coefficients, these make the sum of squared errors on the training rows smallest.",
     "ridge": "Ridge: the coefficients make the sum of squared errors plus alpha times the sum of their squares "
@@ -30,51 +31,49 @@ IN_FORMULA = 12  # terms that are written out
 OUTSIDE = ("file", "out", "target", "model", "alpha", "l1_ratio", "solver")  # of the settings: said elsewhere
 
 
-def title(contents: Contents) -> str:
-    return model_title(contents["model"], contents["target"])
+def title(report: FitReport) -> str:
+    return model_title(report.model, report.target)
 
 
-def kept(contents: Contents) -> int:
-    return sum(1 for value in contents["coefficients"].values() if value)
+def kept(report: FitReport) -> int:
+    return sum(1 for value in report.coefficients.values() if value)
 
 
-def summary(contents: Contents) -> str:
+def summary(file: ModelFile) -> str:
     """The one sentence for those who read no further."""
-    part, rows = scored(contents)
-    data, terms = contents.get("data") or {}, len(contents["coefficients"])
-    used = plural(terms, "coefficient") if kept(contents) == terms else f"{kept(contents):,} of {terms:,} coefficients"
-    text = f"It predicts {contents['target']} from {data.get('file') or 'a table'} by a sum of {used}"
-    if part.get("r2") is None or part.get("rmse") is None:
+    report = file.report
+    (part, rows), terms = scored(report), len(report.coefficients)
+    used = plural(terms, "coefficient") if kept(report) == terms else f"{kept(report):,} of {terms:,} coefficients"
+    text = f"It predicts {report.target} from {file.data.file or 'a table'} by a sum of {used}"
+    if part.r2 is None or part.rmse is None:
         return f"{text}."
-    explained = f"explains {100 * part['r2']:.1f} % of the spread" if part["r2"] >= 0 else "does worse than the mean"
-    return f"{text}. On {part['rows']:,} {rows} it {explained}; its typical error (RMSE) is {short(part['rmse'])}."
+    explained = f"explains {100 * part.r2:.1f} % of the spread" if part.r2 >= 0 else "does worse than the mean"
+    return f"{text}. On {part.rows:,} {rows} it {explained}; its typical error (RMSE) is {short(part.rmse)}."
 
 
-def scored(contents: Contents) -> tuple[Contents, str]:
-    """The honest scores: on test rows where there are any."""
-    test = contents.get("test") or {}
-    return (test, "test rows") if test.get("rows") else (contents.get("train") or {}, "training rows")
+def scored(report: FitReport) -> tuple[FitScores, str]:
+    return report.honest, "test rows" if report.test.rows else "training rows"
 
 
-def about(contents: Contents) -> str:
-    text = ABOUT.get(contents["model"], "")
-    if contents.get("penalty"):
-        text = f"The penalty is that of the plug-in {contents['penalty']}."
-    if contents.get("alpha") is not None:
-        text += f" Here alpha is {short(contents['alpha'])}"
-        text += "." if contents.get("l1_ratio") is None else f" and l1_ratio {short(contents['l1_ratio'])}."
-    if contents["model"] != "linear" and (contents.get("config") or {}).get("standardize", True):
+def about(file: ModelFile) -> str:
+    report = file.report
+    text = ABOUT.get(report.model, "")
+    if report.penalty:
+        text = f"The penalty is that of the plug-in {report.penalty}."
+    if report.alpha is not None:
+        text += f" Here alpha is {short(report.alpha)}"
+        text += "." if report.l1_ratio is None else f" and l1_ratio {short(report.l1_ratio)}."
+    if report.model != "linear" and file.config.get("standardize", True):
         text += " The penalty is on columns of spread 1, so the units of the file do not matter to it."
     return text
 
 
 def formula(model: SavedModel) -> str:
     """The prediction as a sum; the terms that move it most come first."""
-    contents = model.contents
-    weights = contents.get("coefficients_standardized") or contents["coefficients"]
+    weights = model.report.standardized
     terms = [(t, float(c)) for t, c in zip(model.encoding.terms, model.coef, strict=True) if c]
     terms.sort(key=lambda pair: -abs(weights.get(pair[0].name) or 0.0))
-    parts = [f"{contents['target']} = {short(model.intercept)}"]
+    parts = [f"{model.target} = {short(model.intercept)}"]
     for term, value in terms[:IN_FORMULA]:
         parts.append(f"{'+' if value > 0 else '−'} {short(abs(value))} × {factor(term)}")
     if len(terms) > IN_FORMULA:
@@ -89,32 +88,35 @@ def factor(term: Term) -> str:
     return f"[{term.column} is missing]" if isinstance(term, Indicator) else term.name
 
 
-def rows(contents: Contents) -> str:
+def rows(file: ModelFile) -> str:
     """How many were read, left out and why, and used for what."""
-    parts = [f"{plural(contents.get('rows_read') or (contents.get('data') or {}).get('rows') or 0, 'row')} read"]
-    for reason, count in (contents.get("rows_dropped") or {}).items():
+    report = file.report
+    parts = [f"{plural(report.rows_read or file.data.rows, 'row')} read"]
+    for reason, count in report.rows_dropped.items():
         parts.append(f"{count:,} left out, as they {DROPPED.get(reason, reason.replace('_', ' '))}")
-    train, test = contents.get("train") or {}, contents.get("test") or {}
-    parts.append(f"{train.get('rows') or 0:,} used for training")
-    if test.get("rows"):
-        parts.append(f"{test['rows']:,} kept for testing")
+    parts.append(f"{report.train.rows:,} used for training")
+    if report.test.rows:
+        parts.append(f"{report.test.rows:,} kept for testing")
     return f"{'; '.join(parts)}."
 
 
-def certificate(contents: Contents) -> str:
-    found = contents.get("certificate")
-    return words.certificate(found) if found else "There is none in the model file."
+def certificate(report: FitReport) -> str:
+    found = report.certificate
+    if not found:
+        return "There is none in the model file."
+    return words.certificate(found.kind, found.relative, found.rests_on)
 
 
-def training(contents: Contents) -> str:
+def training(report: FitReport) -> str:
     """How far a gradient run has come."""
-    if contents.get("solver") != "gradient":
+    found = report.training
+    if not found:
         return "It was solved exactly."
-    parts = [f"It was trained by gradient steps: {short(contents.get('epochs'))} passes over the rows"]
-    away = contents.get("distance_to_optimum")
+    parts = [f"It was trained by gradient steps: {short(found.epochs)} passes over the rows"]
+    away = found.distance_to_optimum
     if away is not None:
         parts.append(f"the objective ended at a relative distance of {away:.1e} from its exact optimum")
-    parts.append("it converged" if contents.get("converged") else "it did not converge")
+    parts.append("it converged" if found.converged else "it did not converge")
     return f"{', '.join(parts)}."
 
 

@@ -29,6 +29,8 @@ from typing import Any
 
 from shoal.errors import Reason, Remedy, Standing, StateError
 from shoal.home import is_held, runs_directory, waiting_directory
+from shoal.results.fit import FitReport
+from shoal.results.plain import Malformed
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.utils import THREAD_LIMITS, write_atomically
@@ -84,6 +86,17 @@ class Run:
     @property
     def result(self) -> dict[str, Any] | None:
         return self._read("result.json")
+
+    @property
+    def report(self) -> FitReport | None:
+        """Of a fit that has one; a file that is not one is said to be damaged."""
+        result = self.result
+        try:
+            return FitReport.from_dict(result) if result else None
+        except Malformed as error:
+            raise StateError(
+                f"The result of {self.id} is damaged ({error}): '{self.directory / 'result.json'}'. Train again."
+            ) from None
 
     @property
     def model_path(self) -> Path:

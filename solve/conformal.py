@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from shoal.errors import ConfigError, StateError
 from shoal.models import Array
+from shoal.results.fit import PredictionInterval
 from shoal.solve.intervals import meaning
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -38,20 +38,15 @@ def rank_of(rows: int, level: float) -> int:
     return math.ceil((rows + 1) * level)
 
 
-def prediction_interval(parts: Sequence[Array], test_rows: int, test_rows_chose: bool = False) -> dict[str, Any]:
+def prediction_interval(parts: Sequence[Array], test_rows: int, test_rows_chose: bool = False) -> PredictionInterval:
     """What a report says: `rows` that calibrate, `half_widths` by level (None: too few rows), `meaning`, `note`.
 
     `parts` are the |residuals| of held-out rows; `test_rows_chose`: whether they decided when training stopped.
     """
     sizes = np.sort(np.concatenate([np.zeros(0), *parts]))
     widths = {str(level): half_width(sizes, level) for level in LEVELS}
-    return {
-        "method": "split conformal",
-        "rows": len(sizes),
-        "half_widths": widths,
-        "meaning": meaning("conformal"),
-        "note": _note(len(sizes), test_rows, widths, test_rows_chose),
-    }
+    note = _note(len(sizes), test_rows, widths, test_rows_chose)
+    return PredictionInterval("split conformal", len(sizes), widths, meaning("conformal"), note)
 
 
 def _note(rows: int, test_rows: int, widths: Mapping[str, float | None], test_rows_chose: bool) -> str | None:
@@ -67,17 +62,16 @@ def _note(rows: int, test_rows: int, widths: Mapping[str, float | None], test_ro
     return " ".join(said) or None
 
 
-def half_width_of(contents: Mapping[str, Any], level: float) -> float:
-    """The half-width of a model file's intervals at a level, or a sentence why there is none."""
+def half_width_of(said: PredictionInterval | None, level: float) -> float:
+    """The half-width of a model's prediction intervals at a level, or a sentence why there is none."""
     if str(level) not in {str(one) for one in LEVELS}:
         raise ConfigError(
             f"Expected an interval of {', '.join(map(str, LEVELS[:-1]))} or {LEVELS[-1]}, got {level!r}. "
             "A model keeps these levels."
         )
-    said = contents.get("prediction_interval")
     if not said:
         raise StateError(FROM_BEFORE)
-    width = said["half_widths"].get(str(level))
+    width = said.half_widths.get(str(level))
     if width is None:
-        raise StateError(f"There is no prediction interval of {100 * level:g} %. {said['note']}")
+        raise StateError(f"There is no prediction interval of {100 * level:g} %. {said.note}")
     return float(width)

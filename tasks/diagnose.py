@@ -61,7 +61,7 @@ def _check_there(config: RunConfig) -> None:
 
 def _own(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
     dataset = coordinator.open(config)
-    if dataset.manifest.content != model.contents["data"]["content"]:
+    if dataset.manifest.content != model.file.data.content:
         raise SourceChanged(
             f"'{Path(config.file).name}' is not what it was when the model was trained, so its rows cannot be told "
             "apart into training and test rows. Put it back as it was, or look at the model on the file as it is now, "
@@ -71,7 +71,7 @@ def _own(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Data
 
 
 def _other(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
-    target = model.contents["target"]
+    target = model.target
     dataset = open_for(model, coordinator, config)
     column = dataset.columns.get(target)
     if column is None:
@@ -86,21 +86,20 @@ def _other(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Da
 
 class _Diagnosis:
     def __init__(self, model: SavedModel, dataset: Dataset, coordinator: Coordinator, own_data: bool) -> None:
-        contents = model.contents
-        trained = config_from(contents["config"])
+        trained = config_from(model.file.config)
         self.model, self.dataset, self.coordinator = model, dataset, coordinator
         self.own_data = own_data
         self.split = Split(trained.test_every, trained.test_fraction, trained.seed) if own_data else Split()
         self.seed = trained.seed + 1
         self.encoding: Encoding = dataclasses.replace(
-            model.encoding, target=contents["target"], drop_missing=own_data and trained.impute == "drop"
+            model.encoding, target=model.target, drop_missing=own_data and trained.impute == "drop"
         )
 
     def report(self) -> dict[str, Any]:
         seen = self._survey()
         counted = self._count(edges := _edges(seen))
         said: dict[str, Any] = finite({
-            "target": self.model.contents["target"],
+            "target": self.model.target,
             "own_data": self.own_data,
             "rows": seen.train.rows + seen.test.rows,
             "rows_left_out": self.dataset.rows - seen.train.rows - seen.test.rows,
@@ -131,7 +130,7 @@ class _Diagnosis:
             total = part if total is None else total.merge(part, self.seed)
         if total is None or not total.train.rows + total.test.rows:
             raise DataError(
-                f"Expected rows with a value of '{self.model.contents['target']}' to compare predictions with, "
+                f"Expected rows with a value of '{self.model.target}' to compare predictions with, "
                 "got none. Choose another file."
             )
         return total

@@ -20,6 +20,8 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import make_study
 from shoal.models import Array, penalty_for
+from shoal.results.fit import PredictionInterval
+from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.conformal import prediction_interval
@@ -79,21 +81,21 @@ def explain_model(path: Path, question: ExplainRequest, progress: Progress = sil
 
 
 def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, progress: Progress) -> dict[str, Any]:
-    if model.contents.get("penalty"):
-        raise StateError(f"Its penalty '{model.contents['penalty']}' is a plug-in's, which has no formulas here.")
+    if model.report.penalty:
+        raise StateError(f"Its penalty '{model.report.penalty}' is a plug-in's, which has no formulas here.")
     if not Path(config.file).expanduser().is_file():
         raise DataError(f"Its file '{config.file}' is not there any more.")
     with coordinated(config, progress) as coordinator:
         dataset = coordinator.open(config)
-        if dataset.manifest.content != model.contents["data"]["content"]:
+        if dataset.manifest.content != model.file.data.content:
             raise StateError(f"Its file '{config.file}' is not what it was when the model was fitted.")
         return _Explanation(coordinator, dataset, model, config, question).parts()
 
 
 def _config(model: SavedModel, question: ExplainRequest) -> RunConfig:
-    config = config_from({**model.contents["config"], "solver": "exact", "out": None})
+    config = config_from({**model.file.config, "solver": "exact", "out": None})
     if question.alpha is None:
-        return dataclasses.replace(config, alpha=model.contents["alpha"] or config.alpha)
+        return dataclasses.replace(config, alpha=model.report.alpha or config.alpha)
     if config.model == "linear":
         raise ConfigError("Expected no alpha: a linear model has no penalty. Leave it out.")
     penalty_for(config.model, question.alpha, config.l1_ratio, 1.0)
@@ -102,25 +104,24 @@ def _config(model: SavedModel, question: ExplainRequest) -> RunConfig:
 
 def _from_file(model: SavedModel, config: RunConfig, question: ExplainRequest) -> dict[str, Any]:
     """What needs no data."""
-    contents = model.contents
-    linear = contents.get("inference")
-    said = None
-    if linear and abs(linear["confidence"] - question.confidence) < 1e-9:
-        said = {"kind": "linear", "meaning": meaning("linear", question.confidence), **linear}
+    report = model.report
+    linear, said = report.inference, None
+    if linear and abs(linear.confidence - question.confidence) < 1e-9:
+        said = {"kind": "linear", "meaning": meaning("linear", question.confidence), **plain(linear)}
     return {
         "model": config.model,
-        "target": contents["target"],
+        "target": report.target,
         "alpha": None if config.model == "linear" else config.alpha,
         "l1_ratio": config.l1_ratio if config.model == "elasticnet" else None,
         "file": config.file,
-        "rows": contents["train"]["rows"],
-        "intercept": contents["intercept"],
-        "coefficients": contents["coefficients"],
+        "rows": report.train.rows,
+        "intercept": report.intercept,
+        "coefficients": report.coefficients,
         "confidence": question.confidence,
         "intervals": [said] if said else [],
         "bootstrap": None,
         "importance": None,
-        "prediction_interval": contents.get("prediction_interval"),
+        "prediction_interval": plain(report.prediction_interval),
         "notes": [],
     }
 
@@ -156,11 +157,11 @@ class _Explanation:
                 found[part] = made(study)
             except (DataError, StateError, ResourceError) as error:
                 self.notes.append(str(error))
-        return found | {"prediction_interval": self._prediction_interval(exact.coef, exact.intercept)}
+        return found | {"prediction_interval": plain(self._prediction_interval(exact.coef, exact.intercept))}
 
     def _compare(self, names: list[str], exact: Array, rows: dict[str, Any]) -> None:
         """A gradient run may have stopped short of the optimum that the intervals are of."""
-        own = np.array([self.model.contents["coefficients"].get(name, np.nan) for name in names])
+        own = np.array([self.model.report.coefficients.get(name, np.nan) for name in names])
         error = np.array([rows[name]["std_error"] for name in names])
         with np.errstate(divide="ignore", invalid="ignore"):
             away = np.abs(own - exact) / error
@@ -192,12 +193,12 @@ class _Explanation:
             "meaning": meaning("importance"),
         }
 
-    def _prediction_interval(self, coef: Array, intercept: float) -> dict[str, Any]:
+    def _prediction_interval(self, coef: Array, intercept: float) -> PredictionInterval:
         """As the model file has it; by a pass over the rows for another alpha, or where the file has none."""
-        said: dict[str, Any] | None = self.model.contents.get("prediction_interval")
+        said = self.model.report.prediction_interval
         if self.question.alpha is None:
             coef, intercept = self.model.coef, self.model.intercept
-            if said and (said["rows"] or not self.model.contents["test"]["rows"]):
+            if said and (said.rows or not self.model.report.test.rows):
                 return said
         config = self.config
         split = Split(config.test_every, config.test_fraction, config.seed)

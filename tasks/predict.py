@@ -31,7 +31,7 @@ def predict_file(
     """
     keep_apart(out, Path(config.file).expanduser(), "the file with the rows to predict for")
     model = load_model(model_path)
-    width = None if interval is None else half_width_of(model.contents, interval)
+    width = None if interval is None else half_width_of(model.report.prediction_interval, interval)
     rows = empty = unseen = 0
     with coordinated(config, progress) as coordinator:
         dataset = open_for(model, coordinator, config)
@@ -54,7 +54,7 @@ def predict_file(
         )
     if empty:
         warnings.append(f"{empty} rows could not be read and have no prediction.")
-    return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.contents["target"],
+    return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.target,
             "out": str(out), "interval": interval, "half_width": width, "warnings": warnings}  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from shoal.fitting.exact import Fit, Reduced, precision_notes, prepare
 from shoal.metrics import Residuals, Timings
 from shoal.models import penalty_for
 from shoal.passes.blocks import Sums
+from shoal.results.model import ModelFile
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.inference import inference
@@ -38,12 +38,12 @@ class Basis:
         return cls(fit.prepared)
 
     @classmethod
-    def of_model(cls, contents: dict[str, Any]) -> Basis:
+    def of_model(cls, file: ModelFile) -> Basis:
         """For a loaded model: from its file, as long as that holds what it held."""
-        config = config_from({**contents["config"], "out": None})
+        config = config_from({**file.config, "out": None})
         with kept_coordinator(config) as coordinator:
             dataset = coordinator.open(config)
-            if dataset.manifest.content != contents["data"]["content"]:
+            if dataset.manifest.content != file.data.content:
                 raise StateError(
                     f"'{config.file}' is not what it was when the model was fitted. Fit it anew with shoal.fit."
                 )

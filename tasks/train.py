@@ -10,8 +10,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from shoal.coordinator import Coordinator
 from shoal.data.files import Identity
@@ -19,12 +20,13 @@ from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
-from shoal.fitting.exact import Fit, fit_exact
+from shoal.fitting.exact import fit_exact
 from shoal.fitting.inspection import inspect
-from shoal.fitting.model_file import contents_of, save_model
-from shoal.fitting.reports import report
+from shoal.fitting.model_file import save_model
+from shoal.fitting.reports import Trained, described
 from shoal.home import home
 from shoal.metrics import Timings
+from shoal.results.fit import FitReport
 from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
@@ -55,14 +57,6 @@ def coordinated(config: RunConfig, progress: Progress = silent) -> Iterator[Coor
         yield Coordinator(engine, home(), progress)
 
 
-class Trained(NamedTuple):
-    """A fit, the object that `train --json` prints, and what its model file holds."""
-
-    fit: Fit
-    report: dict[str, Any]
-    contents: dict[str, Any]
-
-
 def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None = None) -> Trained:
     """Fit and report; writes the model where the config says."""
     config.ready()
@@ -72,17 +66,11 @@ def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None =
     with timings.stage("ingest"):
         dataset = coordinator.open(config)
     fit = fit_exact(coordinator, dataset, config, timings)
-    said, contents = described(fit)
+    trained = described(fit)
     if config.out:
-        save_model(Path(config.out), contents)
+        save_model(Path(config.out), trained.model)
     timings.seconds["total"] = time.perf_counter() - started
-    return Trained(fit, {**said, "timings": timings.seconds, "run_id": run_id or new_run_id()}, contents)
-
-
-def described(fit: Fit) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The report of a fit and the contents of its model file."""
-    said, prepared = report(fit), fit.prepared
-    return said, contents_of(prepared.encoding, said, fit.config.as_dict(), prepared.dataset.manifest.content)
+    return replace(trained, report=replace(trained.report, timings=timings.seconds, run_id=run_id or new_run_id()))
 
 
 def train(config: RunConfig, progress: Progress = silent, run_id: str | None = None) -> Trained:
@@ -97,8 +85,8 @@ def look(config: RunConfig, progress: Progress = silent) -> dict[str, Any]:
         return inspect(coordinator, coordinator.open(config), config)
 
 
-def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A gradient run in this process that leaves no folder behind: the report and the model file's contents."""
+def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> Trained:
+    """A gradient run in this process that leaves no folder behind."""
     from shoal.storage import open_storage
     from shoal.training.callbacks import callbacks_named
     from shoal.training.checkpoints import Checkpoints
@@ -112,15 +100,15 @@ def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> tuple[di
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder, open_storage("memory://") as storage:
         callbacks = callbacks_named(config.callbacks, lambda text: log("warning", text))
         session = Session(storage, Checkpoints(Path(folder)), callbacks, log, lambda standing: None)
-        outcome = train_gradient(coordinator, config, session, None, new_run_id())
+        trained = train_gradient(coordinator, config, session, None, new_run_id())
     if config.out:
-        save_model(Path(config.out), outcome.contents)
-    return outcome.report, outcome.contents
+        save_model(Path(config.out), trained.model)
+    return trained
 
 
 def train_in_folder(
     run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[Standing], None]
-) -> dict[str, Any]:
+) -> FitReport:
     """A gradient run from its newest checkpoint, if it has one, to its model file; what its result.json says."""
     # Imported here: an exact fit, which may take less time than this, needs none of it.
     from shoal.storage import open_storage
@@ -140,8 +128,8 @@ def train_in_folder(
         if newest is None and "forked_from" in run.job:
             way = Remedy.run("Fork it again", "fork", run.job["forked_from"]["run"])
             raise StateError("The checkpoint that this fork begins from is damaged or gone.", way)
-        outcome = train_gradient(coordinator, config, session, newest, run.id)
-    save_model(run.model_path, outcome.contents)
+        trained = train_gradient(coordinator, config, session, newest, run.id)
+    save_model(run.model_path, trained.model)
     if config.out:
-        save_model(Path(config.out), outcome.contents)
-    return {**outcome.report, "run_id": run.id}
+        save_model(Path(config.out), trained.model)
+    return trained.report

@@ -21,12 +21,13 @@ ROOT = Path(__file__).parents[1]
 OURS = {"tests", "benchmarks", "tools", "examples", "docs", "build"}  # folders that are not part of the package
 FREE = {"errors", "home", "utils", "words"}
 
-MATHEMATICS = "kernels models solve"
+MATHEMATICS = "kernels models results solve"
 ROWS = f"{MATHEMATICS} data settings"  # what everything about tables may use
-PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins runs search settings storage"
+PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "",
     "settings": "",
+    "results": "",
     "models": "settings",
     "metrics": "models",
     "plugins": "models",
@@ -34,7 +35,7 @@ MAY_IMPORT: dict[str, str] = {
     "kernels": "models",
     "steps": "models settings",
     "engines": "worker",
-    "solve": "kernels models",
+    "solve": "kernels models results",
     "storage": "metrics",
     "data": "kernels models plugins settings solve",
     "whatif": ROWS,
@@ -42,17 +43,17 @@ MAY_IMPORT: dict[str, str] = {
     "coordinator": f"{ROWS} engines metrics passes plugins steps worker",
     "fitting": f"{ROWS} coordinator metrics passes whatif worker",
     "training": f"{ROWS} coordinator engines fitting metrics passes plugins steps storage worker",
-    "runs": "settings storage training",
+    "runs": "results settings storage training",
     "tasks": f"{ROWS} coordinator engines fitting metrics passes runs storage training whatif",
-    "library": "runs settings",
+    "library": "results runs settings",
     "report": f"{ROWS} charts coordinator fitting library tasks whatif",
-    "exports": "data fitting models report settings tasks",
+    "exports": "data fitting models report results settings tasks",
     "search": "library metrics plugins runs settings storage",
     "processes": "data exports fitting library report runs search settings storage tasks whatif",
     "api": f"{ROWS} coordinator engines exports fitting metrics passes tasks whatif worker",
     "shoal": "api fitting settings tasks",
-    "cli": "dashboard.http data exports fitting library metrics runs search settings storage tasks",
-    "dashboard.parts": "charts library runs settings",
+    "cli": "dashboard.http data exports fitting library metrics results runs search settings storage tasks",
+    "dashboard.parts": "charts library results runs settings",
     "dashboard.tables": "dashboard.parts data runs settings",
     "dashboard.forms": "dashboard.parts plugins runs settings",
     "dashboard.http": "dashboard.tables exports runs",

@@ -21,6 +21,7 @@ from shoal.engines.base import Engine
 from shoal.errors import Reason, ResourceError, Standing
 from shoal.metrics import Event
 from shoal.models import Array
+from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
 from shoal.steps.failure import FailurePolicy
 from shoal.steps.optimizers import schedule, unbounded
@@ -32,7 +33,7 @@ from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.commands import Commands
 from shoal.training.objective import Away, Objective
-from shoal.training.phases import Resolved, first_phase, full_passes, staleness_bound
+from shoal.training.phases import first_phase, full_passes, staleness_bound
 from shoal.training.recorder import Recorder
 from shoal.utils import Progress, silent
 

@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.data_pipeline import Shards
 from shoal.plugins import STEP_RULES as STEP_RULE_PLUGINS
 from shoal.plugins import find_class
+from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
 from shoal.steps.optimizers import STEP_RULES, Accelerated, StepRule
 from shoal.steps.policy import Barrier, Plan, Policy
 from shoal.steps.stale import Stale
 from shoal.steps.steering import Phase
 from shoal.training.checkpoints import Snapshot
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """What was `auto`, decided once for a run and kept with it."""
-
-    shards: int
-    precision: str
-    batch_size: int
-    local_steps: int
-    prefetch: int
-    learning_rate: float
-    top: float  # largest eigenvalue of Xs'Xs / n
 
 
 def first_phase(config: RunConfig, resolved: Resolved, shards: Shards, saved: Snapshot | None) -> Phase:

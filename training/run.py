@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,13 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data_pipeline import Shards
 from shoal.errors import Reason, SourceChanged, Standing, StateError, TrainingError
-from shoal.fitting.model_file import contents_of
-from shoal.fitting.reports import finite, report
+from shoal.fitting.reports import Trained, described, finite
 from shoal.metrics import Event, Timings
 from shoal.models import Array, LinearModel
 from shoal.passes.blocks import Sums
 from shoal.passes.gradient_loop import GradientLoop
 from shoal.passes.shards import ShardGradient
+from shoal.results.fit import GradientTraining, Resolved
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_DATA, shard_count
 from shoal.steps.optimizers import SGD, batch_curvature
@@ -31,7 +32,7 @@ from shoal.storage.base import TIMEOUT
 from shoal.training.checkpoints import Snapshot
 from shoal.training.conductor import Conductor, Session, header_of
 from shoal.training.objective import Objective, prepare_objective
-from shoal.training.phases import Resolved, step_rule
+from shoal.training.phases import step_rule
 from shoal.training.recorder import Recorder
 from shoal.training.shards import derive, top_eigenvalue
 from shoal.utils import available_memory
@@ -47,19 +48,9 @@ LOCKED = 0.1  # seconds that workers wait while somebody has locked the store: w
 MOST_LOCAL_ROWS = 1024  # of a batch in mode local, whose point is many small steps
 
 
-class Outcome(NamedTuple):
-    """How a run ended: `finished` or `stopped`, why, the object that `train --json` prints, and the model file."""
-
-    state: str
-    cause: str
-    reason: Reason
-    report: dict[str, Any]
-    contents: dict[str, Any]
-
-
 def train_gradient(
     coordinator: Coordinator, config: RunConfig, session: Session, resume: Snapshot | None = None, run_id: str = ""
-) -> Outcome:
+) -> Trained:
     """Train, from the beginning or from a checkpoint; TrainingError says why a run failed."""
     return _Training(coordinator, config, session, resume, run_id).outcome()
 
@@ -82,7 +73,7 @@ class _Training:
         """Seconds since the run began, those before a resume included."""
         return time.monotonic() - self.started
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Trained:
         with self.timings.stage("ingest"):
             dataset = self.coordinator.open(self.config)
             self._check_same(dataset)
@@ -230,20 +221,17 @@ class _Training:
 
     # ---------------------------------------------------------------- what came out
 
-    def _described(self, conductor: Conductor) -> Outcome:
+    def _described(self, conductor: Conductor) -> Trained:
         objective, server, ending = conductor.objective, conductor.server, conductor.ending
         assert ending is not None
-        prepared = objective.prepared
         with self.timings.stage("score"):
             fit = objective.fit(server.w, self._scored(objective, server.w))
-        said = report(fit) | finite(self._facts(conductor))
-        if self.config.penalty:
-            said |= {"penalty": self.config.penalty, "alpha": objective.alpha}
-        said["warnings"] += [*self._warnings(said["not_converged"]), *self._source_notes()]
-        contents = contents_of(prepared.encoding, said, fit.config.as_dict(), prepared.dataset.manifest.content)
+        training = self._facts(conductor)
+        notes = (*self._warnings(training.not_converged), *self._source_notes())
+        by_plugin = {"penalty": self.config.penalty, "alpha": objective.alpha} if self.config.penalty else {}
+        trained = described(fit, training, notes, **by_plugin)
         self.timings.seconds["total"] = self.clock()
-        said |= {"timings": self.timings.seconds, "run_id": self.run_id}
-        return Outcome(ending.state, ending.cause, ending.reason, said, contents)
+        return replace(trained, report=replace(trained.report, timings=self.timings.seconds, run_id=self.run_id))
 
     def _scored(self, objective: Objective, w: Array) -> Sums:
         prepared, units = objective.prepared, objective.units
@@ -259,19 +247,19 @@ class _Training:
                 "the model cannot be scored. Resume the run: the file is read anew, and no step is made again."
             ) from error
 
-    def _facts(self, conductor: Conductor) -> dict[str, Any]:
+    def _facts(self, conductor: Conductor) -> GradientTraining:
         away, ending = conductor.away, conductor.ending
         assert ending is not None
-        return {
-            "solver": "gradient", "mode": self.config.mode,
-            "epochs": conductor.epoch, "rounds": conductor.server.version,
-            "distance_to_optimum": away.objective, "coefficient_distance": away.coefficients,
-            "slope": away.slope, "converged": away.within(self.config.tolerance or 1e-6),
-            "not_converged": self._not_converged(conductor), **ending.as_dict(), "resolved": vars(conductor.resolved),
-            "ledger": conductor.ledger(),
-            "overhead": {"recording": conductor.recorder.spent, "checkpoints": conductor.saving},
-            "events": [_plain(event) for event in conductor.recorder.events],
-        }  # fmt: skip
+        return GradientTraining(
+            mode=self.config.mode, epochs=finite(conductor.epoch), rounds=int(conductor.server.version),
+            distance_to_optimum=finite(away.objective), coefficient_distance=finite(away.coefficients),
+            slope=finite(away.slope), converged=bool(away.within(self.config.tolerance or 1e-6)),
+            not_converged=self._not_converged(conductor), ending=ending,
+            resolved=Resolved(**finite(vars(conductor.resolved))),
+            ledger=finite(conductor.ledger()),
+            overhead=finite({"recording": conductor.recorder.spent, "checkpoints": conductor.saving}),
+            events=tuple(finite(_plain(event)) for event in conductor.recorder.events),
+        )  # fmt: skip
 
     def _warnings(self, not_converged: str) -> list[str]:
         said = []

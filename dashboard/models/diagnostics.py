@@ -31,7 +31,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
     file = _file(version, contents)
     own = file == OWN
     try:
-        config = own_data(contents) if own else config_from({"file": file})
+        config = own_data(contents["config"]) if own else config_from({"file": file})
         arguments = {"model": str(version.model_path), "own_data": own}
         run = _job(config, arguments, version, own)
     except (TrainingError, OSError) as error:

@@ -175,7 +175,7 @@ def _report(version: Version, contents: dict[str, Any]) -> None:
     )
     with st.container(border=True, key="export-report"):
         try:
-            config = own_data(contents)
+            config = own_data(contents["config"])
         except TrainingError:
             config = config_from({})  # the report says that it knows nothing of the rows
         arguments = {**identity(version), "card": _card_digest(version)}

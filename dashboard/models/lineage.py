@@ -118,4 +118,4 @@ def proof(contents: dict[str, Any]) -> str:
         title, _, text = results.gradient_trust(contents)
         facts = f"{plural(int(contents['rounds']), 'round')}, {contents['epochs']:,.6g} passes over the rows."
         return f"{title}. {text}\n{facts}"
-    return certificate(contents["certificate"])
+    return certificate(*(contents["certificate"][name] for name in ("kind", "relative", "rests_on")))

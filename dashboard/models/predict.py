@@ -19,6 +19,7 @@ from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import TrainingError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version
+from shoal.results.fit import PredictionInterval
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.values import config_from
 from shoal.solve.conformal import FROM_BEFORE
@@ -60,7 +61,7 @@ def _one_row(version: Version, model: SavedModel) -> None:
     with right:
         found = explain(model, row)
         _answer(found, model)
-        _contributions(found, str(model.contents["target"]))
+        _contributions(found, model.target)
 
 
 def asked_columns(model: SavedModel) -> list[str]:
@@ -69,7 +70,7 @@ def asked_columns(model: SavedModel) -> list[str]:
     if len(columns) <= ASKED:
         return columns
     effect = dict.fromkeys(columns, 0.0)
-    weights = model.contents["coefficients_standardized"]
+    weights = model.report.coefficients_standardized
     for term in model.encoding.terms:
         for column in term.columns:
             effect[column] = max(effect[column], abs(weights.get(term.name) or 0.0))
@@ -121,8 +122,8 @@ def _reset(version: Version) -> None:
 
 
 def _answer(found: Explained, model: SavedModel) -> None:
-    st.metric(label(f"Predicted {model.contents['target']}"), number(found.prediction, 6), border=True)
-    line(interval_words(found.prediction, model.contents))
+    st.metric(label(f"Predicted {model.target}"), number(found.prediction, 6), border=True)
+    line(interval_words(found.prediction, model.report.prediction_interval))
     for part in found.parts:
         if part.unseen:
             line(f"{part.column}: the model was not trained with this name; it counts as none.")
@@ -130,14 +131,15 @@ def _answer(found: Explained, model: SavedModel) -> None:
             line(f"{part.column}: no value; the usual one stands in.")
 
 
-def interval_words(prediction: float, contents: dict[str, Any]) -> str:
+def interval_words(prediction: float, said: PredictionInterval | None) -> str:
     """How far off a prediction is likely to be, from the rows kept for testing; or why that is not known."""
-    said = contents.get("prediction_interval") or {"half_widths": {}, "note": FROM_BEFORE}
-    width = said["half_widths"].get(str(LEVEL))
+    if said is None:
+        return FROM_BEFORE
+    width = said.half_widths.get(str(LEVEL))
     if width is None:
-        return str(said["note"])
+        return str(said.note)
     return (
-        f"Nine in ten new rows like the {plural(said['rows'], 'test row')} lie within {number(width)} of their "
+        f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie within {number(width)} of their "
         f"prediction: here from {number(prediction - width, 6)} to {number(prediction + width, 6)}."
     )
 
@@ -198,8 +200,8 @@ def _file(version: Version, model: SavedModel) -> None:
 
 def _wanted_interval(version: Version, model: SavedModel) -> float | None:
     """Whether the ends of intervals are wanted too, where the model knows them."""
-    said = model.contents.get("prediction_interval") or {"half_widths": {}}
-    if said["half_widths"].get(str(LEVEL)) is None:
+    said = model.report.prediction_interval
+    if said is None or said.half_widths.get(str(LEVEL)) is None:
         return None
     wanted = st.toggle(
         "With the ends of 90 % intervals", key=f"predict:interval:{version.label}",

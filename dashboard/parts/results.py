@@ -16,8 +16,10 @@ from shoal.dashboard.parts import charts, places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice
 from shoal.errors import Reason, TrainingError
 from shoal.library import saved_models
+from shoal.results.fit import FitCertificate
+from shoal.results.plain import read
 from shoal.runs.launch import Run
-from shoal.words import certificate, duration, is_exact, number, plural, power_of_ten
+from shoal.words import certificate, duration, number, plural, power_of_ten
 
 PER = {"sd": "One standard deviation", "unit": "One unit"}
 ENDINGS = {
@@ -164,9 +166,10 @@ def trust(result: dict[str, Any]) -> None:
         title, kind, text = gradient_trust(result)
         notice(kind, text, title)
     else:
-        exact = is_exact(result["certificate"])
+        found = read(FitCertificate, result["certificate"])
+        exact = found.is_exact
         title = "This is the exact optimum" if exact else "This is close to the optimum, not at it"
-        notice("success" if exact else "warning", certificate(result["certificate"]), title)
+        notice("success" if exact else "warning", certificate(found.kind, found.relative, found.rests_on), title)
     for warning in result["warnings"]:
         if warning != result.get("not_converged"):  # which the box above says
             notice("warning", warning)

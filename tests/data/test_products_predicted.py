@@ -19,7 +19,7 @@ from shoal.data.terms import Level, Product
 from shoal.errors import DataError, StateError
 from shoal.exports.names import FORMATS
 from shoal.exports.trial_rows import trial_rows
-from shoal.fitting.model_file import load_model, model_from
+from shoal.fitting.model_file import load_model, model_from, usable
 from shoal.tasks.explain_row import explain, typical_row
 from support.data.encoding import Array, saved
 from support.data.products import by_hand, frame, with_products
@@ -60,14 +60,14 @@ def test_files_and_frames_are_predicted_as_by_hand(model: Any, tmp_path: Path) -
 def test_a_model_file_comes_back_and_older_programs_refuse_it_in_words(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     model.save(path)
-    assert load_model(path).encoding.terms == model_from(model._contents).encoding.terms
+    assert load_model(path).encoding.terms == usable(model._file).encoding.terms
     assert json.loads(path.read_text())["version"] == 2  # the version is all that a program before products looks at
     plain = shoal.fit(frame(), "y")
-    assert plain._contents["version"] == 1
-    path.write_text(json.dumps({**model._contents, "version": 3}))
+    assert plain._file.version == 1
+    path.write_text(json.dumps({**model._file.as_dict(), "version": 3}))
     with pytest.raises(StateError, match="version 3"):
         load_model(path)
-    broken = json.loads(json.dumps(model._contents))
+    broken = json.loads(json.dumps(model._file.as_dict()))
     next(term for term in broken["design"]["terms"] if term["type"] == "product").pop("left")
     path.write_text(json.dumps(broken))
     with pytest.raises(StateError, match="damaged"):
@@ -75,7 +75,7 @@ def test_a_model_file_comes_back_and_older_programs_refuse_it_in_words(model: An
 
 
 def test_one_row_is_explained_with_products_as_parts_of_their_own(model: Any) -> None:
-    saved_model, rows = model_from(model._contents), strangers()
+    saved_model, rows = usable(model._file), strangers()
     expected = predicted_by_hand(model, rows)
     for i in (0, 5, 20, 40):
         row = {k: None if v is None or v != v else v for k, v in rows.iloc[i].items()}
@@ -172,6 +172,7 @@ def test_trial_rows_have_every_combination_of_levels_that_has_a_coefficient() ->
     both = [(a, b) for a in levels for b in levels]
     terms = [Product(Level("p", a), Level("q", b)) for a, b in both]
     contents = {
+        "model": "linear", "target": "y",
         "design": {"terms": [t.as_dict() for t in terms], "known_levels": {"p": levels, "q": levels}},
         "coefficients": {t.name: 1.0 for t in terms}, "intercept": 0.0,
     }  # fmt: skip

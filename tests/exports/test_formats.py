@@ -19,7 +19,7 @@ from shoal.exports import export
 from shoal.exports.names import FORMATS
 from shoal.exports.proof import own_predictions
 from shoal.exports.trial_rows import trial_rows, unseen_level
-from shoal.fitting.model_file import load_model, model_from
+from shoal.fitting.model_file import load_model, usable
 from support.exports import (
     ALL,
     CASES,
@@ -91,11 +91,11 @@ def test_trial_rows_have_all_that_can_come(places: Callable[[str], Path]) -> Non
 
 def test_many_levels_get_more_rows(tmp_path: Path) -> None:
     levels = [f"level {i}" for i in range(1500)]
-    model = model_from(linear_contents(levels={"t": levels}))
+    model = usable(linear_contents(levels={"t": levels}))
     rows, _ = trial_rows(model)
     assert set(levels) < set(rows["t"])
     for to in ALL:
-        assert export(model.contents, to, tmp_path / f"m.{to}").rows == 1502
+        assert export(model.file, to, tmp_path / f"m.{to}").rows == 1502
 
 
 def test_an_unseen_level_is_unseen() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,8 @@ from shoal.exports import export
 from shoal.exports.names import FORMATS
 from shoal.exports.proof import own_predictions
 from shoal.exports.trial_rows import trial_rows
-from shoal.fitting.model_file import model_from
+from shoal.fitting.model_file import usable
+from shoal.results.model import ModelFile
 from support.exports import ALL, RUN, linear_contents
 
 HOSTILE = [
@@ -37,7 +37,7 @@ def test_hostile_names_and_levels_come_out_as_they_are(
     contents = linear_contents(HOSTILE, levels, target='"""\n\'; DROP TABLE data; --\n{x}')
     out = tmp_path / f"m{FORMATS[to][1]}"
     assert export(contents, to, out).largest_relative < 1e-14
-    model = model_from(contents)
+    model = usable(contents)
     rows, _ = trial_rows(model, seed=1)
     frame = pd.DataFrame({n: pd.Series(list(v), dtype="str" if n in model.texts else float) for n, v in rows.items()})
     ours, scale = own_predictions(model, rows)
@@ -68,7 +68,7 @@ def test_hostile_names_through_a_fit(to: str, tmp_path: Path, monkeypatch: pytes
     (linear_contents(["nul\0"]), "SQLite cannot run"),
     (linear_contents([f"c{i}" for i in range(2100)]), "too many columns"),
 ])  # fmt: skip
-def test_what_sqlite_cannot_run_is_said(contents: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_what_sqlite_cannot_run_is_said(contents: ModelFile, words: str, tmp_path: Path) -> None:
     with pytest.raises(StateError, match=words):
         export(contents, "sql", tmp_path / "m.sql")
     assert list(tmp_path.iterdir()) == []
@@ -89,11 +89,11 @@ def test_a_wide_model_as_sql(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ALL)
 def test_a_gap_may_matter_where_the_number_does_not(to: str, tmp_path: Path) -> None:
     contents = linear_contents(["a", "b"])
-    contents["coefficients"]["a"] = contents["coefficients_standardized"]["a"] = 0.0
+    contents.report.coefficients["a"] = contents.report.coefficients_standardized["a"] = 0.0
     assert export(contents, to, tmp_path / "m").largest_relative < 1e-14
     found = RUN[to](tmp_path / "m", pd.DataFrame({"a": [1.0, 2.0, np.nan], "b": [0.5] * 3}), "data")
     assert found[0] == found[1]
-    assert found[2] - found[1] == pytest.approx(contents["coefficients"]["a=__missing__"])
+    assert found[2] - found[1] == pytest.approx(contents.report.coefficients["a=__missing__"])
 
 
 def test_names_of_own_tensors_and_columns_are_apart(tmp_path: Path) -> None:

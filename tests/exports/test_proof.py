@@ -20,6 +20,7 @@ from shoal.exports.proof import own_predictions, prove
 from shoal.exports.python_function import FORMAT as PYTHON
 from shoal.exports.trial_rows import trial_rows
 from shoal.fitting.model_file import SavedModel, load_model, save_model
+from shoal.results.model import ModelFile
 from support.exports import ALL, Floats
 from support.tables import shoal as command
 
@@ -76,8 +77,9 @@ def test_a_wrong_export_is_refused_and_removed(
         form = linear_form(model)
         return dataclasses.replace(form, intercept=form.intercept * (1 + 1e-8))
 
-    def wrong_save(path: Path, contents: dict[str, Any]) -> None:
-        save_model(path, {**contents, "intercept": contents["intercept"] * (1 + 1e-8)})
+    def wrong_save(path: Path, model: ModelFile) -> None:
+        report = dataclasses.replace(model.report, intercept=model.report.intercept * (1 + 1e-8))
+        save_model(path, dataclasses.replace(model, report=report))
 
     name, wrong = ("save_model", wrong_save) if to == "json" else ("linear_form", wrong_form)
     monkeypatch.setattr(f"{module}.{name}", wrong)

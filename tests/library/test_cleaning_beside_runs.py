@@ -155,12 +155,12 @@ def test_a_data_set_is_in_use_from_the_moment_it_has_its_name(
 def test_a_reader_that_comes_while_a_data_set_is_set_aside_makes_it_anew(home: Path, data: Path) -> None:
     """Cleaning over and over beside fits: every fit finds a whole data set or makes one."""
     config = config_from({"file": str(data), "target": "y"})
-    first = train(config).report["coefficients"]
+    first = train(config).report.coefficients
     code = "import sys; from shoal.library import cleaning\nwhile True:\n    cleaning.clean('data')\n"
     cleaner = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
     try:
         for _ in range(40):
-            assert train(config).report["coefficients"] == first
+            assert train(config).report.coefficients == first
             blocks.opened.cache_clear()
         assert cleaner.poll() is None, cleaner.stderr and cleaner.stderr.read()
     finally:

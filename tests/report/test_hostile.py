@@ -14,6 +14,7 @@ from shoal.exports import report
 from shoal.fitting.model_file import model_from
 from shoal.report.evidence import gathered
 from shoal.report.page import html
+from shoal.results.model import ModelFile
 from support.report import Made, harmless, plain
 from support.tables import mounted
 from support.tables import shoal as command
@@ -48,16 +49,16 @@ def test_hostile_model_files_stay_text(tmp_path: Path) -> None:
         "coefficients_standardized": dict.fromkeys(HOSTILE, 2.0),
         "design": {"terms": terms, "known_levels": {}}, "train": {"rows": 3}, "warnings": ["<i>note</i>"],
         "rows_dropped": {"<u>": 2}, "config": {"file": "<a href=x>.csv", "<knob>": "<value>"},
-        "data": {"file": "<p>", "rows": 3, "content": "<q>"}, "certificate": {}, "inference": None,
+        "data": {"file": "<p>", "rows": 3, "content": "<q>"}, "certificate": None, "inference": None,
     }  # fmt: skip
-    notes = report(contents, tmp_path / "m.html")
+    notes = report(ModelFile.from_dict(contents), tmp_path / "m.html")
     page = harmless((tmp_path / "m.html").read_text("utf-8"))
     assert page.notes[:1] == list(notes)
     assert page.notes[1:] == ["<i>note</i>"]
     for word in ("<p>", "<q>", "</title><script>x</script>", "as they <u>"):
         assert word in page.text
     surrogate = {**contents, "target": "bad \udcff name"}
-    report(surrogate, tmp_path / "s.html")
+    report(ModelFile.from_dict(surrogate), tmp_path / "s.html")
     assert "bad \\udcff name" in harmless((tmp_path / "s.html").read_text("utf-8")).text
 
 

@@ -122,7 +122,7 @@ def test_saved_models_go_by_name(make: Callable[..., Made], tmp_path: Path, monk
         (version.directory / "card.json").write_text(json.dumps({"run": f"run-{number_}"}))
     assert exported("penguins", "--to", "python").out.startswith("written to penguins-v2.py\nProven on 1,000 rows")
     assert exported("penguins:1", "--to", "json").out.startswith("written to penguins-v1.export.json\n")
-    assert load_model(tmp_path / "penguins-v1.export.json").contents["alpha"] == 3.0
+    assert load_model(tmp_path / "penguins-v1.export.json").report.alpha == 3.0
     assert exported("penguins:1", "--to", "report").out == "written to penguins-v1.html\n"
     assert harmless((tmp_path / "penguins-v1.html").read_text()).rows("Lineage")["run"]["value"] == "run-1"
     exported("penguins", "--to", "report", "--out", tmp_path / "new" / "r.html")

@@ -35,13 +35,13 @@ def test_the_rank_is_exact() -> None:
 
 def test_too_few_rows_are_said_and_not_shown() -> None:
     said = prediction_interval([np.array([3.0, 1.0]), np.array([2.0, 4.0, 5.0])], 5)
-    assert said["rows"] == 5
-    assert said["half_widths"] == {"0.5": 3.0, "0.8": 5.0, "0.9": None, "0.95": None, "0.99": None}
-    assert said["note"] == "5 test rows are too few for 90 % and 95 % and 99 %. Keep more rows for testing."
+    assert said.rows == 5
+    assert said.half_widths == {"0.5": 3.0, "0.8": 5.0, "0.9": None, "0.95": None, "0.99": None}
+    assert said.note == "5 test rows are too few for 90 % and 95 % and 99 %. Keep more rows for testing."
     with pytest.raises(StateError, match=r"no prediction interval of 95 %\. 5 test rows are too few"):
-        half_width_of({"prediction_interval": said}, 0.95)
-    assert "decided when training stopped" in prediction_interval([np.ones(200)], 200, True)["note"]
-    assert prediction_interval([np.ones(200)], 200)["note"] is None
+        half_width_of(said, 0.95)
+    assert "decided when training stopped" in str(prediction_interval([np.ones(200)], 200, True).note)
+    assert prediction_interval([np.ones(200)], 200).note is None
 
 
 def table(n: int, seed: int = 0) -> pd.DataFrame:
@@ -78,12 +78,11 @@ def test_a_fit_says_what_its_test_rows_say(tmp_path: Path, knobs: dict[str, Any]
 
 def _test_rows(path: Path, test_fraction: float, seed: int) -> list[int]:
     """The rows that the product keeps for testing, as its own diagnostics list them."""
-    from shoal.fitting.model_file import save_model
     from shoal.settings.values import config_from
     from shoal.tasks.diagnose import diagnose
 
     said = fitted(path, "y", test_fraction=test_fraction, seed=seed)
-    save_model(path.with_suffix(".json"), said["contents"])
+    path.with_suffix(".json").write_text(json.dumps(said["contents"]))
     seen = diagnose(path.with_suffix(".json"), config_from({**said["contents"]["config"]}), own_data=True)["sample"]
     return [row for row, test in zip(seen["row"], seen["test"], strict=True) if test]
 

@@ -21,6 +21,7 @@ import skops.io
 import shoal
 from shoal.exports.names import FORMATS
 from shoal.fitting.model_file import SavedModel
+from shoal.results.model import ModelFile
 from support.tables import shoal as command
 
 Floats = npt.NDArray[np.float64]
@@ -82,7 +83,7 @@ def by_json(path: Path, frame: pd.DataFrame, table: str) -> Floats:
 
 
 def has_unseen(model: Any, frame: pd.DataFrame) -> bool:
-    known = model._contents["design"]["known_levels"]
+    known = model._file.design.known_levels
     return any(not set(frame[name].fillna("__missing__")) <= set(levels) for name, levels in known.items())
 
 
@@ -174,8 +175,8 @@ def close(found: Floats, wanted: Floats, model: SavedModel) -> bool:
 
 def linear_contents(
     numbers: list[str] | None = None, levels: dict[str, list[str]] | None = None, target: str = "y"
-) -> dict[str, Any]:
-    """A model file's contents without a fit; all coefficients differ."""
+) -> ModelFile:
+    """A model file without a fit; all coefficients differ."""
     random = np.random.default_rng(3)
     numbers, levels = numbers or [], levels or {}
     terms: list[dict[str, Any]] = [{"type": "number", "column": n, "fill": float(random.normal())} for n in numbers]
@@ -183,8 +184,8 @@ def linear_contents(
     terms += [{"type": "level", "column": n, "level": lv} for n, found in levels.items() for lv in found[1:]]
     names = [f"{t['column']}={t.get('level', '__missing__')}" if t["type"] != "number" else t["column"] for t in terms]
     coefficients = dict(zip(names, random.normal(size=len(names)).tolist(), strict=True))
-    return {
+    return ModelFile.from_dict({
         "format": "shoal-model", "version": 1, "model": "linear", "target": target, "alpha": None,
         "intercept": 0.375, "coefficients": coefficients, "coefficients_standardized": coefficients,
         "design": {"terms": terms, "known_levels": levels}, "config": {}, "data": {"file": "data.csv"},
-    }  # fmt: skip
+    })  # fmt: skip

@@ -124,7 +124,7 @@ class Made:
         frame.to_csv(self.data, index=False)
         self.frame, self.target = pd.read_csv(self.data), target
         shoal.fit(self.data, target, **knobs).save(self.path)
-        self.contents: dict[str, Any] = load_model(self.path).contents
+        self.contents: dict[str, Any] = load_model(self.path).file.as_dict()
 
     def report(self) -> Page:
         answer = command("export", self.path, "--to", "report", "--out", self.out)

@@ -56,7 +56,7 @@ def opened(path: Path, **knobs: Any) -> Dataset:
 def fitted(path: Path, target: str, **knobs: Any) -> dict[str, Any]:
     """What `train --json` prints, and the model file's contents."""
     trained = train(config_from({"file": str(path), "target": target, "engine": "inline", **knobs}))
-    return {**trained.report, "contents": trained.contents}
+    return {**trained.report.as_dict(), "contents": trained.model.as_dict()}
 
 
 def column(dataset: Dataset, name: str) -> list[Cell]:

@@ -17,6 +17,8 @@ from shoal.coordinator import Coordinator
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.errors import Standing
+from shoal.fitting.reports import Trained
 from shoal.home import home
 from shoal.metrics import Event, Round
 from shoal.settings.values import config_from
@@ -25,7 +27,7 @@ from shoal.storage.base import Command, Storage
 from shoal.training.callbacks import Callback, Callbacks, RunView
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.conductor import Conductor, Session
-from shoal.training.run import Outcome, train_gradient
+from shoal.training.run import train_gradient
 from support.engine_requests import WhoAmI
 from support.runs import until
 from support.tables import shared
@@ -51,7 +53,7 @@ class Bench:
     storage: Storage = field(default_factory=lambda: open_storage("memory://"))
     states: list[tuple[str, str]] = field(default_factory=list)
     log: list[tuple[str, str]] = field(default_factory=list)
-    outcome: Outcome | None = None
+    outcome: Trained | None = None
 
     def __post_init__(self) -> None:
         self.checkpoints = Checkpoints(self.folder, keep=1000)
@@ -67,14 +69,18 @@ class Bench:
         self.log.append(("error", text))
 
     @property
-    def done(self) -> Outcome:
+    def trained(self) -> Trained:
         assert self.outcome is not None
         assert not [text for level, text in self.log if level == "error"]
         return self.outcome
 
     @property
+    def done(self) -> Standing:
+        return self.trained.report.ending
+
+    @property
     def report(self) -> dict[str, Any]:
-        return self.done.report
+        return self.trained.report.as_dict()
 
     @property
     def w(self) -> Vector:

@@ -35,13 +35,13 @@ def fit(path: Path, target: str, folder: Path, **knobs: Any) -> tuple[Path, dict
     """A model file of its own, and the report."""
     trained = train(config_from({"file": str(path), "target": target, "engine": "inline", **knobs}))
     place = folder / "model.json"
-    save_model(place, trained.contents)
-    return place, trained.report
+    save_model(place, trained.model)
+    return place, trained.report.as_dict()
 
 
 def diagnosed(model: Path, file: Path | None = None) -> dict[str, Any]:
     contents = json.loads(model.read_text())
-    config = own_data(contents) if file is None else config_from({"file": str(file)})
+    config = own_data(contents["config"]) if file is None else config_from({"file": str(file)})
     return diagnose(model, config, file is None, silent)
 
 
@@ -147,7 +147,7 @@ def test_workers_and_this_process_say_the_same(tmp_path: Path) -> None:
     path, _, _ = made_up(tmp_path)
     model, _ = fit(path, "y", tmp_path, test_every=4)
     contents = json.loads(model.read_text())
-    config = config_from({**own_data(contents).as_dict(), "engine": "processes", "workers": 2})
+    config = config_from({**own_data(contents["config"]).as_dict(), "engine": "processes", "workers": 2})
     assert diagnose(model, config, True, silent) == diagnosed(model)
 
 

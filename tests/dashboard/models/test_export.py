@@ -25,7 +25,7 @@ from shoal.dashboard.http.download_route import export_of
 from shoal.dashboard.models import export as export_view
 from shoal.dashboard.models import export_words
 from shoal.dashboard.tables.samples import SAMPLES
-from shoal.fitting.model_file import load_model, model_from, save_model
+from shoal.fitting.model_file import load_model, model_from
 from shoal.home import jobs_directory
 from shoal.library import model_names, saved_models
 from shoal.library.saved_models import Version
@@ -86,7 +86,7 @@ def changed(version: Version, columns: list[str], **more: Any) -> None:
     contents["design"] = {"terms": [{"type": "number", "column": n, "fill": 1.5} for n in columns], "known_levels": {}}
     weights = {name: float(i + 1) for i, name in enumerate(columns)}
     contents |= {"coefficients": weights, "coefficients_standardized": weights, "inference": None, **more}
-    save_model(version.model_path, contents)
+    version.model_path.write_text(json.dumps(contents))
 
 
 def test_every_format_is_proven_and_offered() -> None:
@@ -304,7 +304,7 @@ def test_proofs_hold_for_the_numbers_of_this_model() -> None:
 
     exported()
     model = model_from(saved_models.find_model(NAME).latest.contents)  # type: ignore[union-attr]
-    rows = pd.read_csv(Path(model.contents["config"]["file"]))
+    rows = pd.read_csv(Path(model.file.config["file"]))
     with sqlite3.connect(":memory:") as connection:
         rows.to_sql("penguins", connection, index=False)
         found = [row[-1] for row in connection.execute((job("export").directory / "export.sql").read_text())]

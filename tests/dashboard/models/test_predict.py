@@ -73,7 +73,7 @@ def test_a_table_is_predicted_and_shown_beside_its_columns(tmp_path: Path) -> No
 
 def test_predictions_come_with_intervals_from_the_test_rows() -> None:
     model = load_model(Version(NAME, 1).model_path)
-    interval = model.contents["prediction_interval"]
+    interval = model.report.as_dict()["prediction_interval"]
     width, usual = interval["half_widths"]["0.9"], explain(model, typical_row(model.encoding)).prediction
     page = open_model("Predict", rows="penguins")
     low, high = (number(usual + end * width, 6) for end in (-1, 1))

@@ -36,11 +36,11 @@ def test_a_fit_finds_the_true_coefficients() -> None:
     said_of_it = generate(shape, lambda stage, part: None)
     found = train(config_from({"file": str(shape.path), "target": "y", "engine": "inline"})).report
     bound = 5 * generated_data.NOISE / np.sqrt(shape.rows)
-    assert set(found["coefficients"]) == set(said_of_it["coefficients"])
+    assert set(found.coefficients) == set(said_of_it["coefficients"])
     for name, true in said_of_it["coefficients"].items():
-        assert found["coefficients"][name] == pytest.approx(true, abs=bound)
-    assert found["intercept"] == pytest.approx(generated_data.INTERCEPT, abs=bound)
-    assert found["train"]["rmse"] == pytest.approx(generated_data.NOISE, rel=0.03)
+        assert found.coefficients[name] == pytest.approx(true, abs=bound)
+    assert found.intercept == pytest.approx(generated_data.INTERCEPT, abs=bound)
+    assert found.train.rmse == pytest.approx(generated_data.NOISE, rel=0.03)
     assert [name for name, b in said_of_it["coefficients"].items() if b == 0] == ["x4", "x8"]
 
 

@@ -90,7 +90,7 @@ def test_another_alpha_is_another_optimum(mode: str, run: Trainer, bench: Bench,
     assert new.distance_of(bench.report) <= 1e-6 < old.distance_of(bench.report)
     assert {name for name, w in bench.report["coefficients"].items() if w} == new.kept != old.kept
     assert (bench.report["alpha"], bench.report["converged"]) == (2.5, True)
-    assert bench.done.contents["config"]["alpha"] == 2.5
+    assert bench.trained.model.config["alpha"] == 2.5
 
 
 def test_alpha_may_change_in_the_finish_too(run: Trainer, bench: Bench, post: Post, data: Path) -> None:
