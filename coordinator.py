@@ -168,7 +168,9 @@ class ParameterServer:
         self._slowed.pop(rank, None)  # that was another process
         self.workers[rank] = WorkerTally(pid, since=now)
         self.policy.join(rank)
-        self._observer.happened("restarted" if again else "joined", f"Worker {rank} is here (process {pid}).", rank)
+        self._observer.happened(
+            "restarted" if again else "joined", f"Worker {rank} is here (process {pid}).", rank, pid=pid
+        )
         return self._instructions(now)
 
     def pushed(self, rank: int, update: Update, now: float) -> list[Instruction]:

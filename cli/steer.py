@@ -172,7 +172,7 @@ def _archived(name: str) -> str:
         return found
     raise StateError(
         f"Expected the name of an archived run, or a beginning of it, got '{name}'.",
-        Remedy.run("See them", "runs --archived --all"),
+        Remedy.run("See them", "runs --archived", "--all"),
     )
 
 

@@ -209,8 +209,12 @@ class Commands:
 
 
 def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """As a store can keep them: callbacks may give numbers of other kinds."""
-    return {name: v if isinstance(v, str | int | float | None) else str(v) for name, v in arguments.items()}
+    """As every reader of JSON can take them: callbacks may give anything, and people numbers that are not finite."""
+    return {name: value if _is_plain(value) else str(value) for name, value in arguments.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    return math.isfinite(value) if isinstance(value, float) else isinstance(value, str | int | None)
 
 
 def _number(name: str, value: Any, least: float = -math.inf, above: float = -math.inf) -> float:

@@ -58,6 +58,10 @@ def test_a_learning_rate_moves_the_weights_from_the_next_round_on(
     first, second = done_at(bench), done_at(bench, 1)
     automatic = bench.report["resolved"]["learning_rate"]
     assert automatic != pytest.approx(0.003)
+    told = [(event.data["arguments"], event.data["before"]) for event in bench.events("command")]
+    assert told == [
+        ({"learning_rate": 0.003}, {"learning_rate": automatic}), ({"learning_rate": "auto"}, {"learning_rate": 0.003}),
+    ]  # fmt: skip
     for record, old, new in zip(bench.rounds, weights, weights[1:], strict=False):
         expected = 0.003 if first < record.round <= second else automatic
         assert record.learning_rate == pytest.approx(expected)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shoal.errors import Reason
 from shoal.metrics import Event
 from shoal.training.conductor import Conductor
 from support.runs import until
@@ -115,6 +116,7 @@ def test_a_stopped_run_has_the_model_of_that_moment(
     else:
         run(data, "y", bench=bench, mode=mode, callbacks=[At(round7=post("stop"))], **ENDLESS)
     assert (bench.done.state, bench.done.cause) == ("stopped", "stopped by a command")
+    assert bench.done.reason == Reason.STOPPED
     assert bench.states[-1] == ("stopping", "stopped by a command")
     at = done_at(bench, -1)
     assert 7 <= bench.report["rounds"] <= at + 1  # what was in hand
@@ -137,6 +139,7 @@ def test_a_callback_stops_with_its_own_reason(run: Trainer, data: Path) -> None:
     assert (found.done.state, found.done.cause, found.report["rounds"]) == ("stopped", "enough is enough", 6), (
         "workers were at the next round when the callback was called"
     )
+    assert found.done.reason == Reason.STOPPED_BY_CALLBACK
 
 
 def test_a_checkpoint_on_request(run: Trainer, bench: Bench, post: Post, data: Path) -> None:
@@ -182,6 +185,9 @@ def test_what_cannot_be_done_is_refused_with_a_reason_and_changes_nothing(
     assert words in str(command.outcome)
     (event,) = bench.events("command")
     assert words in event.text
+    assert event.data["command"] == name
+    assert event.data["outcome"] == command.outcome
+    assert event.data["arguments"] == {key: str(v) if v == math.inf else v for key, v in arguments.items()}
     assert event.round == command.round
     assert same_bits(bench.w, run(data, "y", **knobs).w)
 

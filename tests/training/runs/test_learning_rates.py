@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from shoal.engines.base import Engine
+from shoal.errors import Reason
 from support.training import EQUAL, MODES, REGRESSION, Bench, Each, Trainer, Vector, data, plain, reference_of
 
 RULES = ("sgd", "momentum", "adagrad", "adam")
@@ -58,6 +59,7 @@ def test_a_huge_rate_stops_the_run_with_the_last_good_weights(
     path, target = data("generated", place)
     found = run(path, target, engine=engines(workers), mode=mode, learning_rate=50.0, epochs=400, batch_size=8)
     assert found.done.state == found.report["state"] == "stopped"
+    assert found.done.reason == found.report["reason"] == Reason.DIVERGED
     assert "diverged" in found.done.cause
     assert "learning rate of 50" in found.done.cause
     reference = reference_of(path, target, found)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from shoal.engines.base import Engine
+from shoal.errors import Reason
 from shoal.settings.limits import MOST_EXACT
 from shoal.training import objective
 from support.tables import SHARED, fitted, shared
@@ -38,7 +39,8 @@ def test_every_mode_finds_the_optimum_of_scikit_learn(
     assert reference.distance(found.w) <= 1e-6
     assert reference.distance_of(found.report) <= 1e-6
     assert found.report["distance_to_optimum"] == pytest.approx(reference.distance(found.w), abs=1e-8)
-    assert (found.done.state, found.done.cause, found.report["converged"]) == ("finished", "converged", True)
+    assert (found.done.state, found.done.reason, found.report["converged"]) == ("finished", Reason.CONVERGED, True)
+    assert not found.report["not_converged"]
     assert not [text for text in found.report["warnings"] if "converged" in text]
     if model == "lasso":
         kept = {name for name, w in found.report["coefficients"].items() if w}
@@ -127,7 +129,9 @@ def test_problems_too_hard_for_gradients_are_not_called_converged(
     said = [text for text in found.report["warnings"] if "not converged" in text]
     assert len(said) == 1
     assert "exact" in said[0]
+    assert said == [found.report["not_converged"]]
     assert "not converged" in found.done.cause
+    assert found.done.reason == Reason.NOT_CONVERGED
     assert found.done.state == "finished"
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from shoal.engines.base import Engine
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, Reason
 from shoal.metrics import Round
 from shoal.training.conductor import Conductor
 from support.training import EQUAL, MODES, Bench, Each, Trainer, Vector, plain, reference_of, table, wampler
@@ -29,6 +29,7 @@ def test_patience_stops_early_with_the_best_weights(mode: str, run: Trainer, tmp
     knobs: dict[str, Any] = {"test_every": 2, "patience": 3, "epochs": 500, "batch_size": 1000, "mode": mode}
     found = run(path, "y", callbacks=[watch], **knobs)
     assert (found.done.state, found.done.cause) == ("finished", "no better score on the test rows for 3 epochs")
+    assert found.done.reason == Reason.NO_BETTER_SCORE
     assert 3 < found.report["epochs"] < 100
     held = np.arange(120) % 2 == 0
     y = pd.read_csv(path)["y"].to_numpy()
@@ -85,6 +86,7 @@ def test_a_time_limit_ends_a_run_in_either_phase(run: Trainer, tmp_path: Path, p
     finish = run(hard, "y", epochs=1, finish_passes=100_000_000, callbacks=[at("finish")], **knobs)
     for found, phase in ((steps, "steps"), (finish, "finish")):
         assert (found.done.state, found.done.cause) == ("finished", "the time limit of 1000 s is reached")
+        assert found.done.reason == Reason.TIME_LIMIT
         assert 7 <= sum(record.phase == phase for record in found.rounds) <= 9  # and what was in hand
         assert found.rounds[-1].phase == phase
     assert not finish.report["converged"]

@@ -138,7 +138,7 @@ def test_a_run_goes_on_while_its_store_is_locked_and_its_records_arrive_afterwar
     orders.let_go("end")
     assert ended(run) == "finished", run.error
     assert bits(run) == yard.steps_bits
-    assert any("cannot be written at the moment and wait" in text for text in log_texts(run, "warning"))
+    assert any("cannot be written at the moment; they are kept" in text for text in log_texts(run, "warning"))
     assert not events(run, "lost")
     assert run.result is not None
     assert [event.text for event in events(run)] == [event["text"] for event in run.result["events"]]
