@@ -12,13 +12,14 @@ import os
 import pickle
 import select
 import signal
-import socket
 import struct
 import sys
 import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 import numpy as np
@@ -183,7 +184,7 @@ def unpack(parts: Sequence[bytes | memoryview]) -> Any:
 
 
 class Channel:
-    """One end of a socket pair with a file per direction beside it, for messages too large for the socket.
+    """One end of a `multiprocessing` pipe, with a file per direction beside it for messages too large for the pipe.
 
     A side writes its file only after the other side has read the message before: requests and replies
     alternate, and `Hold`, `Drop` and `Ready` are small. So no lock, and never two large writes that wait for
@@ -192,44 +193,52 @@ class Channel:
     """
 
     SMALL = 64 * 1024
-    _PREFIX = struct.Struct("<QI?")  # bytes that follow, number of parts, whether the parts are in the file
+    _HEAD = struct.Struct("<I?")  # number of parts, whether they are in the file; their lengths follow
 
-    def __init__(self, connection: socket.socket, inbox: int, outbox: int) -> None:
-        self._socket, self._inbox, self._outbox = connection, inbox, outbox
+    def __init__(self, connection: Connection, inbox: int, outbox: int) -> None:
+        self._connection, self._inbox, self._outbox = connection, inbox, outbox
 
     def fileno(self) -> int:
-        return self._socket.fileno()
+        return self._connection.fileno()
 
-    def send(self, parts: Parts, descriptors: Sequence[int] = ()) -> None:
+    def send(self, parts: Parts) -> None:
         lengths = [len(part) for part in parts]
         in_file = sum(lengths) > self.SMALL
-        body = struct.pack(f"<{len(parts)}Q", *lengths)
+        head = self._HEAD.pack(len(parts), in_file) + struct.pack(f"<{len(parts)}Q", *lengths)
         if in_file:
             self._write_file(parts)
-        else:
-            body += b"".join(parts)
-        frame = memoryview(self._PREFIX.pack(len(body), len(parts), in_file) + body)
-        sent = socket.send_fds(self._socket, [frame], descriptors) if descriptors else 0
-        self._socket.sendall(frame[sent:])
+        self._connection.send_bytes(head if in_file else b"".join((head, *parts)))
 
-    def receive(self) -> tuple[list[memoryview], list[int]]:
-        """The parts, copied out, and the descriptors that came along; EOFError at the other side's end."""
-        prefix, descriptors = self._read_prefix()
-        size, count, in_file = self._PREFIX.unpack(prefix)
-        body = self._read(memoryview(bytearray(size)))
-        lengths = struct.unpack_from(f"<{count}Q", body)
+    def receive(self) -> list[memoryview]:
+        """The parts, copied out; EOFError at the other side's end."""
+        try:
+            frame = memoryview(self._connection.recv_bytes())
+        except ConnectionError:
+            raise
+        except OSError as error:  # it ended in the middle of a message
+            raise EOFError(str(error)) from None
+        count, in_file = self._HEAD.unpack_from(frame)
+        lengths = struct.unpack_from(f"<{count}Q", frame, self._HEAD.size)
+        offset = 0 if in_file else self._HEAD.size + 8 * count
+        if count == 1 and not in_file:
+            return [frame[offset:]]  # no array in it that somebody might write to
         parts = [np.empty(length, np.uint8).data for length in lengths]
-        offset = 0 if in_file else 8 * count
         for part in parts:
             if in_file:
                 read_at(self._inbox, part, offset)
             else:
-                part[:] = body[offset : offset + len(part)]
+                part[:] = frame[offset : offset + len(part)]
             offset += len(part)
-        return parts, descriptors
+        return parts
+
+    def send_descriptor(self, descriptor: int, pid: int) -> None:
+        reduction.send_handle(self._connection, descriptor, pid)
+
+    def receive_descriptor(self) -> int:
+        return reduction.recv_handle(self._connection)
 
     def close(self) -> None:
-        self._socket.close()
+        self._connection.close()
         os.close(self._inbox)
         os.close(self._outbox)
 
@@ -238,26 +247,6 @@ class Channel:
         for part in parts:
             write_at(self._outbox, part, offset)
             offset += len(part)
-
-    def _read_prefix(self) -> tuple[memoryview, list[int]]:
-        """Descriptors come with the first byte of a frame, so only this read has to ask for them."""
-        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-        data, descriptors, _, _ = socket.recv_fds(self._socket, self._PREFIX.size, 1, flags)
-        if not data:
-            raise EOFError("the other side of the channel is gone")
-        prefix = memoryview(bytearray(self._PREFIX.size))
-        prefix[: len(data)] = data
-        self._read(prefix[len(data) :])
-        return prefix, descriptors
-
-    def _read(self, target: memoryview) -> memoryview:
-        rest = target
-        while rest:
-            count = self._socket.recv_into(rest)
-            if not count:
-                raise EOFError("the other side of the channel is gone")
-            rest = rest[count:]
-        return target
 
 
 class ChannelStore:
@@ -272,15 +261,14 @@ class ChannelStore:
 
     def push_pull(self, update: Any) -> Any:
         self._channel.send(pack(Push(update)))
-        parts, _ = self._channel.receive()
-        return unpack(parts).work
+        return unpack(self._channel.receive()).work
 
 
 # --- the worker process --------------------------------------------------------------------------------
 
 
 def serve(arguments: Sequence[str]) -> None:
-    """The life of a worker: `python -m worker RANK PARENT TIED SOCKET INBOX OUTBOX LIFELINE STDERR [MODULE...]`."""
+    """The life of a worker: `python -m shoal.worker RANK PARENT TIED PIPE INBOX OUTBOX LIFELINE STDERR [MODULE...]`."""
     rank, parent, tied, connection, inbox, outbox, lifeline, stderr = map(int, arguments[:8])
     if tied:
         die_with_parent()
@@ -290,7 +278,7 @@ def serve(arguments: Sequence[str]) -> None:
     threading.Thread(target=_die_with, args=(lifeline, parent), daemon=True).start()
     _take_over_stderr(stderr)
     faulthandler.enable()
-    channel = Channel(socket.socket(fileno=connection), inbox, outbox)
+    channel = Channel(Connection(connection), inbox, outbox)
     try:
         channel.send(pack(Ready()))
         for module in arguments[8:]:
@@ -304,27 +292,26 @@ def serve(arguments: Sequence[str]) -> None:
 
 def _answer_all(worker: Worker, channel: Channel) -> None:
     while True:
-        parts, descriptors = channel.receive()
-        for descriptor in descriptors:
-            _hold(worker, unpack(parts).shared, descriptor)
-        if not descriptors:
-            reply = _answer(worker, parts)
-            if reply:
-                channel.send(reply)
+        reply = _answer(worker, channel, channel.receive())
+        if reply:
+            channel.send(reply)
 
 
-def _answer(worker: Worker, parts: list[memoryview]) -> Parts:
+def _answer(worker: Worker, channel: Channel, parts: list[memoryview]) -> Parts:
     """The packed reply; whatever goes wrong between the two pickles is a reply as well."""
     request = None
     try:
         request = unpack(parts)
+        if isinstance(request, Hold):
+            _hold(worker, channel, request.shared)
+            return []
         if isinstance(request, Drop):
             worker.drop(request.key)
             return []
-        if isinstance(request, Hold):
-            sys.exit("A shared array came without its descriptor: too many files are open.")
         return pack(Reply(worker.handle(request)))
-    except Exception as error:  # noqa: BLE001 - a request may raise anything; the worker lives on
+    except Exception as error:
+        if isinstance(request, Hold):  # nobody waits for an answer to it
+            raise
         return pack(Reply(error=_portable(plain_error(request, error))))
 
 
@@ -337,7 +324,11 @@ def _portable(error: TrainingError) -> TrainingError:
     return error if type(copy) is type(error) else EngineError(str(error))
 
 
-def _hold(worker: Worker, shared: SharedArray, descriptor: int) -> None:
+def _hold(worker: Worker, channel: Channel, shared: SharedArray) -> None:
+    try:
+        descriptor = channel.receive_descriptor()
+    except (OSError, RuntimeError):
+        sys.exit("A shared array came without its descriptor: too many files are open.")
     try:
         access = mmap.ACCESS_WRITE if shared.writable else mmap.ACCESS_READ
         memory = mmap.mmap(descriptor, shared.nbytes, access=access) if shared.nbytes else b""

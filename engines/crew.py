@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from multiprocessing import Pipe
 
 from shoal.engines.base import Ledger, WorkerEvent
 from shoal.errors import WorkerFailed
@@ -33,7 +33,7 @@ class WorkerProcess:
         self.trains = False
         self.holds: set[int] = set()
         with ExitStack() as on_failure:
-            ours, theirs = socket.socketpair()
+            ours, theirs = Pipe()
             on_failure.callback(ours.close)
             with theirs:
                 inbox, outbox, self._log = (_file(on_failure) for _ in range(3))
@@ -47,7 +47,8 @@ class WorkerProcess:
             self.channel.send(pack(Drop(key)))
         for key in live.keys() - self.holds:
             shared, descriptor = live[key]
-            self.channel.send(pack(Hold(shared)), [descriptor])
+            self.channel.send(pack(Hold(shared)))
+            self.channel.send_descriptor(descriptor, self.process.pid)
         self.holds = set(live)
         self.channel.send(request)
 
@@ -76,7 +77,7 @@ def _file(on_failure: ExitStack) -> int:
 
 
 def _start(rank: int, descriptors: tuple[int, ...], log: int, preload: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start `python -m worker`: unlike `multiprocessing`, this never runs the caller's `__main__` again."""
+    """Start `python -m shoal.worker`: unlike `multiprocessing.Process`, this never runs the caller's `__main__`."""
     stderr = _standard_error()
     try:
         # The system ends a worker with the thread that started it: only the main one lives as long as its process.

@@ -167,7 +167,7 @@ class ProcessEngine(Engine):
 
     def _hear(self, member: WorkerProcess) -> None:
         try:
-            parts, _ = member.channel.receive()
+            parts = member.channel.receive()
         except (EOFError, ConnectionError):
             self._lose(member)
         except BaseException:  # half a message is in

@@ -65,7 +65,7 @@ class Training:
 
     def _hear(self, member: WorkerProcess) -> None:
         try:
-            parts, _ = member.channel.receive()
+            parts = member.channel.receive()
         except (EOFError, ConnectionError):
             self._lose(member)
             return
