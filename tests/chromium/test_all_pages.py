@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import SLOW, Visitor, browser, needs_chromium, overflow, server, visitor  # noqa: F401
+from support.browser import Visitor, fits, needs_chromium
 
 pytestmark = needs_chromium
 
@@ -24,16 +24,16 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def upload_and_train(visitor: Visitor, path: Path, target: str) -> None:  # noqa: F811
+def upload_and_train(visitor: Visitor, path: Path, target: str) -> None:
     page = visitor.visit()
     page.locator("input[type=file]").set_input_files(path)
-    expect(page.get_by_role("heading", name="Columns")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name="Columns")).to_be_visible()
     visitor.choose("Column to predict", target)
     page.get_by_role("button", name="Train a model").click()
-    expect(page.get_by_role("heading", name="What to predict")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name="What to predict")).to_be_visible()
 
 
-def test_from_an_upload_to_coefficients_and_back(visitor: Visitor, table: Path) -> None:  # noqa: F811
+def test_from_an_upload_to_coefficients_and_back(visitor: Visitor, table: Path) -> None:
     upload_and_train(visitor, table, "price")
     page = visitor.page
     page.get_by_role("button", name="Ridge").or_(page.get_by_role("radio", name="Ridge")).first.click()
@@ -41,7 +41,7 @@ def test_from_an_upload_to_coefficients_and_back(visitor: Visitor, table: Path) 
     page.get_by_role("button", name="Fit", exact=True).click()
 
     chart = page.locator(".js-plotly-plot").first
-    expect(chart).to_be_visible(timeout=SLOW)
+    expect(chart).to_be_visible()
     expect(page.get_by_role("heading", name="Ridge model of price")).to_be_visible()
     expect(chart.get_by_text("`age` <b>$x$</b>")).to_be_visible()  # the column's name, not its markup
     expect(page.get_by_text("This is the exact optimum")).to_be_visible()
@@ -56,17 +56,17 @@ def test_from_an_upload_to_coefficients_and_back(visitor: Visitor, table: Path) 
     address = page.url
     assert "?run=" in address
     page.reload()
-    expect(chart).to_be_visible(timeout=SLOW)
-    assert page.get_by_test_id("stMetricValue").first.inner_text() == score
+    expect(chart).to_be_visible()
+    expect(page.get_by_test_id("stMetricValue").first).to_have_text(score)
     page.go_back()
-    expect(page.get_by_role("button", name="Fit", exact=True)).to_be_visible(timeout=SLOW)
-    assert "data=" in page.url
+    expect(page.get_by_role("button", name="Fit", exact=True)).to_be_visible()
+    page.wait_for_url("**data=*")
     page.go_forward()
-    expect(chart).to_be_visible(timeout=SLOW)
-    assert page.url == address
+    expect(chart).to_be_visible()
+    page.wait_for_url(address)
 
 
-def test_a_fit_goes_on_when_its_tab_is_closed(visitor: Visitor) -> None:  # noqa: F811
+def test_a_fit_goes_on_when_its_tab_is_closed(visitor: Visitor) -> None:
     page = visitor.visit("train?data=diabetes")
     page.get_by_role("button", name="Fit", exact=True).click()
     page.wait_for_url("**/train?run=*")
@@ -74,27 +74,27 @@ def test_a_fit_goes_on_when_its_tab_is_closed(visitor: Visitor) -> None:  # noqa
     other = Visitor(page.context.new_page(), visitor.url)
     page.close()
     other.page.goto(address)
-    expect(other.page.locator(".js-plotly-plot").first).to_be_visible(timeout=SLOW)
+    expect(other.page.locator(".js-plotly-plot").first).to_be_visible()
     assert other.problems == []
 
 
-def test_a_ragged_file_gets_plain_words(visitor: Visitor, tmp_path: Path) -> None:  # noqa: F811
+def test_a_ragged_file_gets_plain_words(visitor: Visitor, tmp_path: Path) -> None:
     path = tmp_path / "ragged.csv"
     path.write_text("a,<script>alert(1)</script>,y\n1,2,3\n4,5\n6,7,8,9\n1,2,4\n2,2,5\n")
     upload_and_train(visitor, path, "y")
     page = visitor.page
     page.get_by_role("button", name="Fit", exact=True).click()
-    expect(page.get_by_text("2 of 5 rows could not be read")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("2 of 5 rows could not be read")).to_be_visible()
     assert "Traceback" not in page.inner_text("body")
     assert "--on-bad-rows" not in page.inner_text("body")
     expect(page.get_by_role("button", name="Change settings")).to_be_visible()
 
 
-def test_the_form_and_the_result_fit_a_phone(visitor: Visitor) -> None:  # noqa: F811
+def test_the_form_and_the_result_fit_a_phone(visitor: Visitor) -> None:
     visitor.page.set_viewport_size({"width": 420, "height": 900})
     page = visitor.visit("train?data=penguins")
-    expect(page.get_by_role("button", name="Fit", exact=True)).to_be_visible(timeout=SLOW)
-    assert overflow(page) <= 0
+    expect(page.get_by_role("button", name="Fit", exact=True)).to_be_visible()
+    fits(page)
     page.get_by_role("button", name="Fit", exact=True).click()
-    expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=SLOW)
-    assert overflow(page) <= 0
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    fits(page)

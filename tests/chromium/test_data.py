@@ -12,10 +12,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Locator, Page, Request, WebSocketRoute, expect
 
-from support.browser import SLOW, Server, Visitor, browser, free_port, needs_chromium, overflow, settled, visitor
+from support.browser import SLOW, Server, Visitor, fits, free_port, needs_chromium, settled
 from support.tables import shared
 
-__all__ = ["browser", "server", "visitor"]
 pytestmark = needs_chromium
 
 LONG = "z" * 10_000
@@ -63,31 +62,23 @@ def tables(page: Page) -> Locator:
 
 def cells(page: Page, table: int = 0) -> list[str]:
     """What a table shows, cell by cell, as assistive software reads it."""
-    expect(tables(page).nth(table)).to_be_visible(timeout=SLOW)
+    expect(tables(page).nth(table)).to_be_visible()
     return tables(page).nth(table).locator("[role=gridcell]").all_text_contents()
 
 
 def shows(page: Page, text: str, table: int = 0) -> None:
     cell = tables(page).nth(table).locator("[role=gridcell]").get_by_text(text, exact=True).first
-    expect(cell).to_be_attached(timeout=SLOW)
+    expect(cell).to_be_attached()
 
 
 def species_is_read(page: Page, choice: str) -> None:
-    expect(tables(page).first.locator("[role=gridcell]").nth(1)).to_have_text(choice, timeout=SLOW)
-
-
-def fits(page: Page) -> None:
-    """Nothing is wider than the window, once the tables have followed a change of its size."""
-    deadline = time.monotonic() + 10
-    while overflow(page) > 0:
-        assert time.monotonic() < deadline, f"{overflow(page)} pixels wider than the window"
-        page.wait_for_timeout(100)
+    expect(tables(page).first.locator("[role=gridcell]").nth(1)).to_have_text(choice)
 
 
 def read_as(page: Page, row: int, choice: str) -> None:
     """Choose what a column is read as, by mouse and keyboard, in the table."""
-    expect(tables(page).first).to_be_visible(timeout=SLOW)
-    expect(page.get_by_text("Looking for columns")).to_have_count(0, timeout=SLOW)
+    expect(tables(page).first).to_be_visible()
+    expect(page.get_by_text("Looking for columns")).to_have_count(0)
     settled(page)
     option = page.locator("#portal").get_by_text(choice, exact=True)
     deadline = time.monotonic() + SLOW / 1000
@@ -122,7 +113,7 @@ def reading_option(page: Page, label: str, option: str) -> None:
 def test_from_a_sample_over_other_types_and_another_reading_and_back(visitor: Visitor) -> None:
     page = visitor.visit()
     page.get_by_role("button", name="Use this sample").first.click()
-    expect(page.get_by_role("heading", name="Palmer penguins")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name="Palmer penguins")).to_be_visible()
     shows(page, "2007 to 2009")
     first = page.url
     read_as(page, 7, "names")
@@ -209,9 +200,9 @@ def test_a_hostile_file_stays_text(visitor: Visitor) -> None:
     visitor.visit()
     page.get_by_placeholder("Find one of").fill("hostile")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("hostile <b>$x$ _i_.csv")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("hostile <b>$x$ _i_.csv")).to_be_visible()
     page.get_by_role("button", name="Open").first.click()
-    expect(page.get_by_role("heading", name="hostile <b>$x$ _i_.csv")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name="hostile <b>$x$ _i_.csv")).to_be_visible()
     for name in HOSTILE_NAMES:
         shows(page, name)
     shows(page, HOSTILE_TEXTS[0], table=1)
@@ -224,7 +215,7 @@ def test_a_hostile_file_stays_text(visitor: Visitor) -> None:
         expect(page.get_by_role("option", name=name, exact=True)).to_be_attached()
     page.get_by_role("option", name=HOSTILE_NAMES[1], exact=True).click()
     page.wait_for_url(re.compile("target="))
-    expect(page.get_by_role("button", name="Train a model")).to_be_enabled(timeout=SLOW)
+    expect(page.get_by_role("button", name="Train a model")).to_be_enabled()
     assert page.locator("img[src*=evil], a[href*=evil], .katex, script:text('alert(1)')").count() == 0
     page.get_by_test_id("stDataFrame").first.hover(force=True)
     expect(page.get_by_role("button", name=re.compile("Search")).first).to_be_visible()
@@ -241,10 +232,10 @@ def test_files_that_are_no_tables_have_their_own_states(visitor: Visitor) -> Non
     for name, wanted in (("frictionless__empty", "This file could not be read"), ("csvspectrum__utf8", "ʤ")):
         shared("csv_nasty", "files", f"{name}.csv")
         page = visitor.visit(f"?data={quote(f'file:nasty/{name}.csv')}")
-        expect(page.get_by_role("heading", name=f"{name}.csv")).to_be_visible(timeout=SLOW)
-        expect(page.get_by_text(wanted).or_(tables(page).get_by_text(wanted)).first).to_be_attached(timeout=SLOW)
+        expect(page.get_by_role("heading", name=f"{name}.csv")).to_be_visible()
+        expect(page.get_by_text(wanted).or_(tables(page).get_by_text(wanted)).first).to_be_attached()
     page.get_by_role("button", name="Other data").click()
-    expect(page.get_by_role("button", name="Use this sample").first).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("button", name="Use this sample").first).to_be_visible()
 
 
 def test_a_generated_table_is_made_and_read(visitor: Visitor) -> None:
@@ -254,10 +245,10 @@ def test_a_generated_table_is_made_and_read(visitor: Visitor) -> None:
         field = page.get_by_role("spinbutton", name=label)
         field.fill(value)
         field.press("Enter")
-    expect(page.get_by_text("About 1.1 MB on disk.")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("About 1.1 MB on disk.")).to_be_visible()
     page.get_by_role("button", name="Make it").click()
     page.wait_for_url(re.compile("generated"))
-    expect(page.get_by_text("30,000 rows · 5 columns")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("30,000 rows · 5 columns")).to_be_visible()
     page.get_by_text("The true coefficients").click()
     expect(tables(page)).to_have_count(3)
 
@@ -266,16 +257,16 @@ def test_nothing_is_wider_than_a_phone_in_either_theme(visitor: Visitor) -> None
     page = visitor.page
     page.set_viewport_size({"width": 420, "height": 900})
     visitor.visit()
-    expect(page.get_by_role("button", name="Use this sample").first).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("button", name="Use this sample").first).to_be_visible()
     fits(page)
     page.get_by_role("button", name="Use this sample").nth(1).click()
-    expect(tables(page).nth(1)).to_be_visible(timeout=SLOW)
+    expect(tables(page).nth(1)).to_be_visible()
     page.get_by_text("Reading options", exact=True).click()
     expect(page.get_by_role("combobox", name="Decimal mark")).to_be_visible()
     fits(page)
     light = page.screenshot()
     page.emulate_media(color_scheme="dark")
     page.reload()
-    expect(tables(page).nth(1)).to_be_visible(timeout=SLOW)
+    expect(tables(page).nth(1)).to_be_visible()
     assert page.screenshot() != light
     fits(page)

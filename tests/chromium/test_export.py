@@ -19,10 +19,9 @@ from shoal.library.saved_models import Version, version_of
 from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 from shoal.tasks.explain_row import Value, explain
-from support.browser import SLOW, Server, Visitor, browser, needs_chromium, overflow, server, settled, visitor
+from support.browser import Server, Visitor, fits, needs_chromium, settled
 from support.runs import ended
 
-__all__ = ["browser", "server", "visitor"]
 pytestmark = needs_chromium
 KEYS = {"scikit-learn": "sklearn"}
 FORMATS = ("SQL", "Python", "scikit-learn", "ONNX", "JSON")
@@ -66,7 +65,7 @@ def test_exports_are_proven_taken_home_and_right(visitor: Visitor, penguins: Ver
     page = visitor.visit(f"models?model={penguins.name}")
     page.get_by_role("tab", name="Export").click()
     for name in (*FORMATS, "report"):
-        expect(page.get_by_role("button", name=f"Download {name}", exact=True)).to_be_visible(timeout=2 * SLOW)
+        expect(page.get_by_role("button", name=f"Download {name}", exact=True)).to_be_visible()
     expect(page.get_by_text("Proven on 1,000 rows")).to_have_count(len(FORMATS))
     expect(page.get_by_text("The largest difference is")).to_have_count(len(FORMATS))
     settled(page)
@@ -104,7 +103,7 @@ def test_exports_are_proven_taken_home_and_right(visitor: Visitor, penguins: Ver
     report.save_as(tmp_path / "report.html")
     page.set_viewport_size({"width": 420, "height": 900})
     settled(page)
-    assert overflow(page) <= 0
+    fits(page)
     for name in (*FORMATS, "report"):
         button = page.get_by_role("button", name=f"Download {name}", exact=True)
         words = page.locator(f".st-key-export-{KEYS.get(name, name.lower())} .shoal-export")

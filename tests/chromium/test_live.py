@@ -15,16 +15,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from shoal.runs.launch import Run, find_run, launch, list_runs, metrics_of, post
-from support.browser import Server, Visitor, browser, free_port, needs_chromium, overflow, server, visitor
+from support.browser import Server, Visitor, fits, free_port, needs_chromium
 from support.runs import ended, endless_run, run_home, small_table, training, until
-
-__all__ = ["browser", "server", "visitor"]
 
 pytestmark = needs_chromium
 
 PLOT = "[data-panel={}] .js-plotly-plot"
 POINTS = 1500
-SLOW = 90_000  # milliseconds; curves and their library are drawn by one thread, which shares two cores with a run
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +47,6 @@ def started(folder: Path, **knobs: Any) -> Run:
 
 
 def open_run(visitor: Visitor, run: Run) -> Page:
-    visitor.page.set_default_timeout(SLOW)
-    expect.set_options(timeout=SLOW)
     page = visitor.visit(f"train?run={run.id}")
     has_points(page, 2)
     return page
@@ -250,7 +245,7 @@ def test_two_tabs_and_a_phone(visitor: Visitor, browser: Browser, tmp_path: Path
     small = open_run(phone, run)
     grows(page)
     grows(small)
-    assert overflow(small) <= 0
+    fits(small)
     paused(small, run)
     expect(page.get_by_role("button", name="Resume")).to_be_visible()  # the other tab hears of it
     shows_the_whole_run(small, run)

@@ -17,10 +17,9 @@ from shoal.library.saved_models import Version, version_of
 from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 from shoal.tasks.explain_row import explain, typical_row
-from support.browser import SLOW, Server, Visitor, browser, needs_chromium, overflow, server, settled, visitor
+from support.browser import Server, Visitor, fits, needs_chromium, settled
 from support.runs import ended
 
-__all__ = ["browser", "server", "visitor"]
 pytestmark = needs_chromium
 SIGNS = {  # what is seen when a tab is drawn
     "Coefficients": "Effect of", "Diagnostics": "Residual sizes", "Predict": "Why this much",
@@ -52,7 +51,7 @@ def model(penguins: Version) -> SavedModel:
 
 def opened(visitor: Visitor, name: str, view: str = "") -> Page:
     page = visitor.visit(f"models?model={name}&view={view}" if view else f"models?model={name}")
-    expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
     return page
 
 
@@ -64,21 +63,21 @@ def test_coefficients_plots_and_the_form(visitor: Visitor, penguins: Version, mo
     page = visitor.visit("models")
     page.get_by_role("link", name=penguins.name, exact=True).click()
     chart = page.locator(".js-plotly-plot")
-    expect(page).to_have_url(f"{visitor.url}models?model={penguins.name}", timeout=SLOW)
-    expect(chart.get_by_text("flipper_length_mm")).to_be_visible(timeout=SLOW)
+    expect(page).to_have_url(f"{visitor.url}models?model={penguins.name}")
+    expect(chart.get_by_text("flipper_length_mm")).to_be_visible()
 
     page.get_by_role("tab", name="Diagnostics").click()
-    expect(page.get_by_text("Predicted against actual", exact=True)).to_be_visible(timeout=SLOW)
-    expect(chart).to_have_count(3, timeout=SLOW)
+    expect(page.get_by_text("Predicted against actual", exact=True)).to_be_visible()
+    expect(chart).to_have_count(3)
     expect(page.get_by_text("Test rows: 69")).to_be_visible()
     points = page.locator(".js-plotly-plot").first.locator(".scatterlayer .point")
-    assert points.count() == 342  # every row with a target
-    assert "view=Diagnostics" in page.url
+    expect(points).to_have_count(342)  # every row with a target
+    page.wait_for_url("**view=Diagnostics*")
 
     page.get_by_role("tab", name="Predict").click()
     answer = page.get_by_test_id("stMetric").filter(has_text="Predicted body_mass_g").get_by_test_id("stMetricValue")
     usual = typical_row(model.encoding)
-    expect(answer).to_have_text(f"{explain(model, usual).prediction:.6g}", timeout=SLOW)
+    expect(answer).to_have_text(f"{explain(model, usual).prediction:.6g}")
     field = field_of(page, "bill_length_mm")
     field.fill("55")
     field.press("Enter")
@@ -94,7 +93,7 @@ def test_coefficients_plots_and_the_form(visitor: Visitor, penguins: Version, mo
     visitor.choose("Version", "1")
     expect(page.get_by_text("Linear model of body_mass_g")).to_be_visible()
     page.reload()
-    expect(field_of(page, "year")).to_be_visible(timeout=SLOW)  # still that version, still that tab
+    expect(field_of(page, "year")).to_be_visible()  # still that version, still that tab
     expect(page.get_by_text("Linear model of body_mass_g")).to_be_visible()
 
 
@@ -111,7 +110,7 @@ def test_an_upload_is_predicted_and_taken_home(
     page = opened(visitor, penguins.name, "Predict")
     page.get_by_text("A file", exact=True).click()
     page.locator("input[type=file]").set_input_files(path)
-    expect(page.get_by_text("50 predictions of body_mass_g")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("50 predictions of body_mass_g")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="Predictions as CSV").click()
     got = list(csv.DictReader(download.value.path().read_text().splitlines()))
@@ -140,17 +139,17 @@ def test_notes_names_and_deletion(visitor: Visitor, penguins: Version) -> None:
     _manage(page, "Save under another name")
     page.get_by_role("textbox", name="Name").fill("mine")
     page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_role("heading", name="mine", exact=True)).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name="mine", exact=True)).to_be_visible()
     _manage(page, "Rename the model")
     page.get_by_role("textbox", name="New name").fill("a/b")
     page.get_by_role("dialog").get_by_role("button", name="Rename").click()
     expect(page.get_by_role("alert").filter(has_text="Expected a name of letters")).to_be_visible()
     page.get_by_role("textbox", name="New name").fill("ours")
     page.get_by_role("dialog").get_by_role("button", name="Rename").click()
-    expect(page.get_by_role("heading", name="ours", exact=True)).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name="ours", exact=True)).to_be_visible()
     _manage(page, "Delete the model")
     page.get_by_role("button", name="Delete model", exact=True).click()
-    expect(page.get_by_role("heading", name="Models", exact=True)).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("heading", name="Models", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name=penguins.name, exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="ours", exact=True)).to_have_count(0)
 
@@ -166,9 +165,9 @@ def test_nothing_is_wider_than_a_phone_in_either_theme(visitor: Visitor, penguin
     page = opened(visitor, penguins.name)
     for view, sign in SIGNS.items():
         page.get_by_role("tab", name=view).click()
-        expect(page.get_by_text(sign).first).to_be_visible(timeout=SLOW)
-        assert overflow(page) <= 0, view
+        expect(page.get_by_text(sign).first).to_be_visible()
+        fits(page)
     page.emulate_media(color_scheme="dark")
     page.reload()
-    expect(page.get_by_text(sign).first).to_be_visible(timeout=SLOW)
-    assert overflow(page) <= 0
+    expect(page.get_by_text(sign).first).to_be_visible()
+    fits(page)

@@ -14,17 +14,16 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from shoal.runs.folder import Run
-from support.browser import ROOT, SLOW, Server, Visitor, browser, needs_chromium, overflow, server, visitor  # noqa: F401
+from support.browser import Server, Visitor, fits, needs_chromium
 from support.runs import small_table, until
 
 pytestmark = needs_chromium
-expect.set_options(timeout=SLOW)
 ROW, HEAD = 35, 35  # pixels; the table is a canvas
 TICK, OPEN = 17, 70  # where the box and the button of a row are
 
 
 @pytest.fixture(scope="module")
-def runs(server: Server, tmp_path_factory: pytest.TempPathFactory) -> list[str]:  # noqa: F811
+def runs(server: Server, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Two gradient runs with other settings, newest first."""
     table = small_table(tmp_path_factory.mktemp("data"))
     environment = {**os.environ, "SHOAL_HOME": str(server.home)}
@@ -48,7 +47,7 @@ def click_row(page: Page, row: int, x: int) -> None:
     table(page).click(position={"x": x, "y": HEAD + ROW * row + ROW // 2})
 
 
-def test_choose_two_runs_and_compare_them(visitor: Visitor, runs: list[str]) -> None:  # noqa: F811
+def test_choose_two_runs_and_compare_them(visitor: Visitor, runs: list[str]) -> None:
     page = visitor.visit("runs")
     click_row(page, 0, TICK)
     expect(page.get_by_role("button", name="1 chosen")).to_be_visible()
@@ -59,7 +58,7 @@ def test_choose_two_runs_and_compare_them(visitor: Visitor, runs: list[str]) -> 
     expect(page.get_by_role("heading", name="Compare runs")).to_be_visible()
     expect(page.get_by_text("A · Ridge, alpha 20")).to_be_visible()
     expect(page.locator(".js-plotly-plot")).to_have_count(5)
-    assert re.search(rf"compare={runs[0]}(,|%2C){runs[1]}", page.url)
+    page.wait_for_url(re.compile(rf"compare={runs[0]}(,|%2C){runs[1]}"))
     page.get_by_text("Wall time").click()
     expect(page.get_by_text("Seconds since the run began").first).to_be_visible()
     page.wait_for_url(re.compile("by=time"))
@@ -71,7 +70,7 @@ def test_choose_two_runs_and_compare_them(visitor: Visitor, runs: list[str]) -> 
     table(page)
 
 
-def test_a_click_opens_a_run_and_back_comes_back(visitor: Visitor, runs: list[str]) -> None:  # noqa: F811
+def test_a_click_opens_a_run_and_back_comes_back(visitor: Visitor, runs: list[str]) -> None:
     page = visitor.visit("runs?sort=oldest")
     click_row(page, 0, OPEN)
     page.wait_for_url(re.compile(rf"train\?run={runs[1]}"))
@@ -81,7 +80,7 @@ def test_a_click_opens_a_run_and_back_comes_back(visitor: Visitor, runs: list[st
     expect(page.get_by_role("combobox", name="Order")).to_have_value("Oldest first")
 
 
-def test_tag_search_archive_and_delete(visitor: Visitor, runs: list[str], server: Server) -> None:  # noqa: F811
+def test_tag_search_archive_and_delete(visitor: Visitor, runs: list[str], server: Server) -> None:
     page = visitor.visit("runs")
     click_row(page, 0, TICK)
     page.get_by_role("button", name="Tags and note").click()
@@ -94,7 +93,7 @@ def test_tag_search_archive_and_delete(visitor: Visitor, runs: list[str], server
     search.fill("baseline")
     search.press("Enter")
     expect(page.get_by_text("1 to 1 of 1 run")).to_be_visible()
-    assert page.url.endswith("runs?q=baseline")
+    page.wait_for_url("**/runs?q=baseline")
     page.get_by_role("button", name="Archive", exact=True).click()
     expect(page.get_by_text("1 run archived")).to_be_visible()
     page.goto(f"{server.url}runs?archived=yes&q=baseline")
@@ -112,7 +111,7 @@ def test_tag_search_archive_and_delete(visitor: Visitor, runs: list[str], server
     assert [folder.name for folder in (server.home / "runs").iterdir()] == [runs[1]]
 
 
-def test_the_list_follows_a_run_not_under_a_dialog(visitor: Visitor, server: Server, tmp_path: Path) -> None:  # noqa: F811
+def test_the_list_follows_a_run_not_under_a_dialog(visitor: Visitor, server: Server, tmp_path: Path) -> None:
     environment = {**os.environ, "SHOAL_HOME": str(server.home)}
     steps = ["--solver", "gradient", "--workers", "1", "--epochs", "1000000", "--tolerance", "0", "--detach"]
     command = [sys.executable, "-m", "shoal.cli.app", "train", str(small_table(tmp_path)), "--target", "y", *steps]
@@ -135,14 +134,14 @@ def test_the_list_follows_a_run_not_under_a_dialog(visitor: Visitor, server: Ser
     shutil.rmtree(folder)
 
 
-def test_phone_width(visitor: Visitor, runs: list[str], server: Server) -> None:  # noqa: F811
+def test_phone_width(visitor: Visitor, runs: list[str], server: Server) -> None:
     visitor.page.set_viewport_size({"width": 420, "height": 900})
     page = visitor.visit("runs")
     table(page)
-    assert overflow(page) <= 0
+    fits(page)
     kept = Path(server.home / "runs" / runs[1])
     copy = kept.with_name("20260101-000000-0000000")
     shutil.copytree(kept, copy)
     page = visitor.visit(f"runs?compare={runs[1]},{copy.name}")
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    assert overflow(page) <= 0
+    fits(page)

@@ -15,17 +15,16 @@ from playwright.sync_api import Locator, Page, Route, expect
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
-from support.browser import SLOW, Server, Visitor, browser, needs_chromium, overflow, server, settled, visitor
+from support.browser import Server, Visitor, fits, needs_chromium, settled
 
-__all__ = ["browser", "server", "visitor"]
 pytestmark = needs_chromium
 HOSTILE = '<img src=x onerror="document.title=1">'
 
 
 def opened(visitor: Visitor, address: str = "tune?data=penguins") -> Page:
     page = visitor.visit(address)
-    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible(timeout=SLOW)
-    expect(page.locator(".tune-plot.js-plotly-plot")).to_have_count(2, timeout=SLOW)
+    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible()
+    expect(page.locator(".tune-plot.js-plotly-plot")).to_have_count(2)
     return page
 
 
@@ -35,7 +34,7 @@ def slider(page: Page) -> Locator:
 
 def drawn_alpha(page: Page) -> float:
     """Once what is drawn is the answer to the last question."""
-    expect(page.locator(".tune[aria-busy=false]")).to_be_visible(timeout=SLOW)
+    expect(page.locator(".tune[aria-busy=false]")).to_be_visible()
     return float(page.locator(".tune").get_attribute("data-drawn") or "nan")
 
 
@@ -151,7 +150,7 @@ def test_best_and_one_se_lead_to_the_marks_of_the_curve(visitor: Visitor) -> Non
 def test_columns_and_targets_follow_at_once(visitor: Visitor, server: Server) -> None:
     page = opened(visitor, "tune?data=penguins&alpha=20")
     columns = page.locator("[data-part=columns]")
-    expect(columns.get_by_text(re.compile(r"^\+\d")).first).to_be_visible(timeout=SLOW)  # what they are worth
+    expect(columns.get_by_text(re.compile(r"^\+\d")).first).to_be_visible()  # what they are worth
     before = coefficients(page)
     columns.get_by_role("checkbox", name="species").uncheck()
     expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 6")
@@ -166,7 +165,7 @@ def test_columns_and_targets_follow_at_once(visitor: Visitor, server: Server) ->
     expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 7")
     expect(page.get_by_role("button", name="Train this model")).to_be_enabled()
     page.get_by_role("combobox", name="Column to predict").last.select_option("year")
-    expect(columns.get_by_role("checkbox", name="body_mass_g")).to_be_visible(timeout=SLOW)
+    expect(columns.get_by_role("checkbox", name="body_mass_g")).to_be_visible()
     settled(page)
 
 
@@ -198,9 +197,9 @@ def test_coming_back_before_a_curve_is_there_shows_the_terms_of_the_model_at_han
 def test_a_target_with_gaps_is_summed_anew(visitor: Visitor, server: Server) -> None:
     page = opened(visitor)
     page.get_by_role("combobox", name="Column to predict").last.select_option("bill_length_mm")
-    page.wait_for_url(re.compile("target=bill_length_mm"), timeout=SLOW)
-    expect(page.locator("[data-part=columns]").get_by_role("checkbox", name="body_mass_g")).to_be_visible(timeout=SLOW)
-    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible(timeout=SLOW)
+    page.wait_for_url(re.compile("target=bill_length_mm"))
+    expect(page.locator("[data-part=columns]").get_by_role("checkbox", name="body_mass_g")).to_be_visible()
+    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible()
     same(coefficients(page), lasso(server, "bill_length_mm", drawn_alpha(page)))
 
 
@@ -224,7 +223,7 @@ def test_the_mixing_ratio_moves_and_a_reload_restores_everything(visitor: Visito
     assert json.loads(said["out"]) == ["island"]
     was, shown = drawn_alpha(page), coefficients(page)
     page.reload()
-    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible(timeout=SLOW)
+    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible()
     assert drawn_alpha(page) == was
     same(coefficients(page), shown)
     expect(page.locator("[data-part=columns]").get_by_role("checkbox", name="island")).not_to_be_checked()
@@ -240,7 +239,7 @@ def test_intervals_come_with_words(visitor: Visitor) -> None:
     page = opened(visitor)
     doubt = page.locator("[data-part=doubt]")
     doubt.get_by_role("button", name="Work out intervals").click()
-    expect(doubt.locator("tbody tr").first).to_be_visible(timeout=SLOW)
+    expect(doubt.locator("tbody tr").first).to_be_visible()
     expect(doubt).to_contain_text("500 resamples")
     expect(doubt).to_contain_text("it is not the chance that the column matters")
     assert doubt.locator(".is-sure").count() > 2
@@ -250,15 +249,15 @@ def test_the_model_is_trained_and_waits_in_models(visitor: Visitor, server: Serv
     page = opened(visitor, "tune?data=penguins&alpha=20&out=%5B%22species%22%5D")
     shown = coefficients(page)
     page.get_by_role("button", name="Train this model").click()
-    page.wait_for_url(re.compile("train.*run="), timeout=SLOW)
-    expect(page.get_by_text("flipper_length_mm").first).to_be_visible(timeout=SLOW)
+    page.wait_for_url(re.compile("train.*run="))
+    expect(page.get_by_text("flipper_length_mm").first).to_be_visible()
     run = server.home / "runs" / address(page)["run"]
     model = json.loads((run / "model.json").read_text())
     config = json.loads((run / "config.json").read_text())
     assert (config["model"], config["alpha"], config["exclude"]) == ("lasso", 20, ["species"])
     same(shown, {name: value for name, value in model["coefficients"].items() if value})
     page.goto(server.url + "models")
-    expect(page.get_by_text("penguins").first).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("penguins").first).to_be_visible()
 
 
 def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, server: Server, tmp_path: Path) -> None:
@@ -271,11 +270,11 @@ def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, s
     frame.to_csv(file, index=False)
     page = visitor.visit()
     page.locator("input[type=file]").first.set_input_files(file)
-    page.wait_for_url(re.compile("data="), timeout=SLOW)
+    page.wait_for_url(re.compile("data="))
     page.set_viewport_size({"width": 420, "height": 900})
     opened(visitor, f"tune?data={address(page)['data']}&target=y")
     expect(page.locator("[data-part=coefficients]").get_by_text(HOSTILE)).to_be_visible()
-    assert overflow(page) <= 0
+    fits(page)
     assert page.locator(".tune img").count() == 0
 
 

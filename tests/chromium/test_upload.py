@@ -1,4 +1,4 @@
-"""The server in a real browser: the drop zone with files of any size, the login, and pages that obey their own rules."""
+"""The server in a real browser: the drop zone with files of any size, the login, and no image from elsewhere."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from shoal.dashboard.http import access
-from support.browser import ROOT, Server, Visitor, browser, free_port, needs_chromium, overflow, settled, visitor
-
-__all__ = ["ROOT", "browser", "visitor"]
+from support.browser import Server, Visitor, fits, free_port, needs_chromium, settled
+from support.runs import until
 
 pytestmark = needs_chromium
 
@@ -58,6 +57,12 @@ def zone(page: Page) -> Locator:
 
 def kept(server: Server) -> list[Path]:
     return [path for path in (server.home / "uploads").rglob("*") if path.is_file()]
+
+
+def at_most(page: Page, speed: int) -> None:
+    """Bytes a second for what this tab sends, so that an upload takes a while on every machine."""
+    speeds = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": speed}
+    page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", {"offline": False, **speeds})
 
 
 class MemoryWatch:
@@ -118,14 +123,15 @@ def test_a_large_file_streams_through_and_the_server_holds_none_of_it(
     assert server.process is not None
     page = visitor.visit()
     zone(page).wait_for()
-    page.wait_for_timeout(500)  # until the page itself takes no more memory
+    settled(page)
+    at_most(page, 60_000_000)
     with MemoryWatch(server.process.pid) as memory:
         zone(page).set_input_files(large)
         progress = page.get_by_role("progressbar", name="Upload of large.csv")
         progress.wait_for()
         page.get_by_text("MB/s").wait_for()
         figures = page.get_by_text("MB/s").inner_text()
-        page.wait_for_url("**/?data=*large.csv*", timeout=90_000)
+        page.wait_for_url("**/?data=*large.csv*")
         end_jobs(server)
     assert memory.growth < 100
     assert "of 300 MB" in figures.replace("301", "300")
@@ -137,15 +143,13 @@ def test_an_upload_can_be_cancelled(visitor: Visitor, server: Server, large: Pat
     before = sorted(kept(server))
     page = visitor.visit()
     zone(page).wait_for()
+    at_most(page, 5_000_000)
     zone(page).set_input_files(large)
     page.get_by_text("MB/s").wait_for()
     assert len(kept(server)) > len(before)
     page.get_by_role("button", name="Cancel").click()
     expect(zone(page)).to_be_visible()
-    deadline = time.monotonic() + 10
-    while sorted(kept(server)) != before:
-        assert time.monotonic() < deadline, "something of it stayed"
-        time.sleep(0.05)
+    until(lambda: sorted(kept(server)) == before)
     assert "data=" not in page.url
 
 
@@ -180,22 +184,13 @@ def test_it_works_without_a_mouse_and_on_a_phone(visitor: Visitor) -> None:
         zone(page).press("Enter")
     assert not chooser.value.is_multiple()
     page.set_viewport_size({"width": 420, "height": 800})
-    page.wait_for_timeout(300)
-    assert overflow(page) <= 0
+    fits(page)
     box = page.get_by_text("Browse files").bounding_box()
     assert box is not None
     assert box["x"] + box["width"] <= 420
 
 
-# ------------------------------------------------------------------ rules for pages
-
-
-def test_no_page_breaks_the_rules_that_it_comes_with(visitor: Visitor) -> None:
-    """The fixture fails on every error of the console; things that a policy blocks are such."""
-    for address in ("", "?data=penguins", "train?data=penguins", "runs", "models", "system"):
-        page = visitor.visit(address)
-        page.get_by_test_id("stMain").get_by_test_id("stElementContainer").first.wait_for(state="attached")
-        page.wait_for_timeout(700)
+# ------------------------------------------------------------------ a rule for pages
 
 
 def test_no_remote_image_can_load(browser: Browser, server: Server) -> None:
@@ -231,7 +226,7 @@ def test_log_in_and_out(browser: Browser, locked: Server) -> None:
     page = visitor.visit("system?from=a%20link")
     field = page.get_by_label("Password")
     expect(field).to_be_focused()
-    assert overflow(page) <= 0
+    fits(page)
     page.keyboard.type("wrong horse")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("That is not the password.")

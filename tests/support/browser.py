@@ -1,7 +1,4 @@
-"""Real Chromium for tests of pages: a server with a home of its own, tabs, and everything that goes wrong in them.
-
-A test module imports the fixtures it uses: `from tests.browser import browser, server, visitor`.
-"""
+"""Real Chromium for tests of pages: a server with a home of its own, tabs, and everything that goes wrong in them."""
 
 from __future__ import annotations
 
@@ -29,10 +26,12 @@ ARGS = (
 )  # fmt: skip
 # At /train and the like, Streamlit's page asks /train/_stcore/... first, to learn where the app lives; that is no error.
 PROBE = re.compile(r"/\w+/_stcore/(health|host-config)$")
-SLOW = 30_000  # milliseconds; a shared machine with two cores is sometimes busy
+SLOW = (
+    120_000  # milliseconds; a browser, a server and runs share two cores with other tests, and perhaps with other work
+)
+expect.set_options(timeout=SLOW)
 
-# Alone: a browser that has to share the cores with other tests is slow beyond any patience.
-needs_chromium = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"), pytest.mark.alone]
+needs_chromium = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"), pytest.mark.timeout(900)]
 
 
 @dataclass
@@ -86,7 +85,7 @@ class Server:
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(number)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=SLOW / 1000)
             self.process = None
 
 
@@ -105,7 +104,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + SLOW / 1000
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=2):
@@ -134,7 +133,7 @@ def visitor(browser: Browser, server: Server) -> Iterator[Visitor]:
 
 def settled(page: Page) -> None:
     """Wait until the page is drawn for what was last asked of it; a click before that may be lost."""
-    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached(timeout=SLOW)
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
 
 
 def overflow(page: Page) -> int:
@@ -145,3 +144,11 @@ def overflow(page: Page) -> int:
             ".map(e => e.scrollWidth)) - window.innerWidth"
         )
     )
+
+
+def fits(page: Page) -> None:
+    """Nothing is wider than the window, once the page has followed a change of its size."""
+    deadline = time.monotonic() + SLOW / 1000
+    while overflow(page) > 0:
+        assert time.monotonic() < deadline, f"{overflow(page)} pixels wider than the window"
+        page.wait_for_timeout(100)

@@ -84,7 +84,7 @@ def test_a_restart_waits_for_no_upload_and_keeps_people_logged_in_but_a_new_pass
         with open_upload(server, 5_000_000, cookie) as link:
             link.sendall(b"1,2\n" * 500_000)
             until(lambda: unfinished(tmp_path))
-            server.stop()  # fails after 20 s
+            server.stop()  # fails where that waits for the upload
             assert unfinished(tmp_path) == []
         server.start()
         assert ask(server, "/", Cookie=cookie).status == 200

@@ -1,0 +1,5 @@
+"""A browser and a server for each file of tests, and a tab for each test."""
+
+from support.browser import browser, server, visitor
+
+__all__ = ["browser", "server", "visitor"]
