@@ -122,10 +122,10 @@ def _remarks(column: dict[str, Any], target: str | None) -> str:
 
 
 def _edited(found: Asked, turn: int, key: str, names: list[str]) -> None:
-    if places.is_over(turn) or not (edits := st.session_state[key]["edited_rows"]):
-        return  # a table that was drawn anew says that it has no edits: that is no choice
+    if places.is_over(turn):
+        return
     read = found.read
-    for row, cells in edits.items():
+    for row, cells in st.session_state[key]["edited_rows"].items():
         if "Read as" in cells:
             read = changed(read, names[int(row)], cells["Read as"] or AS_FOUND)
     read_otherwise(found, read)
@@ -133,6 +133,8 @@ def _edited(found: Asked, turn: int, key: str, names: list[str]) -> None:
 
 def changed(read: dict[str, Any], name: str, choice: str) -> dict[str, Any]:
     """The reading options with one column read as something else."""
+    if _choices(read).get(name, AS_FOUND) == choice:
+        return read
     lists = {knob: [other for other in read.get(knob, []) if other != name] for knob in READ_AS}
     for knob, label in READ_AS.items():
         if label == choice:

@@ -109,8 +109,13 @@ def _forget(found: Asked) -> None:
 
 
 def read_otherwise(found: Asked, read: dict[str, Any]) -> None:
-    """Make this how the table is read; fit for callbacks."""
-    places.stay(**replace(found, read=tidy(read)).address)
+    """Make this how the table is read; fit for callbacks.
+
+    A widget that is new to the browser or to the server says what it holds: that is no choice, and the address may
+    have changed meanwhile.
+    """
+    if tidy(read) != found.read:
+        places.stay(**replace(found, read=tidy(read)).address)
 
 
 # ------------------------------------------------------------------ what was seen

@@ -146,12 +146,12 @@ def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None
         help=f"{help_for('target')} Only columns of numbers can be predicted.",
         key=key,
         on_change=_choose_target,
-        args=(turn, key),
+        args=(turn, key, target),
     )
 
 
-def _choose_target(turn: int, key: str) -> None:
-    if not places.is_over(turn):
+def _choose_target(turn: int, key: str, shown: str | None) -> None:
+    if not places.is_over(turn) and st.session_state[key] != shown:
         places.amend(target=st.session_state[key])
 
 

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from shoal.runs.launch import Run, find_run, launch, list_runs, metrics_of, post
-from support.browser import Server, Visitor, fits, free_port, needs_chromium
+from support.browser import Server, Visitor, fits, free_port, needs_chromium, opens
 from support.runs import ended, endless_run, run_home, small_table, training, until
 
 pytestmark = needs_chromium
@@ -111,8 +111,9 @@ def shows_the_whole_run(page: Page, run: Run) -> None:
 
 
 def stop(page: Page) -> None:
-    page.get_by_role("button", name="Stop", exact=True).click()
-    page.get_by_role("button", name="Stop the run").click()
+    confirm = page.get_by_role("button", name="Stop the run")
+    opens(page.get_by_role("button", name="Stop", exact=True), confirm)
+    confirm.click()
 
 
 def test_zoom_and_hover_survive_updates_and_the_run_obeys(visitor: Visitor, tmp_path: Path) -> None:
@@ -171,8 +172,9 @@ def test_a_killed_worker_is_lost_and_comes_back(visitor: Visitor, tmp_path: Path
     lane = page.locator("[data-panel=workers] tr[data-rank='1']")
     expect(lane).to_contain_text("Work")
     before = lane.locator("td").nth(1).inner_text()
-    page.get_by_role("button", name="Break it").click()
-    page.get_by_role("button", name="Kill", exact=True).click()
+    kill = page.get_by_role("button", name="Kill", exact=True)
+    opens(page.get_by_role("button", name="Break it"), kill)
+    kill.click()
     happened = page.locator("[data-panel=events] li")
     expect(happened.filter(has_text="Worker 1 is killed, on request.")).to_have_count(1)
     expect(happened.filter(has_text="Worker 1 is gone: killed by signal 9")).to_contain_text("Noticed after")

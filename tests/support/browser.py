@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -134,6 +135,16 @@ def visitor(browser: Browser, server: Server) -> Iterator[Visitor]:
 def settled(page: Page) -> None:
     """Wait until the page is drawn for what was last asked of it; a click before that may be lost."""
     expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
+
+
+def opens(button: Locator, shown: Locator) -> None:
+    """Press until what it opens is there: a page that is drawn anew just then loses a click."""
+    deadline = time.monotonic() + SLOW / 1000
+    while not shown.is_visible():
+        assert time.monotonic() < deadline, "it did not open"
+        button.click()
+        with contextlib.suppress(AssertionError):
+            expect(shown).to_be_visible(timeout=5000)
 
 
 def overflow(page: Page) -> int:
