@@ -160,9 +160,9 @@ class Overheard:
         self.server.on_message(to_page)
 
     def again(self, *parts: bytes) -> None:
-        """The last message with all these parts, until the server has dealt with it."""
+        """The first message with all these parts, until the server has dealt with it."""
         answers = self.answers
-        self.server.send(next(said for said in reversed(self.said) if all(part in said for part in parts)))
+        self.server.send(next(said for said in self.said if all(part in said for part in parts)))
         while self.answers == answers:
             self.page.wait_for_timeout(50)
         settled(self.page)
