@@ -1,6 +1,5 @@
 """The coordinator: gives blocks to workers and combines what they report, in block order, into one answer; and the
 parameter server, which broadcasts weights, aggregates the gradients that workers push, and makes steps of them.
-
 Both know the engine's protocol only, never a concrete engine; exact solvers and the course of a run do not belong here.
 """
 
