@@ -88,6 +88,11 @@ def no_such_column(name: str, columns: Sequence[str]) -> str:
 # ------------------------------------------------------------------ a model
 
 
+def from_optimum(away: float) -> str:
+    """How far an objective is above its optimum, as a share of how far above it training began."""
+    return f"relative distance to the exact optimum {away:.1e}" if away else "at the exact optimum"
+
+
 def model_title(model: str, target: str) -> str:
     return f"{MODELS.get(model, model)} model of {target}"
 

@@ -35,7 +35,7 @@ EPOCHS = 60
 LONG = {"epochs": 12, "finish_passes": 1200}  # time enough to be killed several times
 CHECKPOINTS = 0.5  # seconds between two
 MOST_FAULTS = 20  # then it is no use to go on
-BEGUN = ("Training begins.", "Going on from")  # what the log says when the steps of a life begin
+BEGUN = ("Training begins.", "Resuming from")  # what the log says when the steps of a life begin
 
 
 @dataclass

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shoal.results.fit import Estimate, FitReport
-from shoal.words import short
+from shoal.words import from_optimum, short
 
 SHOWN = 40  # coefficients in a table
 
@@ -95,6 +95,6 @@ def show_solver(report: FitReport) -> None:
     if not found:
         return
     distance = found.distance_to_optimum
-    away = "" if distance is None else f", relative distance to the exact optimum {distance:.1e}"
+    away = "" if distance is None else f", {from_optimum(distance)}"
     print(f"gradient steps, mode {found.mode}: {found.epochs:g} epochs, {found.rounds:,} rounds{away}")
     print(f"{found.ending.state}: {found.ending.cause}")

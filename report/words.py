@@ -11,7 +11,7 @@ from shoal.fitting.model_file import SavedModel
 from shoal.results.fit import FitReport, FitScores
 from shoal.results.model import ModelFile
 from shoal.settings.config import RunConfig
-from shoal.words import model_title, plural, short
+from shoal.words import from_optimum, model_title, plural, short
 
 ABOUT = {
     "linear": "Least squares: of all coefficients, these make the sum of squared errors on the training rows smallest.",
@@ -115,7 +115,7 @@ def training(report: FitReport) -> str:
     parts = [f"It was trained by gradient steps: {short(found.epochs)} passes over the rows"]
     away = found.distance_to_optimum
     if away is not None:
-        parts.append(f"the objective ended at a relative distance of {away:.1e} from its exact optimum")
+        parts.append(f"the objective: {from_optimum(away)}")
     parts.append("it converged" if found.converged else "it did not converge")
     return f"{', '.join(parts)}."
 

@@ -199,7 +199,7 @@ class _Training:
             self.session.storage.forget_after(self.resume.step)
             self.session.checkpoints.forget_after(self.resume.step)
         conductor.begin(self.resume)
-        begun = f"Going on from the checkpoint of round {self.resume.step}." if self.resume else "Training begins."
+        begun = f"Resuming from the checkpoint of round {self.resume.step}." if self.resume else "Training begins."
         conductor.happened("started", begun, resolved=vars(conductor.resolved))
         self.session.state(Standing("running"))
         if self.resume is None:

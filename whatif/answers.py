@@ -1,4 +1,4 @@
-"""Answers about one study, as fast as a hand moves: the path and the cross-validated errors for a target, columns, a
+"""Answers about one study, fast enough for a slider: the path and the cross-validated errors for a target, columns, a
 model and a mixing ratio; one alpha of it; what each column is worth. Answers are kept. No rows, no files, no page.
 """
 

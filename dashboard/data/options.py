@@ -18,7 +18,7 @@ from shoal.dashboard.tables.sources import Asked, tidy
 from shoal.settings.config import BAD_ROW_CHOICES
 from shoal.words import plural
 
-AUTO = "found out"
+AUTO = "automatic"
 DELIMITERS = {AUTO: None, "comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|", "space": " "}
 DECIMALS = {AUTO: None, "point": ".", "comma": ","}
 THOUSANDS = {AUTO: None, "none": "", "comma": ",", "point": ".", "space": " ", "apostrophe": "'"}
@@ -43,9 +43,9 @@ BAD_ROWS_SHOWN = 3
 
 
 def reading_options(found: Asked, open_: bool) -> None:
-    """The folded part with overrides of what was found out; each change reads the file again at once."""
+    """The folded part with overrides of what was detected; each change reads the file again at once."""
     with st.expander("Reading options", icon=":material/tune:", expanded=open_):
-        st.caption("How the file is written is found out from the file. If something looks wrong, say it here.")
+        st.caption("How the file is written is detected from its content. If something looks wrong, set it here.")
         with st.grid(3, min_column_width=240):
             for knob, marks in MARKS.items():
                 _choice(found, knob, marks)
@@ -53,7 +53,9 @@ def reading_options(found: Asked, open_: bool) -> None:
             _bad_row_choice(found)
             _tokens(found)
         if any(knob in found.read for knob in WRITTEN):
-            st.button("Read it as found out", icon=":material/undo:", on_click=_forget, args=(found,), key="as-found")
+            st.button(
+                "Detect everything again", icon=":material/undo:", on_click=_forget, args=(found,), key="as-found"
+            )
 
 
 def _shown(found: Asked, knob: str, value: Any) -> dict[str, Any]:

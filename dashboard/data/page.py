@@ -79,9 +79,9 @@ def _header(found: Asked, result: dict[str, Any] | None) -> None:
 
 def _way_out(found: Asked) -> None:
     st.caption(
-        "Mend the file and upload it again, or say under Reading options how it is written."
+        "Correct the file and upload it again, or set under Reading options how it is written."
         if not found.read
-        else "Other reading options may help; or read it as it was found out."
+        else "Other reading options may help; or go back to those that were detected."
     )
     if found.read and st.button("Forget all choices", icon=":material/undo:", key="forget"):
         places.stay(data=found.table.key)

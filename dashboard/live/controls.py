@@ -32,7 +32,7 @@ HARM = {
     "hang": ("Hang", "It stops answering but stays. It is given up when its time is over, its work goes to the "
              "others, and a new process takes its place."),
     "slow": ("Slow down", "Its computing takes four times as long. Others wait for it, or get ahead of it, depending "
-             "on how the run is kept in step; the curve of rows a second shows it."),
+             "on how the run is synchronised; the curve of rows a second shows it."),
 }  # fmt: skip
 
 
@@ -57,8 +57,8 @@ def _while_it_trains(run: Run, state: str, config: Mapping[str, Any]) -> None:
     if state == "running":
         _button(run, "Pause", "pause", "pause", "Workers finish what they have in hand and wait; nothing is lost.")
     else:
-        _button(run, "Resume", "play_arrow", "resume", "Go on from here.", kind="primary")
-    _button(run, "Checkpoint", "save", "checkpoint", "Save the run as it is now, to go on or fork from here.")
+        _button(run, "Resume", "play_arrow", "resume", "Continue from here.", kind="primary")
+    _button(run, "Checkpoint", "save", "checkpoint", "Save the run as it is now, to continue or fork from here.")
     with st.popover("Steer", icon=":material/tune:", help="Change settings while it trains."), _narrow():
         _steer(run, config)
     ranks, alone = _workers(run)
@@ -107,11 +107,11 @@ def _steer(run: Run, config: Mapping[str, Any]) -> None:
             )  # fmt: skip
         if config.get("mode") in ("ssp", "async"):
             values["staleness"] = st.number_input(
-                "Most updates behind", min_value=0, value=None, placeholder="as it is", key="set:staleness",
+                "Maximum staleness (updates)", min_value=0, value=None, placeholder="as it is", key="set:staleness",
                 help="How many updates a worker's weights may be behind before it has to wait.",
             )  # fmt: skip
         values["compression"] = st.selectbox(
-            "Gradients travel", COMPRESSIONS, index=None, placeholder="as they do", key="set:compression",
+            "Gradient compression", COMPRESSIONS, index=None, placeholder="as it is", key="set:compression",
             format_func=lambda choice: wording.choice_for("compression", choice), help=wording.help_for("compression"),
         )  # fmt: skip
         if st.form_submit_button("Apply", type="primary", key="do:set"):
@@ -179,7 +179,7 @@ def _until_workers_are_known(run: Run) -> None:
 
 def _after_it_ended(run: Run, state: str, config: Mapping[str, Any]) -> None:
     if state in ("stopped", "failed", "interrupted"):
-        help_ = "Go on from its newest checkpoint; its curves go on too."
+        help_ = "Continue from its newest checkpoint; its curves continue too."
         if st.button("Resume", icon=":material/play_arrow:", type="primary", key="do:resume", help=help_):
             _attempt(run, "Resume", lambda: launch.resume(run))
             st.rerun()

@@ -78,7 +78,7 @@ class Log extends List {
     const levels = { "": null, warning: ["warning", "error"], error: ["error"] }[this.level.value]
     const shown = log.filter((l) => (!levels || levels.includes(l.level)) && l.text.toLowerCase().includes(wanted)).reverse()
     this.show(shown, `${wanted} ${this.level.value} ${shown[0]?.number} ${shown.length}`)
-    if (log.length) put(this.note, "No line of the log is like that.")
+    if (log.length) put(this.note, "No line of the log matches.")
   }
 
   line(entry) {

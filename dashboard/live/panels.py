@@ -46,7 +46,7 @@ LANES: Panel = {
         "CPU": "Share of one core since the last look.",
         "Waits": "Share of its time that the worker waits for the others or for new weights.",
         "Memory": "Memory that the process holds.",
-        "Rows": "Rows that it has gone through since it came.",
+        "Rows": "Rows that it has processed since it joined.",
         "Behind": "How many updates its last gradient was behind.",
     },
 }

@@ -22,9 +22,9 @@ from shoal.runs.launch import Run, find_run
 from shoal.words import model_title
 
 WAYS_ON = {
-    "stopped": "Resume goes on from the newest checkpoint; Fork begins a new run from one of them.",
-    "failed": "Mend the cause and resume it from its newest checkpoint, or start again with other settings.",
-    "interrupted": "Resume goes on from the newest checkpoint; nothing that was saved is lost.",
+    "stopped": "Resume continues from the newest checkpoint; Fork begins a new run from one of them.",
+    "failed": "Correct the cause and resume it from its newest checkpoint, or start again with other settings.",
+    "interrupted": "Resume continues from the newest checkpoint; nothing that was saved is lost.",
 }
 
 
@@ -93,7 +93,9 @@ def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
             live_run.panels(run, state, config, active)
         return
     if state == "queued":
-        notice("info", "Gradient runs take turns. It begins by itself, also when this tab is closed.", "In the queue")
+        notice(
+            "info", "Gradient runs take turns. It starts automatically, even when this tab is closed.", "In the queue"
+        )
     elif state == "paused":
         notice("info", f"{_sentence(run.standing)} Workers keep their place until you resume it.", "Paused")
     live_run.tiles(run, state, active)

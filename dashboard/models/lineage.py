@@ -100,7 +100,7 @@ def named(knob: str) -> str:
 
 def said(knob: str, value: Any) -> str:
     if value is None:
-        return "found out"
+        return "automatic"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

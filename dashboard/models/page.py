@@ -125,7 +125,7 @@ def _empty() -> None:
         st.space("small")
         st.markdown("### :material/deployed_code: No models yet", text_alignment="center")
         st.markdown(
-            "Train one, and it appears here by itself: with its scores, its coefficients, plots of its errors "
+            "Train one, and it appears here with its scores, its coefficients, plots of its errors "
             "and a form to predict with.",
             text_alignment="center",
         )

@@ -126,7 +126,7 @@ def _answer(found: Explained, model: SavedModel) -> None:
     line(interval_words(found.prediction, model.report.prediction_interval))
     for part in found.parts:
         if part.unseen:
-            line(f"{part.column}: the model was not trained with this name; it counts as none.")
+            line(f"{part.column}: the model was not trained with this value; it adds nothing to the prediction.")
         elif part.filled:
             line(f"{part.column}: no value; the usual one stands in.")
 
@@ -146,7 +146,7 @@ def interval_words(prediction: float, said: PredictionInterval | None) -> str:
 
 def _contributions(found: Explained, target: str) -> None:
     st.markdown("##### Why this much")
-    chart, table = st.tabs(["Against a usual row", "As a sum"])
+    chart, table = st.tabs(["Against a typical row", "As a sum"])
     with chart:
         _waterfall(found, target)
     with table:
@@ -156,11 +156,11 @@ def _contributions(found: Explained, target: str) -> None:
 def _waterfall(found: Explained, target: str) -> None:
     steps = sorted(((p.column, p.against_typical) for p in found.parts if p.against_typical), key=lambda s: -abs(s[1]))
     if not steps:
-        line("This is a usual row: middle numbers, the first of the names. Change a value to see what it adds.")
+        line("This is a typical row. Change a value to see what it adds.")
         return
     if len(steps) > STEPS:
         steps = [*steps[:STEPS], ("all other columns", sum(value for _, value in steps[STEPS:]))]
-    figure = charts.contribution_chart(steps, found.typical, found.prediction, target, "A usual row")
+    figure = charts.contribution_chart(steps, found.typical, found.prediction, target, "A typical row")
     alt = charts.describe_contributions(steps, found.typical, found.prediction, target)
     st.plotly_chart(figure, key="plot:contributions", config={"displayModeBar": False}, alt=alt)
 
@@ -188,7 +188,7 @@ def _said(value: Value | tuple[Value, Value]) -> str:
 
 def _file(version: Version, model: SavedModel) -> None:
     needed = [*model.numbers, *model.texts]
-    line(f"A table with these columns, in any order; others are passed over: {', '.join(needed[:40])}"
+    line(f"A table with these columns, in any order; other columns are ignored: {', '.join(needed[:40])}"
          f"{f' and {len(needed) - 40} more' if len(needed) > 40 else ''}.")  # fmt: skip
     came = upload_box("Drop a CSV file to predict", key=f"predict:upload:{version.label}")
     if came:

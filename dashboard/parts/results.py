@@ -190,8 +190,8 @@ def _distance(result: dict[str, Any]) -> str:
         known = "" if slope is None else f" Its slope is {power_of_ten(slope)} of that at the start."
         return f"The exact optimum of this model is not known.{known}"
     if away == 0:
-        return "The objective is at its optimum, to the last digit."
-    parts = [f"The objective is {power_of_ten(away)} of the way from its optimum"]
+        return "The objective is at the exact optimum, to the last digit."
+    parts = [f"The relative distance of the objective to its exact optimum is {power_of_ten(away)}"]
     if coefficients_away:
         parts.append(f"the coefficients differ by up to {power_of_ten(coefficients_away)} of the largest")
     return f"{'; '.join(parts)}."
@@ -298,5 +298,5 @@ def model_download(path: Path, file_name: str) -> None:
         "application/json",
         icon=":material/download:",
         on_click="ignore",
-        help="Readable by eye, and enough by itself to predict: shoal predict MODEL.json FILE --out predictions.csv",
+        help="A readable file, and all that is needed to predict: shoal predict MODEL.json FILE --out predictions.csv",
     )

@@ -57,7 +57,7 @@ def show(named: str) -> None:
 def _found(ids: list[str]) -> list[Run]:
     """The runs that are here; a plain word on each of the others."""
     if len(ids) > MOST:
-        notice("info", f"The first {MOST} of {len(ids)} runs are shown: more curves than that nobody can tell apart.")
+        notice("info", f"The first {MOST} of {len(ids)} runs are shown: more curves could not be told apart.")
     found = []
     for run_id in ids[:MOST]:
         if run := find_run(run_id):

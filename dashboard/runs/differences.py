@@ -162,7 +162,7 @@ def shown(knob: str, value: Any) -> str:
     if knob == "file" and isinstance(value, str):
         return Path(value).name or NONE
     if value is None:
-        return "found out"
+        return "automatic"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if "auto" in meta and value == meta["auto"]:

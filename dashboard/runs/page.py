@@ -211,9 +211,9 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
         "Took": config.TextColumn(width=70, help="Time at work"),
         "Tags": config.MultiselectColumn(width=85, options=tags, color="#7a57a6"),
         "Solver": config.TextColumn(width=150, help="Exact, or by gradient steps and when they are applied"),
-        "Epochs": config.TextColumn(width=80, help="Passes over the rows, of those wanted"),
+        "Epochs": config.TextColumn(width=80, help="Passes over the rows, of those planned"),
         "Distance": config.TextColumn(
-            width=80, help="How far the loss is from its least value, as a share of the way from the start; 0 is exact"
+            width=80, help="How far the loss is above its optimum, relative to the start; 0 is exact"
         ),
         "Penalty": config.TextColumn(width=90),
         "RMSE test": config.NumberColumn(

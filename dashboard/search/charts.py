@@ -238,7 +238,7 @@ def rows(trials: Sequence[Trial], space: Space) -> dict[str, list[Any]]:
     """The table of trials, the best first; a column for each knob that any trial has."""
     order = {"running": 0, "reached": 1, "short": 2, "pruned": 3, "diverged": 4, "failed": 5}
     ranked = sorted(trials, key=lambda t: (order.get(t.state, 6), t.score if t.score is not None else 0.0, t.number))
-    words = {**NAMES, "running": "goes on", "failed": "failed"}
+    words = {**NAMES, "running": "running", "failed": "failed"}
     table: dict[str, list[Any]] = {
         "Trial": [t.number for t in ranked],
         "Outcome": [words.get(t.state, t.state) + (" (your own)" if t.own else "") for t in ranked],

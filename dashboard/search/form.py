@@ -94,7 +94,7 @@ class SearchForm:
         with st.expander("Numbers that come with these", icon=":material/tune:"):
             st.caption(
                 "Write LOW..HIGH for all numbers between, or a list such as 1,2,4. Each is tried only where it means "
-                "something: the bound of updates in the mode nearly in step, and so on."
+                "something: the maximum staleness in bounded-staleness mode, and so on."
             )
             for begin in range(0, len(TEXTS), 3):
                 for slot, knob in zip(st.columns(3), TEXTS[begin : begin + 3], strict=False):
@@ -215,7 +215,7 @@ def _foresee(config: RunConfig, plan: SearchPlan) -> None:
     line(f"{plural(together, 'trial')} at a time, on {share} each. They are ordinary runs, in the same queue.")
     if base.test_every:
         line(f"One row in {base.test_every} is kept for testing; the models are fitted to the others.")
-    line("It goes on when this tab is closed, and can be stopped and continued.")
+    line("It keeps running when this tab is closed, and can be stopped and continued.")
 
 
 def _started(config: RunConfig, plan: SearchPlan) -> Search | None:

@@ -51,7 +51,7 @@ def _drawn(search: Search, plan: SearchPlan, active: bool) -> None:
     state = standing.state
     _head(search, plan, state)
     if state in ("failed", "interrupted"):
-        notice("error" if state == "failed" else "warning", wording.told(standing), "It did not come to its end")
+        notice("error" if state == "failed" else "warning", wording.told(standing), "The search did not finish")
     _controls(search, plan, account, state)
     if said := st.session_state.pop(SAID, None):
         notice(*said)
@@ -84,7 +84,7 @@ def _nothing_yet(state: str) -> None:
             line("The first trial is being started: with your own settings, which the others have to beat.")
             st.progress(0.0)
         else:
-            line("No trial came to its end.")
+            line("No trial finished.")
 
 
 # ------------------------------------------------------------------ what can be done
@@ -115,10 +115,10 @@ def _controls(search: Search, plan: SearchPlan, account: Account, state: str) ->
 def _continue(search: Search, plan: SearchPlan, account: Account) -> None:
     left = plan.trials - account.done
     more = st.number_input(
-        "Trials to go on with", 1, 10_000, max(1, left if left > 0 else plan.trials), key="search:more", width=190
+        "More trials", 1, 10_000, max(1, left if left > 0 else plan.trials), key="search:more", width=190
     )
     if st.button(
-        "Continue", icon=":material/play_arrow:", key="search:continue", help="With all that was learnt so far."
+        "Continue", icon=":material/play_arrow:", key="search:continue", help="It keeps all that was learnt so far."
     ):
         _try(lambda: folder.go_on(search, account.done + int(more)), "")
         st.rerun()
@@ -152,8 +152,12 @@ def _try(action: Any, done: str) -> None:
 def _figures(plan: SearchPlan, account: Account, state: str) -> None:
     best, own = account.best, account.own
     with st.container(horizontal=True, key="scores"):
-        st.metric("Trials", f"{account.done} of {plan.trials}", help="Done, and wanted in all.")
-        st.metric("Given up", account.count("pruned", "diverged"), help="Without promise at equal seconds of training.")
+        st.metric("Trials", f"{account.done} of {plan.trials}", help="Done, and planned in total.")
+        st.metric(
+            "Given up",
+            account.count("pruned", "diverged"),
+            help="Stopped early: worse than others after the same seconds of training.",
+        )
         st.metric("Best so far", _worth(best, plan), help="Seconds to the goal, or how far from the optimum it ended.")
         st.metric("Your own settings", _worth(own, plan), help="The first trial: what the others have to beat.")
     if state in ACTIVE:
@@ -218,7 +222,9 @@ def _charts(plan: SearchPlan, account: Account) -> None:
         st.markdown("**Distance to the optimum on the way**", help="The best in orange, those given up dotted.")
         figure, alt = search_charts.course_chart(account, plan), search_charts.describe_courses(account, plan)
         st.plotly_chart(figure, key="search_courses", config=QUIET, alt=alt)
-    st.markdown("**What matters**", help="How much a knob decides whether a trial is among the best ones (PED-ANOVA).")
+    st.markdown(
+        "**What matters**", help="How much a setting decides whether a trial is among the best ones (PED-ANOVA)."
+    )
     if account.importance:
         alt = search_charts.describe_importance(account.importance)
         st.plotly_chart(
@@ -229,7 +235,7 @@ def _charts(plan: SearchPlan, account: Account) -> None:
     st.markdown(
         "**All settings at once**",
         help="Each line is a trial, through the values it had: blue for the best, orange for the last. "
-        "A dash stands for a knob that meant nothing in that trial.",
+        "A dash stands for a setting that had no effect in that trial.",
     )
     figure, alt = (
         search_charts.parallel_chart(account.trials, plan.space),

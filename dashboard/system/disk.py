@@ -29,9 +29,8 @@ def surveyed(place: str) -> list[Use]:
 def show() -> None:
     found = surveyed(str(home()))
     total = sum(use.bytes for use in found)
-    line(
-        f"{file_size(total)} in {about.setup()[0][1]}. Nothing is removed by itself; what a run needs is never removed."
-    )
+    place = about.setup()[0][1]
+    line(f"{file_size(total)} in {place}. Nothing is removed automatically; what a run needs is never removed.")
     if done := st.session_state.pop("cleaned", None):
         _say_cleaned(done)
     with st.container(border=True):

@@ -90,7 +90,7 @@ def _meters(look: Look) -> str:
     if slots is None:
         cards.append(_meter("Slots", 0, "–", "SHOAL_SLOTS is not a whole number of at least 1. Correct or unset it."))
     else:
-        waiting = "nobody waits" if not slots.waiting else f"{plural(slots.waiting, 'run')} waiting"
+        waiting = "none waiting" if not slots.waiting else f"{plural(slots.waiting, 'run')} waiting"
         more = f"in use by gradient runs; {waiting}"
         cards.append(_meter("Slots", slots.taken / slots.total, f"{slots.taken} of {slots.total}", more, calm=True))
     return f'<div class="sys-meters">{"".join(cards)}</div>'

@@ -47,7 +47,7 @@ def looked_at(found: Asked) -> dict[str, Any] | None:
     result = look.result
     if result is None:
         notice("error", wording.told(look.error), "This file could not be read")
-        places.link("data", "Mend it on the Data page", icon=":material/table_view:", **found.address)
+        places.link("data", "Correct it on the Data page", icon=":material/table_view:", **found.address)
         return None
     if not any(column["type"] == "numeric" for column in result["columns"]):
         notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")

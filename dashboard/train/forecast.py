@@ -41,7 +41,7 @@ def _memory_help(found: Forecast) -> str:
     parts = found.parts
     return (
         f"An estimate for all processes together: the programs {readable(parts['programs'])}, "
-        f"solving {readable(parts['solving'])}, rows at hand {readable(parts['rows'])}."
+        f"solving {readable(parts['solving'])}, rows in memory {readable(parts['rows'])}."
     )
 
 
@@ -60,5 +60,5 @@ def show_queue(config: RunConfig) -> bool:
     if not ahead and free >= need:
         return False
     who = f"{plural(ahead, 'run')} ahead of it" if ahead else f"{plural(need, 'core')}, of which {free} free"
-    line(f"It will wait in the queue: {who}. Then it starts by itself.")
+    line(f"It will wait in the queue: {who}. It then starts automatically.")
     return True

@@ -40,9 +40,9 @@ async function ask(url, signal) {
   try {
     response = await fetch(new URL(url, document.baseURI), { signal })
   } catch {
-    throw new Error("The dashboard does not answer. Check that it is still running; this is tried again by itself.")
+    throw new Error("The dashboard does not answer. Check that it is still running; the question is asked again automatically.")
   }
-  const answer = await response.json().catch(() => ({ problem: "The dashboard did not understand. Reload the page." }))
+  const answer = await response.json().catch(() => ({ problem: "The dashboard's answer cannot be read. Reload the page." }))
   if (answer.problem) throw Object.assign(new Error(answer.problem), { mortal: true })
   return answer
 }

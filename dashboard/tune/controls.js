@@ -37,7 +37,7 @@ class Controls {
     options(targets, this.target)
     if (elsewhere.length) {
       const group = el("optgroup")
-      group.label = "With missing values: summed anew"
+      group.label = "With missing values: needs another pass"
       options(elsewhere, group)
       this.target.append(group)
     }
@@ -67,7 +67,7 @@ class Controls {
       const value = Number(this.typed.value.replace(",", "."))
       const fine = Number.isFinite(value) && value >= 0 && this.typed.value.trim() !== ""
       this.typed.setAttribute("aria-invalid", String(!fine))
-      put(view.problem, fine ? "" : `Expected a number of at least 0 for alpha, got '${this.typed.value}'. The last one still counts.`) // prettier-ignore
+      put(view.problem, fine ? "" : `Expected a number of at least 0 for alpha, got '${this.typed.value}'. The last one is still used.`) // prettier-ignore
       if (fine) view.change({ alpha: String(value) })
     }
     this.typed.onblur = () => {

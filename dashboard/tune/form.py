@@ -48,7 +48,9 @@ class StudyChoice:
             )
             FoldChoice.parse(found.folds, found.fold_by)
         except (TypeError, ValueError, AttributeError, RecursionError):
-            raise ConfigError("The address asks for a preparation that cannot be understood. Choose it anew.") from None
+            raise ConfigError(
+                "The address asks for a preparation that cannot be understood. Choose it again."
+            ) from None
         return found
 
     @property

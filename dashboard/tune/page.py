@@ -40,8 +40,8 @@ def show() -> None:
 def _empty_view() -> None:
     st.title("Tune a model", anchor=False)
     st.caption(
-        "Move the penalty, leave columns out, predict another one: the answer follows your hand. "
-        "One look at the table is enough for all of it."
+        "Move the penalty, leave columns out, predict another one: the answer follows at once. "
+        "The table is read only once for all of it."
     )
     offer_tables("tune")
 

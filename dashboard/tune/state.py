@@ -75,7 +75,7 @@ def _names(text: str) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ConfigError("Expected a list of columns without a tick in the address. Open the page anew.")
+        raise ConfigError("Expected a list of columns without a tick in the address. Open the page again.")
     return tuple(found)
 
 

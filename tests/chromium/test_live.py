@@ -192,7 +192,7 @@ def test_a_killed_worker_is_lost_and_comes_back(visitor: Visitor, tmp_path: Path
     expect(lines).to_have_count(1)
     page.get_by_label("Search the log").fill("")
     page.get_by_label("Lines to show").select_option("error")
-    expect(page.locator("[data-panel=log]")).to_contain_text("No line of the log is like that.")
+    expect(page.locator("[data-panel=log]")).to_contain_text("No line of the log matches.")
     grows(page)
     stop(page)
     assert ended(run) == "stopped"

@@ -24,7 +24,7 @@ def test_reading_options_read_the_file_again_and_only_they_are_in_the_address() 
     page = settle(checked(widget(page, "selectbox", "First row").set_value("is data").run()))
     assert list(columns_of(page)["Column"]) == ["0", "1"]
     assert read_of(page) == {"header": False}
-    page = settle(checked(widget(page, "selectbox", "First row").set_value("found out").run()))
+    page = settle(checked(widget(page, "selectbox", "First row").set_value("automatic").run()))
     assert "read" not in page.query_params
     page = settle(checked(widget(page, "selectbox", "First row").set_value("is data").run()))
     page = settle(checked(widget(page, "text_input", "Texts that mean missing").set_value("1, 2").run()))
@@ -34,7 +34,7 @@ def test_reading_options_read_the_file_again_and_only_they_are_in_the_address() 
     page = settle(checked(page.button(key="as-found").click().run()))
     assert "read" not in page.query_params
     assert list(columns_of(page)["Column"]) == ["a", "b"]
-    assert widget(page, "selectbox", "First row").value == "found out"  # the page follows the address
+    assert widget(page, "selectbox", "First row").value == "automatic"  # the page follows the address
 
 
 def read_of(page: AppTest) -> dict[str, Any]:

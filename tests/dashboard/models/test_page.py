@@ -187,7 +187,7 @@ def test_a_stopped_run_is_saved_by_a_button(tmp_path: Path) -> None:
         (
             {"converged": True, "distance_to_optimum": 2e-9, "coefficient_distance": 1e-5},
             "success",
-            "of the way from its optimum",
+            "to its exact optimum is",
         ),
         ({"converged": False, "distance_to_optimum": 0.2, "coefficient_distance": 0.3}, "warning", "exact solver"),
         ({"converged": False, "distance_to_optimum": None, "slope": 1e-3}, "warning", "not known"),

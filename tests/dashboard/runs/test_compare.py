@@ -31,10 +31,10 @@ def test_compare_shows_only_what_differs(three: list[Run]) -> None:
     assert asked(page, "compare") == f"{SECOND},{FIRST}"
     settings, results = (found.value for found in page.dataframe[:2])
     assert list(settings["Setting"]) == [
-        "Model", "Penalty strength (alpha)", "When a gradient is applied", "How close to the optimum", "Between two checkpoints",
+        "Model", "Penalty strength (alpha)", "Synchronisation", "How close to the optimum", "Between two checkpoints",
     ]  # fmt: skip
-    assert list(settings["A"]) == ["Ridge", "20", "At any time", "1e-06", "0.01"]
-    assert list(settings["B"]) == ["Linear", "–", "In step", "0", "5"]
+    assert list(settings["A"]) == ["Ridge", "20", "Asynchronous", "1e-06", "0.01"]
+    assert list(settings["B"]) == ["Linear", "–", "Synchronous", "0", "5"]
     for _, row in results.iterrows():
         assert row["A"] != row["B"], row["Result"]
     shown = dict(zip(results["Result"], results["A"], strict=True))
@@ -43,8 +43,8 @@ def test_compare_shows_only_what_differs(three: list[Run]) -> None:
     assert float(shown["R² on test rows"]) == pytest.approx(result["test"]["r2"], rel=1e-5)
     assert "Training rows" not in shown
     legend = said(page)
-    assert "A · Ridge, alpha 20, At any time" in legend
-    assert "B · Linear, In step" in legend
+    assert "A · Ridge, alpha 20, Asynchronous" in legend
+    assert "B · Linear, Synchronous" in legend
     assert len(page.get("plotly_chart")) == 5
 
 

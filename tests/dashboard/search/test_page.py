@@ -25,9 +25,9 @@ from support.runs import run_home, until
 
 FEW = {"mode": ["sync"], "step_rule": ["sgd"], "compression": ["none"], "batch_size": [64]}
 PILLS = {
-    "mode": "When a gradient is applied",
+    "mode": "Synchronisation",
     "step_rule": "Step rule",
-    "compression": "Gradients travel",
+    "compression": "Gradient compression",
     "batch_size": "Batch size",
 }
 
@@ -134,7 +134,7 @@ def test_no_table_no_search_and_addresses_that_lead_nowhere() -> None:
 
 def test_a_search_that_was_killed_says_so_and_can_be_continued() -> None:
     page = open_page("search", id=made("running").id)  # without a process
-    assert "It did not come to its end" in said(page)
+    assert "The search did not finish" in said(page)
     assert "shoal search" not in said(page)
     assert page.button(key="search:continue")
     assert "<u>y</u>" not in said(page)  # text from files is shown, not followed
@@ -149,13 +149,13 @@ def test_all_charts_have_words_for_those_who_do_not_see_them() -> None:
     )
     assert charts(page) == 4
     assert all(chart.proto.alt for chart in page.get("plotly_chart"))
-    assert page.dataframe[0].value["Outcome"].tolist()[:3] == ["goes on", "reached it", "fell short (your own)"]
+    assert page.dataframe[0].value["Outcome"].tolist()[:3] == ["running", "reached it", "fell short (your own)"]
 
 
 def test_a_failed_search_without_trials_and_a_damaged_one() -> None:
     page = open_page("search", id=made("failed", "The first 3 trials failed: no such column.", trials=[]).id)
     assert "no such column" in said(page)
-    assert "No trial came to its end" in said(page)
+    assert "No trial finished" in said(page)
     damaged = made("finished")
     (damaged.directory / "search.json").write_text("{}")
     assert "damaged" in said(open_page("search", id=damaged.id))

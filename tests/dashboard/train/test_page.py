@@ -61,11 +61,11 @@ def test_alpha_is_asked_for_only_where_it_means_something_and_kept_for_the_next_
 def test_a_gradient_run_started_from_the_form_comes_near_the_exact_optimum() -> None:
     key, X, y = example(rows=400)
     page = settle(open_page("train", data=key, target="y"))
-    assert "When a gradient is applied" not in labels(page)
+    assert "Synchronisation" not in labels(page)
     page = checked(widget(page, "radio", "How to solve it").set_value("gradient").run())
-    assert "Most updates behind" not in labels(page)
-    page = checked(widget(page, "button_group", "When a gradient is applied").set_value("ssp").run())
-    checked(widget(page, "number_input", "Most updates behind").set_value(2).run())
+    assert "Maximum staleness (updates)" not in labels(page)
+    page = checked(widget(page, "button_group", "Synchronisation").set_value("ssp").run())
+    checked(widget(page, "number_input", "Maximum staleness (updates)").set_value(2).run())
     checked(widget(page, "number_input", "Worker processes").set_value(2).run())
     page = checked(widget(page, "button_group", "Rows kept for testing").set_value("None").run())
     assert widget(page, "button", "Start training").key == "start"
@@ -76,7 +76,7 @@ def test_a_gradient_run_started_from_the_form_comes_near_the_exact_optimum() -> 
     found = [run.result["intercept"], run.result["coefficients"]["a"], run.result["coefficients"]["b"]]
     np.testing.assert_allclose(found, best, rtol=1e-3)
     again = settle(open_page("train", data=key, like=run.id))  # gradient knobs too, and the column to predict
-    assert widget(again, "number_input", "Most updates behind").value == 2
+    assert widget(again, "number_input", "Maximum staleness (updates)").value == 2
     assert widget(again, "selectbox", "Column to predict").value == "y"
 
 

@@ -48,8 +48,8 @@ def test_damaged_checkpoints_are_said_and_passed_over(yard: Yard, orders: Orders
         said = len(log_texts(run))
         orders.let_go(place)
         resume(run)
-        until(lambda said=said: any("Going on" in text for text in log_texts(run)[said:]) or not run.is_active)
-        assert f"Going on from the checkpoint of round {step}." in log_texts(run)[said:]
+        until(lambda said=said: any("Resuming" in text for text in log_texts(run)[said:]) or not run.is_active)
+        assert f"Resuming from the checkpoint of round {step}." in log_texts(run)[said:]
         warning = next(text for text in log_texts(run)[said:] if str(newest) in text)
         assert warning in log_texts(run, "warning")
         assert warning.endswith(f"Step {step} is used instead.")

@@ -218,7 +218,7 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_bits(
     assert [name for name in leftovers(home) if ".json-" not in name] == []
     assert {event.text.split(" of ")[0] for event in events(run, "started")} <= {
         "Training begins.",
-        "Going on from the checkpoint",
+        "Resuming from the checkpoint",
     }
 
 
