@@ -9,6 +9,8 @@ import pytest
 
 from support.installed import ROOT, answer, call, copy_of_checkout, dashboard, environment, environment_variables, table
 
+pytestmark = pytest.mark.timeout(600)  # many processes one after the other, perhaps on a busy machine
+
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:

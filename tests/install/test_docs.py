@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 import shoal
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(600)  # many processes one after the other, perhaps on a busy machine
 LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -26,6 +26,8 @@ from support.installed import (
     trapped_folder,
 )
 
+pytestmark = pytest.mark.timeout(600)  # many processes one after the other, perhaps on a busy machine
+
 
 @dataclass
 class Place:
