@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def open_page(name: str = "data", **address: str) -> AppTest:
     """A page as a browser would open it at /name?address."""
-    page = AppTest.from_file(str(ROOT / "dashboard" / "app.py"), default_timeout=30)
+    page = AppTest.from_file(str(ROOT / "dashboard" / "app.py"), default_timeout=120)
     page._page_hash = calc_hash(name)
     page.query_params.update(address)
     return checked(page.run())
@@ -34,7 +34,7 @@ def now_on(page: AppTest) -> AppTest:
     return checked(page)
 
 
-def settle(page: AppTest, seconds: float = 30) -> AppTest:
+def settle(page: AppTest, seconds: float = 120) -> AppTest:
     """Wait for the processes behind the page, and draw it again."""
     deadline = time.monotonic() + seconds
     while any(run.is_active for run in [*list_runs(), *map(Run, jobs_directory().glob("*/*"))]):

@@ -86,7 +86,8 @@ def test_twenty_killed_workers_change_no_bit(yard: Yard, orders: Orders) -> None
                 time.sleep(chance.uniform(0, 0.05))
                 kills.append(kill_worker(run, chance))
             else:  # its next tasks are on their way to it when it is dead
-                kills.append(kill_worker(run, chance))
+                if joined(run):  # else the last blow has fallen here, and nobody has come in that one's place
+                    kills.append(kill_worker(run, chance))
                 orders.let_go(place)
             orders.reached(run, following)
         orders.let_go_of_all()
