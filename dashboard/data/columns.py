@@ -27,9 +27,8 @@ def column_table(found: Asked, result: dict[str, Any], target: str | None) -> No
         st.caption("No column has a name like that.")
         return
     names = [column["name"] for column in columns]
-    turn = places.turn()
     # A table remembers its edits. They are of no use in another turn of the address or where other rows are shown.
-    key = f"columns:{found.table.key}:{turn}:{hash(tuple(names))}"
+    key = f"columns:{found.table.key}:{places.turn()}:{hash(tuple(names))}"
     st.data_editor(
         described(columns, found.read, target, result["rows"] - result["bad_rows"]["count"]),
         hide_index=True,
@@ -39,7 +38,7 @@ def column_table(found: Asked, result: dict[str, Any], target: str | None) -> No
         column_config=COLUMNS,
         key=key,
         on_change=_edited,
-        args=(found, turn, key, names),
+        args=(found, key, names),
         alt=f"{plural(len(columns), 'column')} of the file, with type, missing values, different values and range",
     )
 
@@ -121,9 +120,7 @@ def _remarks(column: dict[str, Any], target: str | None) -> str:
     return ", ".join([*first, *(wording.FLAGS.get(flag, flag) for flag in column["flags"])])
 
 
-def _edited(found: Asked, turn: int, key: str, names: list[str]) -> None:
-    if places.is_over(turn):
-        return
+def _edited(found: Asked, key: str, names: list[str]) -> None:
     read = found.read
     for row, cells in st.session_state[key]["edited_rows"].items():
         if "Read as" in cells:

@@ -60,10 +60,9 @@ def reading_options(found: Asked, open_: bool) -> None:
 
 def _shown(found: Asked, knob: str, value: Any) -> dict[str, Any]:
     """A widget that shows what the address says, even after the back button, and changes the address."""
-    turn = places.turn()
-    key = f"{found.table.key}:{turn}:{knob}"
+    key = f"{found.table.key}:{places.turn()}:{knob}"
     st.session_state[key] = value
-    change = {"on_change": _changed, "args": (found, turn, knob, key)}
+    change = {"on_change": _changed, "args": (found, knob, key)}
     return {"label": LABELS[knob], "help": help_for(knob), "key": key, **change}
 
 
@@ -95,9 +94,7 @@ def _tokens(found: Asked) -> None:
     st.text_input(placeholder="NA, NaN, null, ? and the like", **common)
 
 
-def _changed(found: Asked, turn: int, knob: str, key: str) -> None:
-    if places.is_over(turn):
-        return
+def _changed(found: Asked, knob: str, key: str) -> None:
     value = st.session_state[key]
     if knob in MARKS:
         value = MARKS[knob].get(value, found.read.get(knob))

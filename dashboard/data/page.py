@@ -135,8 +135,7 @@ def _action(found: Asked, result: dict[str, Any], target: str | None) -> None:
 
 
 def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None:
-    turn = places.turn()
-    key = f"{found.table.key}:{turn}:target"
+    key = f"{found.table.key}:{places.turn()}:target"
     st.session_state[key] = target
     st.selectbox(
         LABELS["target"],
@@ -146,12 +145,12 @@ def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None
         help=f"{help_for('target')} Only columns of numbers can be predicted.",
         key=key,
         on_change=_choose_target,
-        args=(turn, key, target),
+        args=(key, target),
     )
 
 
-def _choose_target(turn: int, key: str, shown: str | None) -> None:
-    if not places.is_over(turn) and st.session_state[key] != shown:
+def _choose_target(key: str, shown: str | None) -> None:
+    if st.session_state[key] != shown:
         places.amend(target=st.session_state[key])
 
 

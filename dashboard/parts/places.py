@@ -86,11 +86,6 @@ def turn() -> int:
     return _number_of_turn()
 
 
-def is_over(turn_: int) -> bool:
-    """Whether a choice is of an earlier turn; for callbacks."""
-    return turn_ != _number_of_turn()
-
-
 def _number_of_turn() -> int:
     number: int = st.session_state.get(TURN, (0, {}))[0]
     return number
