@@ -53,8 +53,8 @@ LANES: Panel = {
 TIMELINE: Panel = {
     "kind": "timeline",
     "key": "timeline",
-    "title": "Who was here when",
-    "hint": "solid: here; dotted: lost",
+    "title": "Workers over time",
+    "hint": "solid: at work; dotted: lost",
     "wide": True,
     "height": 150,
     "waiting": "Nothing has happened yet.",

@@ -243,7 +243,7 @@ def filled(result: dict[str, Any]) -> None:
     st.markdown("##### Missing numbers")
     said = [f"{name}: {number(f['value'])} in {plural(int(f['rows']), 'row')}" for name, f in result["filled"].items()]
     rest = f"\nand {plural(len(said) - 12, 'more column')}" if len(said) > 12 else ""
-    line("Filled in with a usual value.\n" + "\n".join(said[:12]) + rest)
+    line("Replaced as follows.\n" + "\n".join(said[:12]) + rest)
 
 
 def timings(result: dict[str, Any]) -> None:

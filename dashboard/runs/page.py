@@ -201,16 +201,16 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
             help="What the run is doing, or how it ended",
         ),
         "Model": config.TextColumn(width=85),
-        "Predicts": config.TextColumn(width=110, help="The column that the model predicts"),
-        "File": config.TextColumn(width=140),
+        "Predicts": config.TextColumn(width=100, help="The column that the model predicts"),
+        "File": config.TextColumn(width=125),
         "R² test": config.NumberColumn(
             help="Share of the spread explained, on rows kept for testing; 1 is perfect", **score
         ),
         "R² training": config.NumberColumn(help="The same on the rows it was fitted to", **score),
-        "Started": config.TextColumn(width=110),
+        "Started": config.TextColumn(width=105),
         "Took": config.TextColumn(width=70, help="Time at work"),
         "Tags": config.MultiselectColumn(width=85, options=tags, color="#7a57a6"),
-        "Solver": config.TextColumn(width=150, help="Exact, or by gradient steps and when they are applied"),
+        "Solver": config.TextColumn(width=185, help="Exact, or gradient steps and how they are synchronised"),
         "Epochs": config.TextColumn(width=80, help="Passes over the rows, of those planned"),
         "Distance": config.TextColumn(
             width=80, help="How far the loss is above its optimum, relative to the start; 0 is exact"
