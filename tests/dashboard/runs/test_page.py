@@ -35,7 +35,7 @@ def test_a_run_is_told_in_plain_words(three: list[Run]) -> None:
     assert (list(row["State"]), row["Model"], row["Predicts"], row["File"]) == (["Finished"], "Ridge", "y", "table.csv")
     assert (row["R² test"], row["R² training"]) == (result["test"]["r2"], result["train"]["r2"])
     assert (row["RMSE test"], row["RMSE training"]) == (result["test"]["rmse"], result["train"]["rmse"])
-    assert (row["Solver"], row["Penalty"], row["Note"]) == ("Gradient, at any time", "alpha 20", "checked")
+    assert (row["Solver"], row["Penalty"], row["Note"]) == ("Gradient, asynchronous", "alpha 20", "checked")
     assert (list(row["Tags"]), row["Started"].endswith("ago") or row["Started"] == "just now") == (["baseline"], True)
     exact = page.dataframe[0].value.iloc[0]
     assert (exact["Solver"], exact["Epochs"], exact["Distance"]) == ("Exact", "", "")
