@@ -1,19 +1,24 @@
-"""Small tools of the operating system for several layers; nothing about data, models or runs."""
+"""Small tools for several layers: logs, the timing of code blocks, errors in plain words, files and processes.
+
+Nothing about data or models.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from shoal.errors import ConfigError, DiskFull, Remedy, ResourceError
+from shoal.errors import ConfigError, DiskFull, EngineError, Remedy, ResourceError, TrainingError
 
 # One BLAS thread a worker: two threads each made a Gram matrix 4 to 9 times slower on shared cores.
 # They must be in the environment before NumPy is imported; afterwards nobody reads them.
@@ -30,6 +35,8 @@ THREAD_LIMITS = dict.fromkeys(
 )
 
 
+# ------------------------------------------------------------------ progress and timing
+
 Progress = Callable[[str, float], None]  # (stage, share of it that is done)
 
 
@@ -45,6 +52,101 @@ def timed() -> Iterator[Callable[[], float]]:
         yield lambda: (ended or time.perf_counter()) - began
     finally:
         ended = time.perf_counter()
+
+
+# ------------------------------------------------------------------ logs
+
+
+class RunLog:
+    """The log of a run: log.jsonl for programs, log.txt for people; one that cannot be written harms nobody.
+
+    log.txt is also where the run process's own output goes: stray prints and the last words of a crash are in it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._files: list[IO[str]] = []
+        with contextlib.suppress(OSError):
+            for name in ("log.jsonl", "log.txt"):
+                path = directory / name
+                torn = not _ends_with_newline(path)  # by a process that was killed as it wrote
+                self._files.append(path.open("a", buffering=1, encoding="utf-8", errors="backslashreplace"))
+                self._files[-1].write("\n" if torn else "")
+
+    def write(self, level: str, text: str) -> None:
+        """One line in each log; a text of several lines is indented in log.txt, so that lines begin with a time."""
+        if len(self._files) != 2:
+            return
+        now = time.time()
+        entry = json.dumps({"at": now, "level": level, "text": text})
+        mark = "" if level == "info" else f"{level}: "
+        plain = text.strip().replace("\n", "\n    ")
+        with contextlib.suppress(OSError, ValueError):  # a full disk; closed
+            self._files[0].write(entry + "\n")
+            self._files[1].write(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))} {mark}{plain}\n")
+
+    __call__ = write
+
+    def info(self, text: str) -> None:
+        self.write("info", text)
+
+    def warning(self, text: str) -> None:
+        self.write("warning", text)
+
+    def error(self, text: str, cause: BaseException | None = None) -> None:
+        """The plain message first, then the trace of what caused it."""
+        trace = "".join(traceback.format_exception(cause)) if cause else ""
+        self.write("error", f"{text}\n{trace}" if trace else text)
+
+    def close(self) -> None:
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.close()
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("ab+") as file:
+        if not file.tell():
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+# ------------------------------------------------------------------ errors
+
+
+def plain_error(request: object, error: Exception) -> TrainingError:
+    """What a person is shown for `error`: itself if it was meant for people, else one sentence and a note."""
+    if isinstance(error, TrainingError):
+        return error
+    plain = EngineError(
+        f"A worker could not answer {type(request).__name__}: {type(error).__name__}: {error}. "
+        "This is a fault of the program or its environment; the log holds the details."
+    )
+    plain.add_note("".join(traceback.format_exception(error)))
+    return plain
+
+
+@contextlib.contextmanager
+def disk_errors(what: str = "the data set's blocks (about as large as the file)") -> Iterator[None]:
+    """A full disk in plain words; `what` is that which did not fit."""
+    try:
+        yield
+    except OSError as error:
+        if is_full(error):
+            raise DiskFull(
+                f"The disk is full: there is no room for {what}. "
+                "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
+            ) from error
+        raise
+
+
+# ------------------------------------------------------------------ files and processes
 
 
 def anonymous_file(size: int = 0) -> int:
@@ -128,20 +230,6 @@ def die_with_parent() -> None:
 def is_full(error: OSError) -> bool:
     """Whether there was no room on the disk."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-@contextlib.contextmanager
-def disk_errors(what: str = "the data set's blocks (about as large as the file)") -> Iterator[None]:
-    """A full disk in plain words; `what` is that which did not fit."""
-    try:
-        yield
-    except OSError as error:
-        if is_full(error):
-            raise DiskFull(
-                f"The disk is full: there is no room for {what}. "
-                "Free some space, or set SHOAL_HOME to a folder on a larger disk, and try again."
-            ) from error
-        raise
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ import signal
 import struct
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import reduction
@@ -26,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import EngineError, TrainingError
-from shoal.utils import die_with_parent, read_at, write_at
+from shoal.utils import die_with_parent, plain_error, read_at, write_at
 
 
 class Request(Protocol):
@@ -111,18 +110,6 @@ class Ping:
 
     def answer(self, worker: Worker) -> None:
         return None
-
-
-def plain_error(request: object, error: Exception) -> TrainingError:
-    """What a person is shown for `error`: itself if it was meant for people, else one sentence and a note."""
-    if isinstance(error, TrainingError):
-        return error
-    plain = EngineError(
-        f"A worker could not answer {type(request).__name__}: {type(error).__name__}: {error}. "
-        "This is a fault of the program or its environment; the log holds the details."
-    )
-    plain.add_note("".join(traceback.format_exception(error)))
-    return plain
 
 
 # --- messages between an engine and a worker process ---------------------------------------------------

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal.runs.launch import Run, launch, resume
-from shoal.runs.log import read_log
 from shoal.settings.config import RunConfig
 from support import chaos as chaos
+from support.records import read_log
 from support.runs import ended, rounds, until
 
 ROOT = Path(__file__).parent.parent

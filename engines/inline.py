@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from shoal.engines.base import Engine, Instruction, Send, Server, WorkerEvent, laid_out
 from shoal.errors import EngineError
-from shoal.worker import Request, SharedArray, Worker, plain_error
+from shoal.utils import plain_error
+from shoal.worker import Request, SharedArray, Worker
 
 
 class _InlineStore:

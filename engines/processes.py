@@ -17,8 +17,8 @@ from shoal.engines.base import Engine, Ledger, Server, WorkerEvent, laid_out
 from shoal.engines.crew import Crew, WorkerProcess
 from shoal.engines.rounds import Training
 from shoal.errors import ConfigError, EngineError
-from shoal.utils import anonymous_file, write_at
-from shoal.worker import Request, SharedArray, pack, plain_error, unpack
+from shoal.utils import anonymous_file, plain_error, write_at
+from shoal.worker import Request, SharedArray, pack, unpack
 
 
 class ProcessEngine(Engine):

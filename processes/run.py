@@ -26,9 +26,8 @@ from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, Tr
 from shoal.home import own_lock, searches_directory
 from shoal.runs import slots
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
-from shoal.runs.log import RunLog
 from shoal.settings.config import RunConfig
-from shoal.utils import is_full
+from shoal.utils import RunLog, is_full
 
 ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
 GRACE = 10.0  # seconds for the work to end once its folder is gone

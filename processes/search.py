@@ -33,11 +33,11 @@ from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
 from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
-from shoal.runs.log import RunLog
 from shoal.search import space
 from shoal.search.folder import Search, side_by_side, trial_config
 from shoal.search.plan import TRIES, Account
 from shoal.search.trial_progress import TrialProgress
+from shoal.utils import RunLog
 
 LOOK = 0.1  # seconds between two looks at the trials
 SAY = 1.0  # seconds between two accounts of trials that go on

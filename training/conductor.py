@@ -32,7 +32,7 @@ from shoal.storage.base import Storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.commands import Commands
-from shoal.training.objective import Away, Objective
+from shoal.training.objective import DistanceToOptimum, Objective
 from shoal.training.phases import first_phase, full_passes, staleness_bound
 from shoal.training.recorder import Recorder
 from shoal.utils import Progress, silent
@@ -73,7 +73,7 @@ class Conductor:
         self.phase = "steps"
         self.base_rate = resolved.learning_rate
         self.ending: Standing | None = None  # finished or stopped
-        self.away = Away(None, None, None)
+        self.away = DistanceToOptimum(None, None, None)
         self.good = self.server.w.copy()  # the last weights that were better than none
         self.best: tuple[float, Array] | None = None  # of the scores on test rows
         self.chosen: Array | None = None  # what the model will have, whatever workers still have in hand
@@ -115,7 +115,7 @@ class Conductor:
             self.best = meta["best"], np.array(saved.arrays["best"])
         ended = meta.get("ended")
         if ended is not None and ended["run"] == self.run_id:  # a fork of it goes on
-            self.ending, self.away = Standing.read(ended, "finished"), Away(*ended["away"])
+            self.ending, self.away = Standing.read(ended, "finished"), DistanceToOptimum(*ended["away"])
 
     def final_look(self) -> None:
         """Once more at the weights that the model will have, for the record."""

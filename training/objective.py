@@ -44,7 +44,7 @@ from shoal.training.shards import spreads
 SAME_COEFFICIENTS = 0.1  # of the square root of the tolerance: how close the weights have to be, not only the objective
 
 
-class Away(NamedTuple):
+class DistanceToOptimum(NamedTuple):
     """How far weights are from the optimum; None where that is not known.
 
     objective:    (F(w) - F*) / (F(0) - F*), or an upper bound of it;
@@ -132,24 +132,24 @@ class Objective:
             squares = self.problem.rss(w) if self.problem else math.nan
         return self.model.objective(w, squares, self.n)
 
-    def away(self, w: Array) -> Away:
+    def away(self, w: Array) -> DistanceToOptimum:
         """From the moments, if they are known."""
         if self.problem is None:
-            return Away(None, None, None)
+            return DistanceToOptimum(None, None, None)
         return self._away(w, self.problem.gradient(w), self.problem.rss(w))
 
-    def away_by_rows(self, w: Array, gradient: Array, squares: float) -> Away:
+    def away_by_rows(self, w: Array, gradient: Array, squares: float) -> DistanceToOptimum:
         """From a pass over the rows at w, whose gradient and squared residuals these are."""
         return self._away(w, gradient, squares)
 
-    def _away(self, w: Array, gradient: Array, squares: float) -> Away:
+    def _away(self, w: Array, gradient: Array, squares: float) -> DistanceToOptimum:
         slope = self.penalty.optimality_gap(w, gradient) / max(self.scale, TINY)
         value = self.loss(w, squares)
         if self.best is not None and self.least is not None:
             distance = max(value - self.least, 0.0) / max(self.at_zero - self.least, TINY)
-            return Away(distance, self._coefficients(w), slope)
+            return DistanceToOptimum(distance, self._coefficients(w), slope)
         gap = self._gap(w, gradient, squares)
-        return Away(None if gap is None else gap / max(self.at_zero - value, TINY), None, slope)
+        return DistanceToOptimum(None if gap is None else gap / max(self.at_zero - value, TINY), None, slope)
 
     def _coefficients(self, w: Array) -> float | None:
         if self.best is None or not self.best.unique:

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 from shoal.coordinator import ParameterServer
 from shoal.errors import ResourceError, StateError, TrainingError
-from shoal.metrics import Event, HostSample, Record, Round, Tally, WorkerSample
+from shoal.metrics import Event, HostSample, Record, ResourceSampler, Round, Tally, WorkerSample
 from shoal.storage.base import Storage
 from shoal.training.objective import Objective
-from shoal.training.sampling import ResourceSampler
 
 FLUSH = 0.1  # seconds between two writes
 SAMPLE = 1.0  # seconds between two looks at workers and host

@@ -33,9 +33,9 @@ from shoal.library.saved_models import (
     write_note,
 )
 from shoal.runs.launch import Run, launch, post
-from shoal.runs.log import read_log
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from support.records import read_log
 from support.runs import ended, endless_run, short_run, small_table, training
 from support.tables import shoal
 

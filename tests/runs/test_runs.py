@@ -24,8 +24,9 @@ from shoal.home import is_held, own_lock
 from shoal.runs import slots
 from shoal.runs.folder import new_run_id, write_state
 from shoal.runs.launch import find_run, fork, launch, metrics_of, post, resolve, resume, wait_settled
-from shoal.runs.log import RunLog, read_log
 from shoal.settings.config import RunConfig
+from shoal.utils import RunLog
+from support.records import read_log
 from support.runs import (  # fmt: skip
     SLOW,
     all_gone,

@@ -11,11 +11,11 @@ from shoal.home import searches_directory
 from shoal.processes.search import Driver
 from shoal.processes.search_trials import open_study
 from shoal.runs.folder import write_json
-from shoal.runs.log import RunLog
 from shoal.search.folder import Search
 from shoal.search.plan import SearchPlan, Trial
 from shoal.search.space import chosen_space
 from shoal.settings.values import config_from
+from shoal.utils import RunLog
 from support.runs import made
 
 pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")  # as the process of a search

@@ -12,13 +12,13 @@ import pytest
 from shoal.metrics import Round
 from shoal.processes import search, search_trials
 from shoal.runs.folder import Run
-from shoal.runs.log import RunLog
 from shoal.search import folder
 from shoal.search.folder import Search
 from shoal.search.plan import SearchPlan
 from shoal.search.space import usual_space
 from shoal.search.trial_progress import STEPS, TrialProgress
 from shoal.settings.values import config_from
+from shoal.utils import RunLog
 
 # ------------------------------------------------------------------ what records are worth
 

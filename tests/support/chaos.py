@@ -21,10 +21,10 @@ import psutil
 
 from shoal.metrics import Event
 from shoal.runs.launch import Run, launch, metrics_of
-from shoal.runs.log import read_log
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.training.checkpoints import Checkpoints
+from support.records import read_log
 from support.runs import until
 
 HERE = re.compile(r"Worker (\d+) is here \(process (\d+)\)")

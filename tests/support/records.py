@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+import json
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,3 +90,14 @@ def look_at(losses: Sequence[float]) -> Callable[[int, int, int], list[Bucket]]:
         return Bucket(first + low, float(part[low]), first + high, float(part[high]))
 
     return lambda level, first, stop: [bucket(i * 4**level, 4**level) for i in range(first, stop)]
+
+
+def read_log(directory: Path) -> Iterator[dict[str, Any]]:
+    """The entries of log.jsonl, oldest first; a line that was cut off by a crash is left out."""
+    try:
+        lines = (directory / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)

@@ -20,12 +20,12 @@ import pytest
 from shoal.home import runs_directory
 from shoal.runs.folder import new_run_id
 from shoal.runs.launch import Run, list_runs, metrics_of
-from shoal.runs.log import read_log
 from shoal.search.folder import Search, start
 from shoal.search.plan import SearchPlan
 from shoal.search.space import chosen_space
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from support.records import read_log
 
 SLOW = 60.0  # seconds; two cores may be busy with other things
 ALONE = {"step_rule": "sgd", "schedule": "constant", "compression": "none", "batch_size": "64", "mode": "sync"}

@@ -12,8 +12,8 @@ from shoal.dashboard.live.feed import POINTS
 from shoal.metrics import Event
 from shoal.runs.folder import write_json
 from shoal.runs.launch import Run
-from shoal.runs.log import RunLog
 from shoal.storage import Storage
+from shoal.utils import RunLog
 from support.dashboard.live import Tab, a_host, a_round, a_worker
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shoal.training import sampling
-from shoal.training.sampling import ResourceSampler
+from shoal import metrics
+from shoal.metrics import ResourceSampler
 from support.runs import until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -70,7 +70,7 @@ def test_host_rates_are_counters_over_the_callers_time(
     sampler: ResourceSampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = iter([(100, 200, 300, 400), (150, 200, 1300, 404), (0, 0, 0, 0)])
-    monkeypatch.setattr(sampling, "_bytes_moved", lambda: next(counts))
+    monkeypatch.setattr(metrics, "_bytes_moved", lambda: next(counts))
     sampler.sample_host(10.0)
     second = sampler.sample_host(14.0)
     assert (second.disk_read, second.disk_write, second.net_in, second.net_out) == (12.5, 0, 250, 1)
@@ -177,9 +177,9 @@ def test_a_replaced_worker_starts_anew(
 
 
 def test_psutil_is_imported_at_the_first_look() -> None:
-    code = "import sys; from shoal.training import sampling; s = sampling.ResourceSampler(); print('psutil' in sys.modules); s.sample_host(0.0); print('psutil' in sys.modules)"
+    code = "import sys; from shoal import metrics; s = metrics.ResourceSampler(); print('psutil' in sys.modules); s.sample_host(0.0); print('psutil' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=Path(sampling.__file__).parent
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=Path(metrics.__file__).parent
     )
     assert done.stdout.split() == ["False", "True"], done.stderr
 
@@ -246,7 +246,7 @@ def test_gpu_is_asked_seldom_and_never_waited_for(tmp_path: Path, monkeypatch: p
 def test_a_gpu_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "import time; time.sleep(60)")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sampling, "GPU_STALE", 0.0)
+    monkeypatch.setattr(metrics, "GPU_STALE", 0.0)
     sampler = ResourceSampler()
     for i in range(3):
         sampler.sample_worker(0, os.getpid(), float(i))
