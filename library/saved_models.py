@@ -27,6 +27,8 @@ from typing import Any
 from shoal.errors import ResourceError, StateError
 from shoal.home import by_beginning, lock_file, models_directory
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
+from shoal.results.model import ModelFile
+from shoal.results.plain import Malformed
 from shoal.runs.folder import Run, find_run, write_json
 from shoal.utils import disk_errors, write_atomically
 from shoal.words import listed
@@ -89,6 +91,17 @@ class Version:
                 f"The model file of {self.label} is damaged or gone: '{self.model_path}'. Train it again, or delete it."
             )
         return found
+
+    @property
+    def model(self) -> ModelFile:
+        """The whole model file, checked."""
+        try:
+            return ModelFile.from_dict(self.contents)
+        except Malformed as error:
+            raise StateError(
+                f"The model file of {self.label} is damaged ({error}): '{self.model_path}'. "
+                "Train it again, or delete it."
+            ) from None
 
     @property
     def target(self) -> str:

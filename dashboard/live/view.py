@@ -16,7 +16,7 @@ from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import table_of
-from shoal.errors import Standing
+from shoal.errors import Standing, StateError
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run
 from shoal.words import model_title
@@ -70,10 +70,20 @@ def _exact(run: Run, state: str, config: Mapping[str, Any]) -> None:
         return
     with st.container(horizontal=True, key="controls"):
         controls.change_settings(run, config)
-    if result := run.result:
-        results.show_result(run, result)
+    if run.result:
+        _result(run)
     else:
         notice("error", wording.told(run.error), "This fit did not finish")
+
+
+def _result(run: Run) -> None:
+    try:
+        report = run.report
+    except StateError as error:
+        notice("error", wording.told(error), "The result cannot be read")
+        return
+    if report:
+        results.show_result(run, report)
 
 
 # ------------------------------------------------------------------ gradient runs
@@ -84,10 +94,10 @@ def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
     if not active:
         _ending(run.standing)
     controls.bar(run, state, config)
-    if not active and (result := run.result):
+    if not active and run.result:
         tab_result, tab_training = st.tabs(["Result", "Training"])
         with tab_result:
-            results.show_result(run, result)
+            _result(run)
         with tab_training:
             live_run.tiles(run, state, active)
             live_run.panels(run, state, config, active)

@@ -18,6 +18,7 @@ from shoal.dashboard.tables.known import known_tables
 from shoal.errors import TrainingError
 from shoal.fitting.model_file import own_data
 from shoal.library.saved_models import Version
+from shoal.results.model import ModelFile
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.limits import SMALL_FILE
 from shoal.settings.values import config_from
@@ -27,11 +28,11 @@ OWN = ""
 QUIET = {"displayModeBar": False}
 
 
-def show(version: Version, contents: dict[str, Any]) -> None:
-    file = _file(version, contents)
+def show(version: Version, model: ModelFile) -> None:
+    file = _file(version)
     own = file == OWN
     try:
-        config = own_data(contents["config"]) if own else config_from({"file": file})
+        config = own_data(model.config) if own else config_from({"file": file})
         arguments = {"model": str(version.model_path), "own_data": own}
         run = _job(config, arguments, version, own)
     except (TrainingError, OSError) as error:
@@ -50,7 +51,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
             st.rerun()
 
 
-def _file(version: Version, contents: dict[str, Any]) -> str:
+def _file(version: Version) -> str:
     """The file to look at: the model's own, or a table that pages know."""
     names = {OWN: f"{version.file} (trained on this)", **{str(t.path): t.title for t in known_tables()}}
     chosen = st.selectbox(

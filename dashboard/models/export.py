@@ -17,6 +17,7 @@ from shoal.dashboard.parts.waiting import watch
 from shoal.errors import TrainingError
 from shoal.fitting.model_file import SavedModel, load_model, own_data
 from shoal.library.saved_models import Version
+from shoal.results.model import ModelFile
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_FILE
@@ -38,7 +39,7 @@ STYLE = """<style>
 </style>"""
 
 
-def show(version: Version, contents: dict[str, Any]) -> None:
+def show(version: Version, file: ModelFile) -> None:
     try:
         model = load_model(version.model_path)
     except TrainingError as error:
@@ -51,7 +52,7 @@ def show(version: Version, contents: dict[str, Any]) -> None:
     )
     _formats(version, model)
     st.markdown("##### For people")
-    _report(version, contents)
+    _report(version, file)
 
 
 # ------------------------------------------------------------------ formats
@@ -168,14 +169,14 @@ def _text(path: Path, to: str) -> None:
 # ------------------------------------------------------------------ the report
 
 
-def _report(version: Version, contents: dict[str, Any]) -> None:
+def _report(version: Version, file: ModelFile) -> None:
     about = (
         "One HTML page without scripts that needs no network: data, coefficients with intervals, the path of "
         "penalties, cross-validation, residuals, and where the model comes from."
     )
     with st.container(border=True, key="export-report"):
         try:
-            config = own_data(contents["config"])
+            config = own_data(file.config)
         except TrainingError:
             config = config_from({})  # the report says that it knows nothing of the rows
         arguments = {**identity(version), "card": _card_digest(version)}

@@ -13,6 +13,9 @@ from shoal.dashboard.parts import places, results, wording
 from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.library.saved_models import Version
+from shoal.results.fit import FitReport
+from shoal.results.model import ModelFile
+from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.words import MODELS, certificate, duration, plural
 
@@ -20,20 +23,20 @@ OUTSIDE = ("file", "out", "target")  # said elsewhere
 APART = {"test_every": "Kept for testing: one row in", "test_fraction": "Kept for testing: share of rows"}
 
 
-def show(version: Version, contents: dict[str, Any]) -> None:
+def show(version: Version, file: ModelFile) -> None:
     left, right = st.columns(2, gap="large")
     with left:
-        _data(version, contents)
+        _data(version, file)
         _run(version)
     with right:
-        _settings(contents)
+        _settings(file)
         st.markdown("##### What proves it")
-        line(proof(contents))
+        line(proof(file.report))
 
 
-def _data(version: Version, contents: dict[str, Any]) -> None:
-    data = version.card.get("data") or contents.get("data") or {}
-    path = str(data.get("path") or contents["config"]["file"])
+def _data(version: Version, file: ModelFile) -> None:
+    data = version.card.get("data") or plain(file.data)
+    path = str(data.get("path") or file.config.get("file", ""))
     st.markdown("##### Data")
     with st.container(border=True):
         facts = {
@@ -77,9 +80,9 @@ def _run(version: Version) -> None:
             st.caption("The run was deleted; the model does not need it.")
 
 
-def _settings(contents: dict[str, Any]) -> None:
+def _settings(file: ModelFile) -> None:
     st.markdown("##### Settings that differ from the usual")
-    changed = differing(contents["config"])
+    changed = differing(file.config)
     if not changed:
         line("None: everything is as the form proposes it.")
         return
@@ -113,9 +116,10 @@ def said(knob: str, value: Any) -> str:
     return f"{value:g}"
 
 
-def proof(contents: dict[str, Any]) -> str:
-    if contents.get("solver") == "gradient":
-        title, _, text = results.gradient_trust(contents)
-        facts = f"{plural(int(contents['rounds']), 'round')}, {contents['epochs']:,.6g} passes over the rows."
+def proof(report: FitReport) -> str:
+    if found := report.training:
+        title, _, text = results.gradient_trust(found)
+        facts = f"{plural(found.rounds, 'round')}, {found.epochs:,.6g} passes over the rows."
         return f"{title}. {text}\n{facts}"
-    return certificate(*(contents["certificate"][name] for name in ("kind", "relative", "rests_on")))
+    proven = report.certificate
+    return certificate(proven.kind, proven.relative, proven.rests_on) if proven else "There is none in the model file."

@@ -32,6 +32,8 @@ from shoal.dashboard.parts.literal import heading, label, line, notice
 from shoal.errors import TrainingError
 from shoal.library import saved_models
 from shoal.library.saved_models import Model, Version
+from shoal.results.fit import FitReport
+from shoal.results.model import ModelFile
 from shoal.words import MODELS, model_title, number, plural
 
 A_PAGE = 24  # cards; more are a button away
@@ -183,9 +185,8 @@ def when(seconds: float) -> str:
 def _detail_view(model: Model, version: Version) -> None:
     places.link("models", "All models", icon=":material/arrow_back:")
     try:
-        contents = version.contents
-        model_title(contents["model"], contents["target"])
-    except (TrainingError, KeyError) as error:
+        file = version.model
+    except TrainingError as error:
         heading(model.name)
         notice("error", wording.told(error), "This version cannot be read")
         model_actions.menu(model, version)
@@ -198,8 +199,8 @@ def _detail_view(model: Model, version: Version) -> None:
             _switcher(model, version)
             model_actions.menu(model, version)
     model_actions.note(version)
-    results.scores(contents)
-    _views(model, version, contents)
+    results.scores(file.report)
+    _views(model, version, file)
 
 
 def _subtitle(version: Version) -> str:
@@ -221,37 +222,37 @@ def _switcher(model: Model, version: Version) -> None:
     )  # fmt: skip
 
 
-def _views(model: Model, version: Version, contents: dict[str, Any]) -> None:
+def _views(model: Model, version: Version, file: ModelFile) -> None:
     """Only the open tab is drawn; its name is in the address."""
     tabs = dict(zip(VIEWS, st.tabs(list(VIEWS), key="view", bind="query-params"), strict=True))
     if tabs["Coefficients"].open:
         with tabs["Coefficients"]:
-            _coefficients(version, contents)
+            _coefficients(version, file.report)
     if tabs["Diagnostics"].open:
         with tabs["Diagnostics"]:
-            diagnostics_view.show(version, contents)
+            diagnostics_view.show(version, file)
     if tabs["Predict"].open:
         with tabs["Predict"]:
-            predict_view.show(version, contents)
+            predict_view.show(version)
     if tabs["Export"].open:
         with tabs["Export"]:
-            export_view.show(version, contents)
+            export_view.show(version, file)
     if tabs["Lineage"].open:
         with tabs["Lineage"]:
-            lineage_view.show(version, contents)
+            lineage_view.show(version, file)
     if tabs["Versions"].open:
         with tabs["Versions"]:
             versions_view.show(model, version)
 
 
-def _coefficients(version: Version, contents: dict[str, Any]) -> None:
+def _coefficients(version: Version, report: FitReport) -> None:
     left, right = st.columns([5, 3], gap="large")
     with left:
-        results.coefficients(contents, f"coefficients-{version.name}-v{version.number}.csv")
+        results.coefficients(report, f"coefficients-{version.name}-v{version.number}.csv")
     with right:
-        results.trust(contents)
-        results.training(contents)
-        results.rows(contents)
-        results.filled(contents)
+        results.trust(report)
+        results.training(report)
+        results.rows(report)
+        results.filled(report)
         st.markdown("##### Take it with you")
         results.model_download(Path(version.model_path), f"{version.name}-v{version.number}.json")

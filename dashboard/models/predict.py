@@ -34,7 +34,7 @@ FIRST_COLUMNS = 6
 LEVEL = 0.9  # of the intervals that are shown
 
 
-def show(version: Version, contents: dict[str, Any]) -> None:
+def show(version: Version) -> None:
     try:
         model = load_model(version.model_path)
     except TrainingError as error:

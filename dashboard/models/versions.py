@@ -13,6 +13,7 @@ from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
 from shoal.library.saved_models import Model, Version
+from shoal.results.fit import FitReport
 from shoal.words import MODELS
 
 LISTED = 50  # versions in the table; a card is read for each
@@ -62,24 +63,24 @@ def _row(version: Version, current: bool) -> dict[str, Any]:
 
 
 def _comparison(before: Version, now: Version) -> None:
-    old, new = before.contents, now.contents
-    scores = score_changes(old, new)
+    old, new = before.model, now.model
+    scores = score_changes(old.report, new.report)
     names = (f"Version {before.number}", f"Version {now.number}")
     left, right = st.columns([2, 3], gap="large")
     with left:
         st.markdown("##### Scores")
         _shown(scores, "Score", names)
-        if old["data"]["content"] != new["data"]["content"]:
+        if old.data.content != new.data.content:
             line("The two were trained on different content of the file, so their scores are of different rows.")
         st.markdown("##### Settings that changed")
-        changed = setting_changes(old, new)
+        changed = setting_changes(old.config, new.config)
         if changed:
             st.dataframe(pd.DataFrame(changed, columns=["Setting", *names]), hide_index=True, height="content")
         else:
             line("None.")
     with right:
         st.markdown("##### Coefficients that changed")
-        coefficients = coefficient_changes(old, new)
+        coefficients = coefficient_changes(old.report, new.report)
         if coefficients:
             _shown(coefficients, "Column", names)
         else:
@@ -93,24 +94,20 @@ def _shown(rows: list[tuple[str, float | None, float | None, float | None]], wha
     st.dataframe(table, hide_index=True, column_config=numbers, height=height, placeholder="–")
 
 
-def score_changes(
-    old: dict[str, Any], new: dict[str, Any]
-) -> list[tuple[str, float | None, float | None, float | None]]:
+def score_changes(old: FitReport, new: FitReport) -> list[tuple[str, float | None, float | None, float | None]]:
     rows = []
-    for part, which in (("test", "test rows"), ("train", "training rows")):
+    for which, one, other in (("test rows", old.test, new.test), ("training rows", old.train, new.train)):
         for key, name in SCORES.items():
-            before, now = old[part][key], new[part][key]
+            before, now = getattr(one, key), getattr(other, key)
             if before is not None or now is not None:
                 rows.append((f"{name}, {which}", before, now, _change(before, now)))
     return rows
 
 
-def coefficient_changes(
-    old: dict[str, Any], new: dict[str, Any]
-) -> list[tuple[str, float | None, float | None, float | None]]:
+def coefficient_changes(old: FitReport, new: FitReport) -> list[tuple[str, float | None, float | None, float | None]]:
     """Those that differ, the largest change first; one that is only in one version is a change as well."""
-    before = {"(intercept)": old["intercept"], **old["coefficients"]}
-    now = {"(intercept)": new["intercept"], **new["coefficients"]}
+    before = {"(intercept)": old.intercept, **old.coefficients}
+    now = {"(intercept)": new.intercept, **new.coefficients}
     rows = [(name, before.get(name), now.get(name)) for name in dict.fromkeys([*now, *before])]
     changed = [(name, a, b, _change(a, b)) for name, a, b in rows if a != b]
     return sorted(changed, key=lambda row: -abs((row[2] or 0.0) - (row[1] or 0.0)))
@@ -120,8 +117,7 @@ def _change(before: float | None, now: float | None) -> float | None:
     return None if before is None or now is None else now - before
 
 
-def setting_changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str]]:
-    before, now = old["config"], new["config"]
+def setting_changes(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str, str]]:
     knobs = [k for k in dict.fromkeys([*now, *before]) if before.get(k) != now.get(k) and k not in ("file", "out")]
     said = lineage_view.said
     return [(lineage_view.named(k), said(k, before.get(k)), said(k, now.get(k))) for k in knobs]

@@ -1,6 +1,6 @@
 """What is said about a fit: scores, coefficients as chart and table, the certificate, rows; of a run or a saved model.
 
-A result is what a run left as its last word, or the contents of a model file, which hold nearly the same.
+A report is that of a run, or of a model file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from shoal.dashboard.parts import charts, places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice
 from shoal.errors import Reason, TrainingError
 from shoal.library import saved_models
-from shoal.results.fit import FitCertificate
-from shoal.results.plain import read
+from shoal.results.fit import FitReport, GradientTraining
+from shoal.results.plain import plain
 from shoal.runs.launch import Run
 from shoal.words import certificate, duration, number, plural, power_of_ten
 
@@ -28,19 +28,19 @@ ENDINGS = {
 }
 
 
-def show_result(run: Run, result: dict[str, Any]) -> None:
+def show_result(run: Run, report: FitReport) -> None:
     """All about a run that has a result, finished or stopped."""
-    scores(result)
+    scores(report)
     left, right = st.columns([5, 3], gap="large")
     with left:
-        coefficients(result, f"coefficients-{run.id}.csv")
+        coefficients(report, f"coefficients-{run.id}.csv")
     with right:
-        saved_model(run, result)
-        trust(result)
-        training(result)
-        rows(result)
-        filled(result)
-        timings(result)
+        saved_model(run, report)
+        trust(report)
+        training(report)
+        rows(report)
+        filled(report)
+        timings(report)
         _downloads(run)
 
 
@@ -53,16 +53,15 @@ def subtitle(config: dict[str, Any], name: str) -> str:
 # ------------------------------------------------------------------ scores
 
 
-def scores(result: dict[str, Any]) -> None:
-    tested = bool(result["test"]["rows"])
-    part = result["test"] if tested else result["train"]
+def scores(report: FitReport) -> None:
+    tested, part = bool(report.test.rows), report.honest
     which = "test rows" if tested else "training rows"
     cards = [
-        (f"R², {which}", number(part["r2"]), "Share of the target's spread that the model explains; 1 is perfect."),
-        *([("R², training rows", number(result["train"]["r2"]), "On the rows it was fitted to.")] if tested else []),
-        (f"RMSE, {which}", number(part["rmse"]), "Typical error in the target's own unit; large errors count more."),
-        (f"MAE, {which}", number(part["mae"]), "Mean size of the errors, in the target's own unit."),
-        ("Rows used", f"{result['train']['rows'] + result['test']['rows']:,}", "For training and testing together."),
+        (f"R², {which}", number(part.r2), "Share of the target's spread that the model explains; 1 is perfect."),
+        *([("R², training rows", number(report.train.r2), "On the rows it was fitted to.")] if tested else []),
+        (f"RMSE, {which}", number(part.rmse), "Typical error in the target's own unit; large errors count more."),
+        (f"MAE, {which}", number(part.mae), "Mean size of the errors, in the target's own unit."),
+        ("Rows used", f"{report.train.rows + report.test.rows:,}", "For training and testing together."),
     ]
     with st.container(horizontal=True, gap="small", key="scores"):
         for label, value, help_ in cards:
@@ -74,21 +73,21 @@ def scores(result: dict[str, Any]) -> None:
 # ------------------------------------------------------------------ coefficients
 
 
-def coefficients(result: dict[str, Any], file_name: str) -> None:
+def coefficients(report: FitReport, file_name: str) -> None:
     st.subheader("Coefficients", anchor=False)
-    per = _per(result)
-    intervals = (result.get("inference") or {}).get("coefficients", {})
-    found = effects(result["coefficients"], result["coefficients_standardized"], intervals, per)
+    per = _per(report)
+    intervals = plain(report.inference.coefficients) if report.inference else {}
+    found = effects(report.coefficients, report.standardized, intervals, per)
     chart, table = st.tabs(["Chart", "Table"])
     with chart:
-        _chart(result, found, per)
+        _chart(report, found, per)
     with table:
-        _table(result, file_name)
+        _table(report, file_name)
 
 
-def _per(result: dict[str, Any]) -> str:
+def _per(report: FitReport) -> str:
     """What one step of a column is; there is nothing to choose where columns were not standardised."""
-    if result["coefficients"] == result["coefficients_standardized"]:
+    if report.coefficients == report.standardized:
         return "unit"
     chosen: str = st.segmented_control(
         "Effect of",
@@ -101,22 +100,22 @@ def _per(result: dict[str, Any]) -> str:
     return chosen
 
 
-def _chart(result: dict[str, Any], found: list[Coefficient], per: str) -> None:
+def _chart(report: FitReport, found: list[Coefficient], per: str) -> None:
     if not not_zero(found):
         notice("info", "All coefficients are zero: the penalty is too strong for any column. Try a smaller alpha.")
         return
-    figure = charts.coefficient_chart(found, result["target"], per)
-    alt = describe(found, result["target"])
+    figure = charts.coefficient_chart(found, report.target, per)
+    alt = describe(found, report.target)
     st.plotly_chart(figure, key="coefficients", config={"displayModeBar": False}, alt=alt)
-    line(_chart_note(result, found))
+    line(_chart_note(report, found))
 
 
-def _chart_note(result: dict[str, Any], found: list[Coefficient]) -> str:
+def _chart_note(report: FitReport, found: list[Coefficient]) -> str:
     zero = [c.name for c in found if not c.value]
     hidden = len(found) - len(zero) - MOST
-    parts = [f"Intercept {number(result['intercept'], 6)}."]
-    if result["inference"]:
-        parts.append(f"Whiskers: {result['inference']['confidence']:.0%} intervals.")
+    parts = [f"Intercept {number(report.intercept, 6)}."]
+    if report.inference:
+        parts.append(f"Whiskers: {report.inference.confidence:.0%} intervals.")
     if zero:
         parts.append(f"Set to zero: {', '.join(zero[:12])}{f' and {len(zero) - 12} more' if len(zero) > 12 else ''}.")
     if hidden > 0:
@@ -124,26 +123,25 @@ def _chart_note(result: dict[str, Any], found: list[Coefficient]) -> str:
     return " ".join(parts)
 
 
-def coefficient_table(result: dict[str, Any]) -> pd.DataFrame:
+def coefficient_table(report: FitReport) -> pd.DataFrame:
     """All coefficients with the intercept first, in the order of the design."""
-    inference = result["inference"] or {}
-    estimates = {"(intercept)": inference.get("intercept"), **inference.get("coefficients", {})}
-    values = {"(intercept)": result["intercept"], **result["coefficients"]}
+    values = {"(intercept)": report.intercept, **report.coefficients}
     table = pd.DataFrame(
         {
             "Column": list(values),
             "Coefficient": list(values.values()),
-            "Per standard deviation": [None, *result["coefficients_standardized"].values()],
+            "Per standard deviation": [None, *report.standardized.values()],
         }
     )
-    if inference:
+    if report.inference:
+        estimates = plain(report.inference.named())
         for key, name in (("std_error", "Std. error"), ("t", "t"), ("p_value", "p"), ("low", "Low"), ("high", "High")):
             table[name] = [(estimates.get(column) or {}).get(key) for column in values]
     return table
 
 
-def _table(result: dict[str, Any], file_name: str) -> None:
-    table = coefficient_table(result)
+def _table(report: FitReport, file_name: str) -> None:
+    table = coefficient_table(report)
     numbers = {name: st.column_config.NumberColumn(format="%.5g") for name in table.columns[1:]}
     st.dataframe(
         table, hide_index=True, column_config=numbers, height="content" if len(table) < 16 else 560, placeholder=""
@@ -160,33 +158,32 @@ def as_csv(table: pd.DataFrame) -> str:
 # ------------------------------------------------------------------ what to know about it
 
 
-def trust(result: dict[str, Any]) -> None:
+def trust(report: FitReport) -> None:
     """How good the answer can be at best, and what was odd about the data."""
-    if result.get("solver") == "gradient":
-        title, kind, text = gradient_trust(result)
+    if report.training:
+        title, kind, text = gradient_trust(report.training)
         notice(kind, text, title)
-    else:
-        found = read(FitCertificate, result["certificate"])
+    elif found := report.certificate:
         exact = found.is_exact
         title = "This is the exact optimum" if exact else "This is close to the optimum, not at it"
         notice("success" if exact else "warning", certificate(found.kind, found.relative, found.rests_on), title)
-    for warning in result["warnings"]:
-        if warning != result.get("not_converged"):  # which the box above says
+    for warning in report.warnings:
+        if not report.training or warning != report.training.not_converged:  # which the box above says
             notice("warning", warning)
 
 
-def gradient_trust(result: dict[str, Any]) -> tuple[str, str, str]:
+def gradient_trust(found: GradientTraining) -> tuple[str, str, str]:
     """Title, kind of box and text: how far from the optimum a gradient run has ended."""
-    text = f"{_distance(result)} {_more_epochs(result)}".strip()
-    if result.get("converged"):
+    text = f"{_distance(found)} {_more_epochs(found)}".strip()
+    if found.converged:
         return "It converged: this is the optimum for all practical purposes", "success", text
     return "It has not converged", "warning", text
 
 
-def _distance(result: dict[str, Any]) -> str:
-    away, coefficients_away = result.get("distance_to_optimum"), result.get("coefficient_distance")
+def _distance(found: GradientTraining) -> str:
+    away, coefficients_away = found.distance_to_optimum, found.coefficient_distance
     if away is None:
-        slope = result.get("slope")
+        slope = found.slope
         known = "" if slope is None else f" Its slope is {power_of_ten(slope)} of that at the start."
         return f"The exact optimum of this model is not known.{known}"
     if away == 0:
@@ -197,58 +194,56 @@ def _distance(result: dict[str, Any]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _more_epochs(result: dict[str, Any]) -> str:
-    return "" if result.get("converged") else "Allow more passes, resume it, or use the exact solver."
+def _more_epochs(found: GradientTraining) -> str:
+    return "" if found.converged else "Allow more passes, resume it, or use the exact solver."
 
 
-def training(result: dict[str, Any]) -> None:
+def training(report: FitReport) -> None:
     """How a gradient run went, in a few figures."""
-    if result.get("solver") != "gradient":
+    if not report.training:
         return
     st.markdown("##### Training")
-    line("\n".join(training_facts(result)))
+    line("\n".join(training_facts(report.training)))
 
 
-def training_facts(result: dict[str, Any]) -> list[str]:
-    facts = [f"{result['epochs']:,.6g} passes over the rows in {plural(int(result['rounds']), 'round')}"]
-    resolved, ledger = result.get("resolved") or {}, result.get("ledger") or {}
-    if mode := wording.MODES.get(result.get("mode", "")):
+def training_facts(found: GradientTraining) -> list[str]:
+    facts = [f"{found.epochs:,.6g} passes over the rows in {plural(found.rounds, 'round')}"]
+    resolved, ending = found.resolved, found.ending
+    if mode := wording.MODES.get(found.mode):
         facts.append(f"Workers: {mode[0].lower()}{mode[1:]}")
     if resolved:
-        facts.append(
-            f"Batches of {plural(resolved['batch_size'], 'row')}, learning rate {resolved['learning_rate']:.4g}"
-        )
-    if ledger.get("redone"):
-        facts.append(f"{plural(ledger['redone'], 'batch').replace('batchs', 'batches')} made again after lost workers")
-    if cause := result.get("cause"):
-        facts.append(ENDINGS.get(Reason(result.get("reason", "unknown")), f"It ended: {cause}."))
+        facts.append(f"Batches of {plural(resolved.batch_size, 'row')}, learning rate {resolved.learning_rate:.4g}")
+    if redone := found.ledger.get("redone"):
+        facts.append(f"{plural(redone, 'batch').replace('batchs', 'batches')} made again after lost workers")
+    if ending.cause:
+        facts.append(ENDINGS.get(ending.reason, f"It ended: {ending.cause}."))
     return facts
 
 
-def rows(result: dict[str, Any]) -> None:
+def rows(report: FitReport) -> None:
     st.markdown("##### Rows")
-    counts = {"read from the file": result["rows_read"]}
+    counts = {"read from the file": report.rows_read}
     counts |= {
         f"left out: {wording.DROPPED.get(why, why.replace('_', ' '))}": count
-        for why, count in result["rows_dropped"].items()
+        for why, count in report.rows_dropped.items()
     }
-    counts |= {"used for training": result["train"]["rows"], "kept for testing": result["test"]["rows"]}
+    counts |= {"used for training": report.train.rows, "kept for testing": report.test.rows}
     line("\n".join(f"{plural(count, 'row')} {what}" for what, count in counts.items() if count))
 
 
-def filled(result: dict[str, Any]) -> None:
+def filled(report: FitReport) -> None:
     """Which numbers were missing, and what stood in for them."""
-    if not result.get("filled"):
+    if not report.filled:
         return
     st.markdown("##### Missing numbers")
-    said = [f"{name}: {number(f['value'])} in {plural(int(f['rows']), 'row')}" for name, f in result["filled"].items()]
+    said = [f"{name}: {number(f.value)} in {plural(f.rows, 'row')}" for name, f in report.filled.items()]
     rest = f"\nand {plural(len(said) - 12, 'more column')}" if len(said) > 12 else ""
     line("Replaced as follows.\n" + "\n".join(said[:12]) + rest)
 
 
-def timings(result: dict[str, Any]) -> None:
-    seconds = dict(result["timings"])
-    total = seconds.pop("total")
+def timings(report: FitReport) -> None:
+    seconds = dict(report.timings)
+    total = seconds.pop("total", 0.0)
     st.markdown("##### Time")
     slow = sorted(((s, wording.STAGES.get(stage, stage)) for stage, s in seconds.items() if s >= 0.001), reverse=True)
     line(f"{duration(total)} in all\n" + "\n".join(f"{duration(s)} {stage}" for s, stage in slow))
@@ -257,7 +252,7 @@ def timings(result: dict[str, Any]) -> None:
 # ------------------------------------------------------------------ what can be done with it
 
 
-def saved_model(run: Run, result: dict[str, Any]) -> None:
+def saved_model(run: Run, report: FitReport) -> None:
     """The way to the version that was saved of this run, or a button that saves one."""
     version = saved_models.version_of(run)
     if version:
@@ -269,12 +264,12 @@ def saved_model(run: Run, result: dict[str, Any]) -> None:
         "Save as model", icon=":material/bookmark_add:", key="save-model",
         help="Finished runs are saved by themselves; a stopped one, or one whose model was deleted, when you say so.",
     ):  # fmt: skip
-        _save(run, result)
+        _save(run, report)
 
 
-def _save(run: Run, result: dict[str, Any]) -> None:
+def _save(run: Run, report: FitReport) -> None:
     try:
-        version = saved_models.save_run(run, result)
+        version = saved_models.save_run(run, report.as_dict())
     except (TrainingError, OSError) as error:
         notice("error", wording.told(error), "The model was not saved")
         return

@@ -19,9 +19,10 @@ from shoal.dashboard.runs import differences as comparison
 from shoal.dashboard.runs.actions import MOST
 from shoal.dashboard.runs.charts import AXES, CURVES, Series
 from shoal.dashboard.runs.differences import Difference, Side
-from shoal.errors import TrainingError
+from shoal.errors import StateError, TrainingError
 from shoal.library import accounts, archives
 from shoal.metrics import Round
+from shoal.results.fit import FitReport
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run, metrics_of
 
@@ -45,7 +46,7 @@ def show(named: str) -> None:
     if len(runs) < 2:
         notice("info", "Choose two or more runs in the list, then Compare.", "There is nothing to compare")
         return
-    sides = comparison.sides([(run.id, accounts.summary_of(run).state, run.config, run.result or {}) for run in runs])
+    sides = comparison.sides([(run.id, accounts.summary_of(run).state, run.config, _report(run)) for run in runs])
     _legend(sides)
     series = {side.letter: _series(run) for side, run in zip(sides, runs, strict=True)}
     _curves(sides, series)
@@ -67,6 +68,14 @@ def _found(ids: list[str]) -> list[Run]:
         else:
             notice("warning", f"The run {run_id} is not on this machine; it may have been deleted.")
     return found
+
+
+def _report(run: Run) -> FitReport | None:
+    try:
+        return run.report
+    except StateError as error:
+        notice("warning", wording.told(error))
+        return None
 
 
 def _legend(sides: Sequence[Side]) -> None:

@@ -6,12 +6,13 @@ import dataclasses
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import state_of
+from shoal.results.fit import FitReport, GradientTraining
 from shoal.settings.config import RunConfig
 from shoal.words import duration, number
 
@@ -40,7 +41,7 @@ class Side:
     id: str
     state: str
     config: Mapping[str, Any]
-    result: Mapping[str, Any] = field(default_factory=dict)
+    report: FitReport | None = None
     name: str = ""  # what sets it apart
 
     @property
@@ -54,13 +55,15 @@ class Side:
     @property
     def coefficients(self) -> Mapping[str, float]:
         """Per standard deviation of a column, so that columns can be compared."""
-        found = self.result.get("coefficients_standardized")
-        return found if isinstance(found, Mapping) else {}
+        return self.report.standardized if self.report else {}
 
     @property
     def raw_coefficients(self) -> Mapping[str, float]:
-        found = self.result.get("coefficients")
-        return found if isinstance(found, Mapping) else {}
+        return self.report.coefficients if self.report else {}
+
+    @property
+    def training(self) -> GradientTraining | None:
+        return self.report.training if self.report else None
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class Difference:
     values: tuple[str, ...]
 
 
-def sides(runs: Sequence[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]) -> list[Side]:
-    """From (id, state, config, result); each gets a letter, and a name made of what sets it apart."""
+def sides(runs: Sequence[tuple[str, str, Mapping[str, Any], FitReport | None]]) -> list[Side]:
+    """From (id, state, config, report); each gets a letter, and a name made of what sets it apart."""
     plain = [Side(string.ascii_uppercase[i], *run) for i, run in enumerate(runs)]
     return [dataclasses.replace(side, name=_name(side, plain)) for side in plain]
 
@@ -185,11 +188,14 @@ def results(runs: Sequence[Side]) -> list[Difference]:
 
 def _lines() -> list[tuple[str, Callable[[Side], str]]]:
     def score(part: str, name: str) -> Callable[[Side], str]:
-        return lambda side: _number(_part(side, part).get(name))
+        return lambda side: _number(getattr(getattr(side.report, part), name)) if side.report else NONE
+
+    def of_training(name: str, shown: Callable[[Any], str] = _number) -> Callable[[Side], str]:
+        return lambda side: shown(getattr(side.training, name)) if side.training else NONE
 
     return [
         ("State", lambda side: state_of(side.state).word),
-        ("How it ended", lambda side: str(side.result.get("cause") or NONE)),
+        ("How it ended", lambda side: (side.training and side.training.ending.cause) or NONE),
         ("R² on test rows", score("test", "r2")),
         ("R² on training rows", score("train", "r2")),
         ("Typical error on test rows (RMSE)", score("test", "rmse")),
@@ -199,17 +205,12 @@ def _lines() -> list[tuple[str, Callable[[Side], str]]]:
         ("Training rows", score("train", "rows")),
         ("Test rows", score("test", "rows")),
         ("Coefficients that are not zero", _nonzeros),
-        ("Intercept", lambda side: _number(side.result.get("intercept"))),
-        ("Distance to the optimum", lambda side: _tiny(side.result.get("distance_to_optimum"))),
-        ("Epochs", lambda side: _number(side.result.get("epochs"))),
-        ("Rounds", lambda side: _number(side.result.get("rounds"))),
+        ("Intercept", lambda side: _number(side.report.intercept) if side.report else NONE),
+        ("Distance to the optimum", of_training("distance_to_optimum", _tiny)),
+        ("Epochs", of_training("epochs")),
+        ("Rounds", of_training("rounds")),
         ("Time at work", _time),
     ]
-
-
-def _part(side: Side, name: str) -> Mapping[str, Any]:
-    found = side.result.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _nonzeros(side: Side) -> str:
@@ -217,8 +218,8 @@ def _nonzeros(side: Side) -> str:
 
 
 def _time(side: Side) -> str:
-    total = _part(side, "timings").get("total")
-    return duration(total) if isinstance(total, (int, float)) else NONE
+    total = side.report.timings.get("total") if side.report else None
+    return duration(total) if total is not None else NONE
 
 
 def _number(value: Any) -> str:

@@ -295,7 +295,8 @@ def test_a_damaged_model_says_so(copy: Version) -> None:
     del contents["design"]
     path.write_text(json.dumps(contents))
     page = open_page("models", model=copy.name, view="Export")
-    assert "This model cannot be exported" in said(page)
+    assert "This version cannot be read" in said(page)
+    assert "'design' should be an object" in said(page).replace("&#x27;", "'")
 
 
 def test_proofs_hold_for_the_numbers_of_this_model() -> None:

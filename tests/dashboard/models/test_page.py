@@ -18,6 +18,7 @@ from shoal.dashboard.parts.literal import label
 from shoal.home import runs_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version, version_of
+from shoal.results.fit import GradientTraining
 from shoal.runs.launch import Run, launch, post
 from shoal.settings.config import RunConfig
 from shoal.words import number
@@ -115,13 +116,13 @@ def test_lineage_leads_to_the_run_and_survives_it() -> None:
 
 def test_two_versions_are_compared() -> None:
     page = open_model("Versions", 2)
-    old, new = Version(NAME, 1).contents, Version(NAME, 2).contents
+    old, new = Version(NAME, 1).model.report, Version(NAME, 2).model.report
     scores, settings, coefficients = (frame.value for frame in page.dataframe[1:])
     change = scores.set_index("Score")["Change"]
-    assert change["RMSE, test rows"] == pytest.approx(new["test"]["rmse"] - old["test"]["rmse"])
+    assert change["RMSE, test rows"] == pytest.approx((new.test.rmse or 0.0) - (old.test.rmse or 0.0))
     assert settings.to_numpy().tolist()[0] == ["Model", "Linear", "Ridge"]
     by_name = coefficients.set_index("Column")
-    assert by_name["Change"]["year"] == pytest.approx(new["coefficients"]["year"] - old["coefficients"]["year"])
+    assert by_name["Change"]["year"] == pytest.approx(new.coefficients["year"] - old.coefficients["year"])
     assert versions_view.coefficient_changes(old, old) == []
 
 
@@ -168,6 +169,15 @@ def test_a_finished_run_leads_to_its_saved_model() -> None:
     assert "passes over the rows in" in said(page)
 
 
+def test_a_damaged_result_is_said_in_its_place() -> None:
+    run = Version(NAME, 1).run
+    assert run is not None
+    (run.directory / "result.json").write_text(json.dumps({**(run.result or {}), "coefficients": [1.0]}))
+    page = open_page("train", run=run.id)
+    assert "The result cannot be read" in said(page)
+    assert "'coefficients' should be an object" in said(page).replace("&#x27;", "'")
+
+
 def test_a_stopped_run_is_saved_by_a_button(tmp_path: Path) -> None:
     run = training(launch(endless_run(small_table(tmp_path))))
     post(run, "stop")
@@ -195,7 +205,7 @@ def test_a_stopped_run_is_saved_by_a_button(tmp_path: Path) -> None:
     ],
 )
 def test_how_far_a_gradient_run_came_is_said_in_words(facts: dict[str, Any], kind: str, words: str) -> None:
-    _, box, text = results.gradient_trust(facts)
+    _, box, text = results.gradient_trust(GradientTraining(mode="sync", epochs=1.0, rounds=1, **facts))
     assert box == kind
     assert words in text.replace("\N{NO-BREAK SPACE}", " ")
 

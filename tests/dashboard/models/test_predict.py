@@ -17,6 +17,7 @@ from shoal.dashboard.tables import uploads
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.fitting.model_file import load_model
 from shoal.library.saved_models import Version
+from shoal.results.fit import FitReport, PredictionInterval
 from shoal.runs.launch import launch_job
 from shoal.settings.values import config_from
 from shoal.solve.conformal import NO_TEST_ROWS
@@ -93,11 +94,11 @@ def test_predictions_come_with_intervals_from_the_test_rows() -> None:
 
 
 def test_without_test_rows_the_page_says_what_to_do() -> None:
-    said_by_file = {"prediction_interval": {"half_widths": {"0.9": None}, "note": NO_TEST_ROWS, "rows": 0}}
+    said_by_file = PredictionInterval("split conformal", 0, {"0.9": None}, "", NO_TEST_ROWS)
     words = predict_view.interval_words(1.0, said_by_file)
     assert "Train the model again with some rows kept for testing." in words
     assert "--" not in words
-    assert "before there were prediction intervals" in predict_view.interval_words(1.0, {})
+    assert "before there were prediction intervals" in predict_view.interval_words(1.0, None)
 
 
 def _typed(text: str, number: bool) -> float | str | None:
@@ -120,11 +121,8 @@ def test_missing_columns_get_a_plain_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cell", [HOSTILE, "+1", "-1", "@x", "\tx"])
 def test_no_cell_of_a_download_is_a_formula(cell: str) -> None:
-    result = {
-        "coefficients": {cell: 1.0},
-        "coefficients_standardized": {cell: 2.0},
-        "intercept": -1.0,
-        "inference": None,
-    }
+    report = FitReport(
+        model="linear", target="y", coefficients={cell: 1.0}, coefficients_standardized={cell: 2.0}, intercept=-1.0
+    )
     assert harmless(cell) == f"'{cell}"
-    assert f"'{cell}" in results.as_csv(results.coefficient_table(result))
+    assert f"'{cell}" in results.as_csv(results.coefficient_table(report))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from shoal.dashboard.runs import (
 from shoal.home import runs_directory
 from shoal.library import archives
 from shoal.metrics import Round
+from shoal.results.fit import FitReport
 from shoal.runs.folder import Run
 from shoal.settings.values import config_from
 from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, choose, press
@@ -90,7 +92,7 @@ def sides(**changes: list[Any]) -> list[comparison.Side]:
         config_from({"file": "/d/t.csv", "target": "y", **{k: v[i] for k, v in changes.items()}}) for i in range(count)
     ]
     return comparison.sides(
-        [(f"2026010{i}-080000-0000000", "finished", c.as_dict(), {}) for i, c in enumerate(configs)]
+        [(f"2026010{i}-080000-0000000", "finished", c.as_dict(), None) for i, c in enumerate(configs)]
     )
 
 
@@ -113,7 +115,10 @@ def test_knobs_that_a_run_does_not_look_at_do_not_differ() -> None:
 def test_coefficients_that_differ_most_come_first() -> None:
     made = [{"a": 1.0, "b": 2.0, "c": 3.0}, {"a": 1.0, "b": 2.5, "d": 0.1}]
     two = comparison.sides(
-        [(str(i), "finished", {}, {"coefficients": w, "coefficients_standardized": w}) for i, w in enumerate(made)]
+        [
+            (str(i), "finished", {}, FitReport(model="linear", target="y", intercept=0.0, coefficients=w))
+            for i, w in enumerate(made)
+        ]
     )
     spreads, count = comparison.coefficients(two)
     assert ([spread.name for spread in spreads], count) == (["c", "b", "d"], 4)
@@ -147,8 +152,9 @@ def test_downloads_hold_everything_and_no_formula(three: list[Run]) -> None:
     runs = []
     for name, extra in ((FIRST, 0.0), (SECOND, 1.0)):
         run = Run(runs_directory() / name)
-        result = {**(run.result or {}), "coefficients": {evil: extra}, "coefficients_standardized": {evil: extra}}
-        runs.append((run.id, "finished", {**run.config, "target": evil}, result))
+        assert run.report is not None
+        report = replace(run.report, coefficients={evil: extra}, coefficients_standardized={evil: extra})
+        runs.append((run.id, "finished", {**run.config, "target": evil}, report))
     text = compare.differences_csv(comparison.sides(runs))
     lines = text.splitlines()
     assert lines[0] == f"kind,what,{FIRST},{SECOND}"
