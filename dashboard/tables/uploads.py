@@ -12,7 +12,6 @@ import shutil
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from shoal.errors import ConfigError, DiskFull
 from shoal.home import alone_with, uploads_directory
@@ -37,14 +36,6 @@ def safe_name(name: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", bare).lstrip(".-")
     stem, dot, ending = plain.partition(".")
     return f"{stem[:60]}{dot}{ending[-20:]}" if stem else "table.csv"
-
-
-def keep(file: BinaryIO, name: str) -> Path:
-    """Save a file under its content's hash; the same content and name again is the same path."""
-    with incoming() as upload:
-        while chunk := file.read(CHUNK):
-            upload.write(chunk)
-        return upload.settle(name)
 
 
 # ------------------------------------------------------------------ a file that comes in pieces

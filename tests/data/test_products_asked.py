@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from itertools import combinations
@@ -22,7 +21,7 @@ from shoal.settings.pairs import pair_text, split_pair
 from shoal.settings.values import config_from
 from support.data.encoding import saved
 from support.data.products import PAIRS, frame
-from support.pages import checked, open_page, said, settle, widget
+from support.pages import checked, open_page, said, settle, uploaded, widget
 from support.tables import fitted, opened
 from support.tables import shoal as command
 
@@ -107,13 +106,13 @@ def test_the_forecast_counts_the_columns_that_come(how: Mapping[str, Any], tmp_p
 # ------------------------------------------------------------------ the form, and a row on the page of a model
 
 
-def uploaded() -> str:
-    path = uploads.keep(io.BytesIO(frame(120).to_csv(index=False).encode()), "table.csv")
+def table_key() -> str:
+    path = uploaded(frame(120).to_csv(index=False).encode(), "table.csv")
     return uploads.key_of(path) or ""
 
 
 def test_the_form_offers_numbers_to_square_and_pairs_and_fits_them() -> None:
-    page = settle(open_page("train", data=uploaded(), target="y"))
+    page = settle(open_page("train", data=table_key(), target="y"))
     squares, pairs = (widget(page, "multiselect", label) for label in ("Squares of columns", "Products of two columns"))
     assert squares.options == ["a", "b", "c"]
     assert pairs.options == [":".join(pair) for pair in combinations(["a", "b", "c", "city", "size"], 2)]
@@ -132,7 +131,7 @@ def test_the_form_offers_numbers_to_square_and_pairs_and_fits_them() -> None:
 
 
 def test_the_form_says_what_is_wrong_with_a_pair_before_a_run() -> None:
-    page = settle(open_page("train", data=uploaded(), target="y"))
+    page = settle(open_page("train", data=table_key(), target="y"))
     page = checked(widget(page, "multiselect", "Products of two columns").set_value(["a:nowhere"]).run())
     assert "no such column beside" in said(page)
     assert page.button(key="start").disabled

@@ -9,6 +9,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from shoal.dashboard.tables import uploads
 from shoal.home import jobs_directory
 from shoal.runs.launch import Run, list_runs
 
@@ -21,6 +22,13 @@ def open_page(name: str = "data", **address: str) -> AppTest:
     page._page_hash = calc_hash(name)
     page.query_params.update(address)
     return checked(page.run())
+
+
+def uploaded(content: bytes, name: str) -> Path:
+    """A file as the route of uploads leaves it."""
+    with uploads.incoming() as upload:
+        upload.write(content)
+        return upload.settle(name)
 
 
 def checked(page: AppTest) -> AppTest:

@@ -24,7 +24,7 @@ from shoal.solve.conformal import NO_TEST_ROWS
 from shoal.tasks.explain_row import explain, typical_row
 from shoal.words import number
 from support.dashboard.models_page import NAME, open_model
-from support.pages import checked, said, settle, widget
+from support.pages import checked, said, settle, uploaded, widget
 
 HOSTILE = "=cmd|' /C calc'!A0"
 
@@ -108,8 +108,7 @@ def _typed(text: str, number: bool) -> float | str | None:
 def test_missing_columns_get_a_plain_sentence(tmp_path: Path) -> None:
     table = tmp_path / "few.csv"
     table.write_text("species,<b>island</b>\nAdelie,Dream\n")
-    with table.open("rb") as file:
-        key = uploads.key_of(uploads.keep(file, "few.csv"))
+    key = uploads.key_of(uploaded(table.read_bytes(), "few.csv"))
     page = open_model("Predict", rows=str(key))
     page = settle(checked(widget(page, "button_group", "Predict").set_value("A file").run()))
     assert "The model needs columns that the file does not have" in said(page)

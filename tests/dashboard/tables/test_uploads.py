@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from shoal.dashboard.tables import recent, uploads
 from shoal.home import uploads_directory
 from support.dashboard.data_page import upload
-from support.pages import checked, open_page, said, settle
+from support.pages import checked, open_page, said, settle, uploaded
 
 
 @pytest.mark.parametrize(
@@ -31,16 +30,16 @@ from support.pages import checked, open_page, said, settle
 )
 def test_names_of_uploads_are_harmless(given: str, kept: str) -> None:
     assert uploads.safe_name(given) == kept
-    path = uploads.keep(io.BytesIO(b"a,b\n1,2\n"), given)
+    path = uploaded(b"a,b\n1,2\n", given)
     key = uploads.key_of(path)
     assert key is not None
     assert uploads.find(key) == path
 
 
 def test_the_same_upload_is_kept_once_and_not_touched() -> None:
-    first = uploads.keep(io.BytesIO(b"a\n1\n"), "t.csv")
+    first = uploaded(b"a\n1\n", "t.csv")
     when = first.stat().st_mtime_ns
-    assert uploads.keep(io.BytesIO(b"a\n1\n"), "t.csv") == first
+    assert uploaded(b"a\n1\n", "t.csv") == first
     assert first.stat().st_mtime_ns == when
     assert [path.name for path in uploads_directory().iterdir()] == [first.parent.name]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from streamlit.util import calc_hash
 from shoal.dashboard.tables import uploads
 from shoal.runs import slots
 from support.dashboard.train_page import address, example, labels, start
-from support.pages import checked, open_page, said, settle, widget
+from support.pages import checked, open_page, said, settle, uploaded, widget
 
 # ------------------------------------------------------------------ real runs
 
@@ -98,7 +97,7 @@ def test_an_address_of_a_table_that_is_gone_says_so() -> None:
 
 
 def test_a_file_that_is_no_table_gets_a_plain_sentence_and_the_way_to_mend_it() -> None:
-    path = uploads.keep(io.BytesIO(b"\n\n"), "empty.csv")
+    path = uploaded(b"\n\n", "empty.csv")
     page = settle(open_page("train", data=uploads.key_of(path) or ""))
     assert "This file could not be read" in said(page)
     assert not page.get("radio")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.tables import uploads
 from shoal.runs.launch import Run, find_run
 from shoal.settings.config import RunConfig
-from support.pages import checked, settle, widget
+from support.pages import checked, settle, uploaded, widget
 
 KNOBS = RunConfig.knobs()
 
@@ -21,7 +19,7 @@ def example(rows: int = 40) -> tuple[str, np.ndarray, np.ndarray]:
     X = rng.normal(size=(rows, 2)).round(3)
     y = (1.5 + 2 * X[:, 0] - 3 * X[:, 1] + 0.1 * rng.normal(size=rows)).round(3)
     lines = ["a,b,y", *(f"{a},{b},{c}" for (a, b), c in zip(X, y, strict=True))]
-    path = uploads.keep(io.BytesIO(("\n".join(lines) + "\n").encode()), "table.csv")
+    path = uploaded(("\n".join(lines) + "\n").encode(), "table.csv")
     return uploads.key_of(path) or "", X, y
 
 
