@@ -43,12 +43,16 @@ def now_on(page: AppTest) -> AppTest:
 
 
 def settle(page: AppTest, seconds: float = 120) -> AppTest:
-    """Wait for the processes behind the page, and draw it again."""
+    """Wait for the processes behind the page, and draw it again; also for those that this drawing starts."""
     deadline = time.monotonic() + seconds
-    while any(run.is_active for run in [*list_runs(), *map(Run, jobs_directory().glob("*/*"))]):
-        assert time.monotonic() < deadline, "a run did not end"
-        time.sleep(0.05)
-    return checked(page.run())
+    while True:
+        while any(run.is_active for run in [*list_runs(), *map(Run, jobs_directory().glob("*/*"))]):
+            assert time.monotonic() < deadline, "a run did not end"
+            time.sleep(0.05)
+        before = set(jobs_directory().glob("*/*"))
+        page = checked(page.run())
+        if set(jobs_directory().glob("*/*")) == before:
+            return page
 
 
 def said(page: AppTest) -> str:
