@@ -240,4 +240,5 @@ def test_log_in_and_out(browser: Browser, locked: Server) -> None:
     visitor.visit("runs")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     context.close()
-    assert visitor.problems == []
+    # A request that was under way when the session ended is refused, and Chromium says so on its console.
+    assert [text for text in visitor.problems if "401 (Unauthorized)" not in text] == []

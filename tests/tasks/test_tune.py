@@ -57,7 +57,7 @@ def test_a_second_tune_reads_no_file(table: Path, monkeypatch: pytest.MonkeyPatc
     def reading(*_: Any) -> None:
         raise AssertionError("the file was read again")
 
-    monkeypatch.setattr("shoal.coordinator.Ingest", reading)
+    monkeypatch.setattr("shoal.passes.ingest.Ingest", reading)
     second = tuned(table, "--model", "ridge", "--fold-by", "hash")
     assert second["rows"] == first["rows"]
 

@@ -50,7 +50,7 @@ def test_the_form_answers_at_once_and_says_why() -> None:
     assert adds.sum() == pytest.approx(found.prediction)
     assert "year: no value" in said(page)
     page.selectbox(key=f"row:{NAME}:1:species").set_value(4)
-    assert "not trained with this name" in said(checked(page.run()))
+    assert "not trained with this value" in said(checked(page.run()))
 
 
 def test_a_table_is_predicted_and_shown_beside_its_columns(tmp_path: Path) -> None:

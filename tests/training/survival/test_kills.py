@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from support.chaos import (
     BATCH,
     EPOCHS,
     Kill,
+    Worker,
     Yard,
     batches_of,
     bits,
@@ -78,16 +80,18 @@ def test_twenty_killed_workers_change_no_bit(yard: Yard, orders: Orders) -> None
         places = [f"round-{number}" for number in itertools.accumulate(chance.randint(5, 30) for _ in range(8))]
         orders.hold(*places)
         run = yard.run(workers=next(workers), **orders.knobs)
-        kills = []
+        kills: list[Kill] = []
         for number, (place, following) in enumerate(itertools.pairwise(places[: KILLS - seen + 1])):
             orders.reached(run, place)
             if number % 2:  # a moment of the rounds that follow, or of the wait at their end
                 orders.let_go(place)
                 time.sleep(chance.uniform(0, 0.05))
-                kills.append(kill_worker(run, chance))
+                kills.append(kill(chance.choice(until(partial(unharmed, run, kills)))))
             else:  # its next tasks are on their way to it when it is dead
-                if joined(run):  # else the last blow has fallen here, and nobody has come in that one's place
-                    kills.append(kill_worker(run, chance))
+                if victims := unharmed(
+                    run, kills
+                ):  # none where the last blow fell here too: the run waits, hiring nobody
+                    kills.append(kill(chance.choice(victims)))
                 orders.let_go(place)
             orders.reached(run, following)
         orders.let_go_of_all()
@@ -99,9 +103,13 @@ def test_twenty_killed_workers_change_no_bit(yard: Yard, orders: Orders) -> None
     print(f"{seen} workers killed, {redone} tasks redone; back after {min(took):.2f} to {max(took):.2f} s")
 
 
-def kill_worker(run: Run, chance: random.Random) -> Kill:
-    """One that takes part in training; who has only just been started is lost to nobody yet."""
-    victim = chance.choice(until(lambda: joined(run)))
+def unharmed(run: Run, kills: list[Kill]) -> list[Worker]:
+    """Who takes part in training and has not been hit: one that was may still be seen for a moment, and one that has only
+    just been started is lost to nobody yet."""
+    return [worker for worker in joined(run) if worker.process.pid not in {kill.pid for kill in kills}]
+
+
+def kill(victim: Worker) -> Kill:
     victim.process.kill()
     return Kill(time.time(), victim.rank, victim.process.pid)
 
