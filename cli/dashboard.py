@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 from shoal.cli.flags import Add
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, Remedy, ResourceError
 from shoal.home import home, password_file
 
 MAIN = Path(__file__).parents[1] / "main.py"  # its settings are beside it, in .streamlit/config.toml
@@ -49,10 +50,26 @@ def _dashboard(chosen: argparse.Namespace) -> NoReturn:
     for name in FOLDERS:
         if folder := os.environ.get(name):
             os.environ[name] = str(Path(folder).expanduser().absolute())
+    _check_port(chosen.port)
     home().mkdir(parents=True, exist_ok=True)
     os.chdir(home())  # Streamlit takes settings from the current folder, which may be those of another program
     flags = ["--server.port", str(chosen.port), *chosen.flags]
     os.execv(sys.executable, [sys.executable, "-P", "-m", "streamlit", "run", str(MAIN), *flags])
+
+
+def _check_port(port: int) -> None:
+    """Before the server starts, which would say the same in words of its own, and later."""
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"Expected a port from 0 to 65535, got {port}. Leave --port out for 5000.")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that has just ended is no reason
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ResourceError(
+                f"Expected port {port} to be free for the dashboard, got: {error.strerror}.",
+                Remedy.run("Choose another one", "dashboard", "--port", "0"),
+            ) from None
 
 
 def _password(chosen: argparse.Namespace) -> None:

@@ -151,9 +151,13 @@ def _account(run: Summary) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _passes(epochs: float) -> str:
+    return f"{epochs:,.0f}" if epochs >= 100 else f"{epochs:.3g}"
+
+
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     wanted, done, distance = row["epochs_wanted"], row["epochs"], row["distance"]
-    epochs = "-" if wanted is None else f"{done or 0:.3g}" + (f"/{wanted}" if (done or 0) < wanted else "")
+    epochs = "-" if wanted is None else _passes(done or 0) + (f"/{wanted:,}" if (done or 0) < wanted else "")
     name = Path(row["file"]).name if row["file"] else "-"
     state = f"{row['state']}, archived" if row["archived"] else row["state"]
     words = (row["run"], state, row["model"] or "-", row["target"] or "-", name)

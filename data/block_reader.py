@@ -30,6 +30,7 @@ from shoal.kernels.csv_kernel import (
 from shoal.models import Array
 from shoal.solve.moments import Moments, by_residue
 from shoal.utils import disk_errors, read_at
+from shoal.words import plural
 
 OVERLAP = 64 << 10  # read past a range, to finish the row that its end cuts
 LEVEL_LIMIT = 5000  # distinct texts that a block remembers of one column
@@ -211,7 +212,7 @@ class _Reading:
         return [
             BadRow(int(b["row"]), int(b["line"]),
                    "a quote is opened and never closed" if b["reason"] == RowFault.NEVER_CLOSED
-                   else f"expected {expected} fields, got {b['fields']}")
+                   else f"expected {plural(expected, 'field')}, got {b['fields']}")
             for b in rows
         ]  # fmt: skip
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from shoal.data.terms import Indicator, Level, Number, Product
 from shoal.errors import ConfigError, ResourceError
@@ -153,15 +155,15 @@ def format_named(name: str) -> Format:
         raise ConfigError(f"Expected one of the formats {', '.join(FORMATS)}, got '{name}'. Choose one of them.")
     found: Format = importlib.import_module(FORMATS[name][0]).FORMAT
     for package in found.packages:
-        _require(package, name)
+        _require(package, name, found.packages)
     return found
 
 
-def _require(package: str, name: str) -> Any:
+def _require(package: str, name: str, wanted: Sequence[str]) -> None:
     try:
-        return importlib.import_module(package)
-    except ImportError:
+        importlib.import_module(package)
+    except ImportError:  # the way that works for a checkout, pip, pipx and uv alike names the Python at work
         raise ResourceError(
             f"Expected the package {package}, which the format {name} is made and proven with; it is not installed. "
-            "Install it in Shoal's folder with: .venv/bin/pip install -c constraints.txt -e '.[export]'"
+            f"Install it with: {shlex.quote(sys.executable)} -m pip install {' '.join(wanted)}"
         ) from None

@@ -15,7 +15,7 @@ from shoal.dashboard.tables import generation, recent, server_files
 from shoal.dashboard.tables.samples import SAMPLES, Sample
 from shoal.dashboard.tables.sources import find_table
 from shoal.dashboard.tables.upload_box import upload_box
-from shoal.words import ago, file_size
+from shoal.words import ago, file_size, plural
 
 SHOWN = 5  # files of a list; the rest is found by searching
 SCAN_LIFE = 5.0  # seconds for which what a folder holds is taken as known
@@ -78,7 +78,9 @@ def _recent_offer(seen: recent.Seen) -> Offer | None:
     table = find_table(seen.key)
     if table is None:
         return None
-    parts = [f"{seen.rows:,} rows × {seen.columns:,} columns"] if seen.rows is not None else []
+    parts = []
+    if seen.rows is not None and seen.columns is not None:
+        parts.append(f"{plural(seen.rows, 'row')} × {plural(seen.columns, 'column')}")
     parts += [file_size(table.path.stat().st_size), ago(time.time() - seen.at)]
     return Offer(seen.key, table.title, " · ".join(parts))
 
