@@ -1,5 +1,7 @@
 // What can be done with the model that is shown: train it, or take its command along.
 
+const USE = "An exact run with these settings; the model then waits in Models."
+
 class Actions {
   constructor(view) {
     this.view = view
@@ -11,17 +13,25 @@ class Actions {
     })
     this.train.classList.add("is-primary")
     this.copy = button("Copy command", () => this.copyCommand())
-    this.copied = el("span", "tune-hint", "An exact run with these settings; the model then waits in Models.")
+    this.copied = el("span", "tune-hint", USE)
     this.copied.setAttribute("role", "status")
     this.commands = el("pre", "tune-command")
     this.commands.hidden = true
     root.append(this.train, this.copy, this.copied, this.commands)
   }
 
+  // A command of another model than the one shown would be taken for this one's.
+  draw() {
+    if (this.commands.hidden || this.commandsFor === this.view.exact()) return
+    this.commands.hidden = true
+    put(this.copied, USE)
+  }
+
   async copyCommand() {
     const { view } = this
     try {
-      const { lines } = await ask(`${view.settings.url}/command?${view.exact()}`)
+      const asked = (this.commandsFor = view.exact())
+      const { lines } = await ask(`${view.settings.url}/command?${asked}`)
       put(this.commands, lines.join("\n"))
       this.commands.hidden = false
       await navigator.clipboard.writeText(lines.join("\n"))

@@ -176,7 +176,7 @@ class Tune {
     if (!this.point || !this.terms) return
     const began = performance.now()
     this.root.setAttribute("aria-busy", String(!!this.pending || !!this.asker.flying))
-    for (const part of [this.controls, this.tiles, this.coefficients, this.columns]) part.draw()
+    for (const part of [this.controls, this.tiles, this.coefficients, this.columns, this.actions]) part.draw()
     this.doubt.mark()
     this.flat.hidden = this.state.model !== "linear" || this.pending
     for (const figure of [this.error, this.lines]) {

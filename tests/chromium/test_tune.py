@@ -245,6 +245,16 @@ def test_intervals_come_with_words(visitor: Visitor) -> None:
     assert doubt.locator(".is-sure").count() > 2
 
 
+def test_a_command_is_that_of_the_model_shown(visitor: Visitor) -> None:
+    page = opened(visitor, "tune?data=penguins&alpha=20")
+    page.get_by_role("button", name="Copy command").click()
+    command = page.locator(".tune-command")
+    expect(command).to_contain_text("--alpha 20")
+    page.get_by_role("button", name="1-SE").click()
+    expect(command).to_be_hidden()
+    expect(page.locator(".tune-actions")).not_to_contain_text("Copied")
+
+
 def test_the_model_is_trained_and_waits_in_models(visitor: Visitor, server: Server) -> None:
     page = opened(visitor, "tune?data=penguins&alpha=20&out=%5B%22species%22%5D")
     shown = coefficients(page)
