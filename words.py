@@ -37,6 +37,14 @@ def power_of_ten(value: float) -> str:
     return f"{digits}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{raised}"
 
 
+def shortened(name: str, most: int) -> str:
+    """A name cut in the middle: those of one table often differ at their ends only."""
+    if len(name) <= most:
+        return name
+    end = most // 2
+    return f"{name[: most - 1 - end]}…{name[-end:]}"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 

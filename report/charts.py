@@ -12,9 +12,9 @@ from shoal.charts import description
 from shoal.charts.description import Bars, Chart, Curve, Dots, Guide
 from shoal.charts.effects import Coefficient, describe
 from shoal.report.evidence import WeightPath
-from shoal.report.svg import RIGHT, WIDTH, Plot, PlotAxis, drawing, element, shortened, sparkline, text
+from shoal.report.svg import RIGHT, WIDTH, Plot, PlotAxis, drawing, element, sparkline, text
 from shoal.whatif.curve import CrossValidation
-from shoal.words import short
+from shoal.words import short, shortened
 
 LINES = 60  # of a path, the largest; more would be a grey field
 NAMED = 8  # of them with a colour and a name

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from shoal.words import shortened
+
 WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 72, 12, 14, 44  # room around the plot, in pixels
 LARGEST = sys.float_info.max
 Position = tuple[float, float]
-
-
-def shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def element(tag: str, inside: str = "", **attributes: str | float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.words import ago, file_size, number, power_of_ten
+from shoal.words import ago, file_size, number, power_of_ten, shortened
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,11 @@ def test_numbers_for_the_eye(value: float | None, text: str) -> None:
 
 def test_small_numbers_are_written_as_people_do() -> None:
     assert power_of_ten(3.4e-17).replace("\N{NO-BREAK SPACE}", " ") == "3 × 10⁻¹⁷"
+
+
+def test_long_names_keep_both_ends() -> None:
+    start, end = (f"surface_of_the_flat_as_measured_by_the_landlord_at_the_{word}" for word in ("start", "end"))
+    assert shortened(start, 28) != shortened(end, 28)
+    assert {len(shortened(name, 28)) for name in (start, end)} == {28}
+    assert shortened("rooms", 28) == "rooms"
+    assert shortened("x" * 28, 28) == "x" * 28

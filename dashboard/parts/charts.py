@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from shoal.charts.effects import Coefficient, not_zero
+from shoal.words import shortened
 
 UP, DOWN = "#0b8378", "#d55e00"  # told apart with any kind of colour vision; the direction says it as well
 WHISKER = "#808080"  # stands out on white and on black
@@ -17,9 +18,9 @@ LINE, GAP = 15, 16  # pixels of a line of a name, and around each bar
 
 
 def coefficient_chart(coefficients: list[Coefficient], target: str, per: str = "sd") -> go.Figure:
-    """Horizontal bars, the largest on top, with whiskers for intervals and every name in full."""
+    """Horizontal bars, the largest on top, whiskers for intervals; long names are in full where the mouse rests."""
     bars = not_zero(coefficients)[::-1]
-    labels = [_label(c.name) for c in bars]
+    labels = [_two_lines(c.name) for c in bars]
     figure = go.Figure(
         go.Bar(
             x=[c.value for c in bars],
@@ -31,10 +32,9 @@ def coefficient_chart(coefficients: list[Coefficient], target: str, per: str = "
             hoverinfo="text",
         )
     )
-    lines = sum(max(1, label.count("<br>") + 1) for label in labels)
     unit = "one standard deviation" if per == "sd" else "one unit"
     figure.update_layout(
-        height=90 + LINE * lines + GAP * len(bars),
+        height=90 + _room(labels),
         margin={"l": 8, "r": 16, "t": 8, "b": 70},
         xaxis={
             "title": {"text": f"Change in {axis_text(target)}<br>for {unit} more"},
@@ -56,7 +56,7 @@ def contribution_chart(
     steps: list[tuple[str, float]], start: float, end: float, target: str, from_what: str
 ) -> go.Figure:
     """A waterfall from a typical row to this one: what each column adds, the largest first."""
-    labels = [from_what, *(_label(name) for name, _ in steps), "Prediction"]
+    labels = [from_what, *(_two_lines(name) for name, _ in steps), "Prediction"]
     figure = go.Figure(
         go.Waterfall(
             orientation="h",
@@ -73,9 +73,8 @@ def contribution_chart(
         )
     )
     low, high = _waterfall_range(start, [value for _, value in steps])
-    lines = sum(label.count("<br>") + 1 for label in labels)
     figure.update_layout(
-        height=70 + LINE * lines + GAP * len(labels),
+        height=70 + _room(labels),
         margin={"l": 8, "r": 16, "t": 8, "b": 48},
         xaxis={"title": {"text": axis_text(target)}, "range": [low, high], "nticks": 6, "automargin": True},
         yaxis={
@@ -87,6 +86,11 @@ def contribution_chart(
         showlegend=False,
     )  # fmt: skip
     return figure
+
+
+def _room(labels: list[str]) -> int:
+    """Pixels for all bars: each has the same, so the label with the most lines decides."""
+    return len(labels) * (LINE * max((label.count("<br>") + 1 for label in labels), default=1) + GAP)
 
 
 def _waterfall_range(start: float, steps: list[float]) -> tuple[float, float]:
@@ -107,7 +111,7 @@ def describe_contributions(steps: list[tuple[str, float]], start: float, end: fl
 
 def axis_text(name: str, most: int = 60) -> str:
     """A name from a file as the title of an axis: short, and none of it markup."""
-    return _label(_short(name), most)
+    return _label(shortened(name, 40), most)
 
 
 def _whiskers(bars: list[Coefficient]) -> dict[str, Any] | None:
@@ -124,8 +128,13 @@ def _whiskers(bars: list[Coefficient]) -> dict[str, Any] | None:
     }
 
 
-def _short(name: str, most: int = 40) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _two_lines(name: str) -> str:
+    """A name beside its bar; one that is too long is cut in the middle, which is where its lines meet."""
+    label = _label(name)
+    if label.count("<br>") < 2:
+        return label
+    cut = shortened(name, 2 * WRAP)
+    return "<br>".join(html.escape(line, quote=False) for line in (cut[:WRAP], cut[WRAP:]))
 
 
 def _label(name: str, width: int = WRAP) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import plotly.graph_objects as go
 
 from shoal.dashboard.runs.differences import Side, Spread
 from shoal.metrics import Round
+from shoal.words import shortened
 
 COLOURS = ("#0b8378", "#d55e00", "#3987c9", "#cc79a7", "#e69f00", "#8f6bb8")  # of the theme, the most unlike first
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # for those who do not see the colours
@@ -143,7 +143,7 @@ def describe_coefficients(spreads: Sequence[Spread], sides: Sequence[Side]) -> s
 
 def _label(name: str) -> str:
     """Plotly knows some HTML, so the name's own must not count as such."""
-    return html.escape(textwrap.shorten(name, 28, placeholder="…") if len(name) > 28 else name, quote=False)
+    return html.escape(shortened(name, 28), quote=False)
 
 
 def swatch(place: int) -> str:

@@ -29,11 +29,25 @@ def test_intervals_follow_the_unit() -> None:
     assert list(figure.data[0].error_x.array) == [4.0]
 
 
-def test_names_are_whole_and_not_markup() -> None:
+def as_text(label: str) -> str:
+    return label.replace("<br>", "").replace("&lt;", "<").replace("&gt;", ">")
+
+
+def test_names_are_told_apart_in_two_lines_and_are_not_markup() -> None:
+    """As many bars as 120-letter names that differ at their ends only: no label is higher than its bar, none is missing."""
+    begun = "<b>a very long name of a column</b> " + "that needs more than one line " * 3
+    names = [f"{begun}{place}" for place in range(12)]
+    figure = charts.coefficient_chart([Coefficient(name, 1.0) for name in names], "<i>y</i>")
+    labels = figure.layout.yaxis.ticktext
+    assert len(set(labels)) == 12
+    assert all(label.count("<br>") < 2 and "<b>" not in label for label in labels)
+    assert figure.layout.height >= 12 * 2 * charts.LINE
+
+
+def test_names_are_whole_where_the_mouse_rests() -> None:
     name = "<b>a very long name of a column</b> that needs more than one line"
     figure = charts.coefficient_chart([Coefficient(name, 1.0)], "<i>y</i>")
-    text = figure.layout.yaxis.ticktext[0]
-    assert text.replace("<br>", "").replace("&lt;", "<").replace("&gt;", ">") == name
+    assert as_text(figure.data[0].hovertext[0]).startswith(name)
     assert "<i>" not in figure.layout.xaxis.title.text
     assert name in describe([Coefficient(name, 1.0)], "y")
     figure = charts.contribution_chart([(name, 2.0)], 1.0, 3.0, "<i>y</i>", "A usual row")
