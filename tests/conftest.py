@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from shoal.utils import THREAD_LIMITS
+from support.processes import command_of
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS depend on threads, and workers have one
 
@@ -61,10 +62,7 @@ def new_processes(before: set[psutil.Process]) -> list[psutil.Process]:
 
 def is_tracker(process: psutil.Process) -> bool:
     """The resource tracker of multiprocessing lives as long as the interpreter, on purpose."""
-    try:
-        return "multiprocessing.resource_tracker" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False
+    return "multiprocessing.resource_tracker" in command_of(process)
 
 
 def segments() -> set[str]:
@@ -120,7 +118,7 @@ def _nothing_left_behind() -> Iterator[None]:
     memory, files = segments(), descriptors()
     yield
     _, alive = psutil.wait_procs(new_processes(processes), timeout=GRACE)
-    names = [f"{process.pid} {' '.join(process.cmdline())}" for process in alive if process.is_running()]
+    names = [f"{process.pid} {command_of(process)}" for process in alive if process.is_running()]
     for process in alive:
         process.kill()  # or the next test would be blamed as well
     if segments() - memory or descriptors() - files:

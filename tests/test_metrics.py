@@ -14,6 +14,7 @@ import pytest
 
 from shoal import metrics
 from shoal.metrics import ResourceSampler
+from support.processes import command_of
 from support.runs import until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -238,7 +239,7 @@ def test_gpu_is_asked_seldom_and_never_waited_for(tmp_path: Path, monkeypatch: p
         sample = sampler.sample_worker(0, os.getpid(), float(i))
         assert sample is not None
         assert sample.gpu is None
-    assert len([p for p in psutil.Process().children() if "nvidia-smi" in " ".join(p.cmdline())]) == 1
+    assert len([p for p in psutil.Process().children() if "nvidia-smi" in command_of(p)]) == 1
     sampler.close()
     sampler.close()
 

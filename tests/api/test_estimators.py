@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from shoal.api.estimators import ElasticNet, Lasso, LinearRegression, Ridge, close_pools
 from shoal.passes import arrays as array_requests
 from shoal.tasks import workers as engine_pool
+from support.processes import command_of
 
 ESTIMATORS = [LinearRegression, Ridge, Lasso, ElasticNet]
 TIGHT = {"tol": 1e-13, "max_iter": 200_000}
@@ -83,7 +84,7 @@ def _check(estimator: object) -> None:
 
 
 def _workers() -> set[int]:
-    return {child.pid for child in psutil.Process().children() if "shoal.worker" in child.cmdline()}
+    return {child.pid for child in psutil.Process().children() if "shoal.worker" in command_of(child)}
 
 
 # ------------------------------------------------------------------ equal to scikit-learn

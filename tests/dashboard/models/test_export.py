@@ -33,6 +33,7 @@ from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
 from shoal.tasks.explain_row import explain, typical_row
 from support.pages import checked, open_page, said, settle
+from support.processes import command_of
 from support.runs import ended, run_home
 
 NAME = "penguins-body_mass_g"
@@ -64,7 +65,7 @@ def exported(name: str = NAME) -> AppTest:
 def done(page: AppTest) -> AppTest:
     """Drawn with the answers of its processes, which take a while to end with all that they have imported."""
     page = settle(page, 60)
-    jobs = [child for child in psutil.Process().children() if "shoal.processes.run" in " ".join(child.cmdline())]
+    jobs = [child for child in psutil.Process().children() if "shoal.processes.run" in command_of(child)]
     psutil.wait_procs(jobs, timeout=30)
     return page
 

@@ -13,6 +13,7 @@ import pytest
 from shoal.runs.launch import launch
 from support.chaos import EPOCHS, Yard, bits, sync_run, with_finish, write_table
 from support.gates.orders import Orders
+from support.processes import command_of
 from support.runs import SLOW, ended
 
 
@@ -40,6 +41,6 @@ def _no_run_goes_on(yard: Yard) -> Iterator[None]:
     yield
     shutil.rmtree(Path(os.environ["SHOAL_HOME"]) / "queue", ignore_errors=True)
     for process in psutil.Process().children():
-        if "shoal.processes.run" in process.cmdline():
+        if "shoal.processes.run" in command_of(process):
             process.kill()
             process.wait(SLOW)
