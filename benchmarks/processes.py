@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from support.memory import tree_memory
+from support.processes import tree_memory
 
 MARK = "SHOAL_BENCHMARK_RUN"  # in the environment of every process of a run, however it was detached
 SAMPLING = 0.05  # seconds between two looks at the memory

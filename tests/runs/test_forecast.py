@@ -19,7 +19,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import MB
 from shoal.settings.values import config_from
 from shoal.solve.moments import plan_cells
-from support.memory import tree_memory
+from support.processes import tree_memory
 
 GB = 1 << 30
 ROOMY = FreeResources(64 * GB, 640 * GB, 2)
