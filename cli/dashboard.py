@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from shoal.cli.flags import Add
-from shoal.errors import ConfigError, Remedy, ResourceError
+from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, password_file
 
 MAIN = Path(__file__).parents[1] / "main.py"  # its settings are beside it, in .streamlit/config.toml
@@ -67,8 +67,8 @@ def _check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise ResourceError(
-                f"Expected port {port} to be free for the dashboard, got: {error.strerror}.",
-                Remedy.run("Choose another one", "dashboard", "--port", "0"),
+                f"Expected port {port} to be free for the dashboard, got: {error.strerror}. "
+                "Choose another one with --port; 0 takes any that is free."
             ) from None
 
 

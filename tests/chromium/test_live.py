@@ -63,12 +63,18 @@ def has_points(page: Page, count: int) -> None:
     )
 
 
+def into_view(page: Page, selector: str) -> None:
+    """Charts that nobody sees are not drawn. In one go: a page that is drawn anew takes its elements away."""
+    script = "sel => { const found = document.querySelector(sel); found?.scrollIntoView({ block: 'center' }); return !!found }"
+    page.wait_for_function(script, arg=selector)
+
+
 def grows(page: Page) -> None:
-    """The chart gets further; charts that nobody sees are not drawn."""
-    page.locator(PLOT.format("loss")).scroll_into_view_if_needed()
+    """The chart gets further."""
+    into_view(page, PLOT.format("loss"))
     last = points(page)[-1]
     page.wait_for_function(
-        "([sel, n]) => document.querySelector(sel).data[0].x.at(-1) > n", arg=[PLOT.format("loss"), last]
+        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) > n", arg=[PLOT.format("loss"), last]
     )
 
 
@@ -99,9 +105,9 @@ def shows_the_whole_run(page: Page, run: Run) -> None:
     with metrics_of(run) as storage:
         assert storage is not None
         kept = [record.round for record in storage.rounds(10**9)]
-    page.locator(PLOT.format("loss")).scroll_into_view_if_needed()  # charts that nobody sees are not drawn
+    into_view(page, PLOT.format("loss"))
     page.wait_for_function(
-        "([sel, n]) => document.querySelector(sel).data[0].x.at(-1) === n", arg=[PLOT.format("loss"), kept[-1]]
+        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) === n", arg=[PLOT.format("loss"), kept[-1]]
     )
     places = [kept.index(number) for number in points(page)]
     assert places[0] == 0
@@ -184,7 +190,7 @@ def test_a_killed_worker_is_lost_and_comes_back(visitor: Visitor, tmp_path: Path
     assert kinds.index("restarted") < kinds.index("lost") < kinds.index("command")  # the newest is on top
     expect(lane).not_to_contain_text(before)  # another process
     page.keyboard.press("Escape")
-    page.locator("[data-panel=timeline]").scroll_into_view_if_needed()
+    into_view(page, "[data-panel=timeline]")
     marks = "sel => document.querySelector(sel)?.data?.some(t => t.hovertext?.some(h => h.includes('is gone')))"
     page.wait_for_function(marks, arg=PLOT.format("timeline"))
     page.get_by_label("Search the log").fill("IS GONE")
@@ -226,7 +232,7 @@ def test_reload_and_restart_leave_no_gap(mortal: Server, browser: Browser, tmp_p
     assert run.state == "running"
     mortal.start()
     page.wait_for_function(
-        "([sel, n]) => document.querySelector(sel).data[0].x.at(-1) > n", arg=[PLOT.format("loss"), stood]
+        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) > n", arg=[PLOT.format("loss"), stood]
     )
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-connection-state", "CONNECTED")
     paused(page, run)

@@ -23,7 +23,7 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(tmp_path: Path) -> None:
         done = dashboard(tmp_path / "home", str(port))
     assert done.returncode == 1
     assert f"Expected port {port} to be free for the dashboard, got: Address already in use." in done.stderr
-    assert "Choose another one: shoal dashboard --port 0." in done.stderr
+    assert "Choose another one with --port; 0 takes any that is free." in done.stderr
     assert not (tmp_path / "home").exists()
 
 
