@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 import time
 import weakref
 from collections.abc import Iterator, Mapping
@@ -151,7 +150,7 @@ def error_log() -> Path:
 
 def removed_path() -> Path:
     """A new name for something on its way out, on the disk that everything here is on."""
-    return home() / f"{REMOVED}{secrets.token_hex(8)}"
+    return home() / f"{REMOVED}{os.urandom(8).hex()}"
 
 
 # ------------------------------------------------------------------ locks

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -59,6 +57,8 @@ def _dashboard(chosen: argparse.Namespace) -> NoReturn:
 
 def _check_port(port: int) -> None:
     """Before the server starts, which would say the same in words of its own, and later."""
+    import socket
+
     if not 0 <= port <= 65535:
         raise ConfigError(f"Expected a port from 0 to 65535, got {port}. Leave --port out for 5000.")
     with socket.socket() as probe:
@@ -83,6 +83,8 @@ def _password(chosen: argparse.Namespace) -> None:
 
 
 def _asked() -> str:
+    import getpass
+
     from shoal.dashboard.http.access import check_wanted
 
     if not sys.stdin.isatty():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shoal.results.fit import Estimate, FitReport
 from shoal.words import from_optimum, short
+
+if TYPE_CHECKING:
+    from shoal.results.fit import Estimate, FitReport
 
 SHOWN = 40  # coefficients in a table
 

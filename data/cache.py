@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -83,7 +82,7 @@ class Cache:
     def _locked_folder(self) -> tuple[Path, IO[str]]:
         """A new folder and the lock on it; once more if a sweep came between the making and the locking."""
         while True:
-            directory = self.directory / f"{UNFINISHED}{os.getpid()}-{secrets.token_hex(4)}"
+            directory = self.directory / f"{UNFINISHED}{os.getpid()}-{os.urandom(4).hex()}"
             directory.mkdir()
             try:
                 lock = (directory / "lock").open("w")
