@@ -6,6 +6,7 @@
     │   ├── BadRowsError      rows or values could not be read, and the limit for skipping is passed
     │   └── SourceChanged     the file changed while it was read
     ├── StateError            a model file or cache is damaged or of another version
+    │   └── DamagedFile       a file of ours is not what was written: its path
     ├── ResourceError         a file, folder or tool is not there or cannot be used
     │   ├── DiskFull          no room on the disk
     │   └── OutOfMemory       not enough memory
@@ -200,6 +201,14 @@ class StateError(TrainingError):
     """A model file or cache is damaged or was written by another version."""
 
     reason = Reason.BAD_STATE
+
+
+class DamagedFile(StateError):
+    """A file of ours is not what was written; `path` is that file, for whoever can make it again."""
+
+    def __init__(self, message: str = "", *remedies: Remedy, path: str = "") -> None:
+        super().__init__(message, *remedies)
+        self.path = path
 
 
 class ResourceError(TrainingError):

@@ -1,7 +1,7 @@
 """Who may import whom: one line a folder, held by reading the source. `pytest -s tests/test_layers.py` prints the table.
 
-A folder may import what its line names and nothing else of ours; the lines form no cycle. `errors`, `home`, `utils`
-and `words` are free to all. `data` includes `data_pipeline.py`, which fronts it. Folders of one page know no other page.
+A folder may import what its line names and nothing else of ours; the lines form no cycle. `errors`, `files`,
+`home`, `utils` and `words` are free to all. `data` includes `data_pipeline.py`, which fronts it. Folders of one page know no other page.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 OURS = {"tests", "benchmarks", "tools", "examples", "docs", "build"}  # folders that are not part of the package
 MADE = {"build", "dist", "site"}  # folders that are made from the rest
-FREE = {"errors", "home", "utils", "words"}
+FREE = {"errors", "files", "home", "utils", "words"}
 
 MATHEMATICS = "kernels models results solve"
 ROWS = f"{MATHEMATICS} data settings"  # what everything about tables may use
 PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "",
+    "files": "kernels",
     "settings": "",
     "results": "",
     "models": "settings",

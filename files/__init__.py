@@ -1,0 +1,1 @@
+"""Our own files read back: what proves that they are what was written."""

@@ -1,0 +1,104 @@
+"""CRC-32C against a bit-by-bit one and published values; files are proven when they are mapped, and once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shoal.errors import DamagedFile
+from shoal.files import checksums
+from shoal.files.checksums import checksum, mapped
+from shoal.kernels.checksum_kernel import library
+
+
+def bit_by_bit(data: bytes) -> int:
+    """By the definition: division by the polynomial, one bit at a time."""
+    rest = 0xFFFFFFFF
+    for byte in data:
+        rest ^= byte
+        for _ in range(8):
+            rest = rest >> 1 ^ (0x82F63B78 if rest & 1 else 0)
+    return rest ^ 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [  # RFC 3720, B.4
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (bytes(range(31, -1, -1)), 0x113FDB5C),
+        (b"", 0),
+    ],
+)
+def test_published_values(data: bytes, expected: int) -> None:
+    assert checksum(data) == expected
+    assert library().crc32c_by_table(0, data, len(data)) == expected
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 4096, 3 * 32768 - 1, 3 * 32768, 2 * 3 * 32768 + 13])
+def test_lanes_and_table_are_the_definition(length: int) -> None:
+    data = np.random.default_rng(length).bytes(length)
+    expected = bit_by_bit(data)
+    assert checksum(data) == library().crc32c_by_table(0, data, length) == expected
+    assert checksum(np.frombuffer(data, np.uint8)) == expected
+
+
+@pytest.mark.parametrize("cut", [0, 1, 8, 40_000, 3 * 32768, 200_000])
+def test_pieces_have_the_checksum_of_the_whole(cut: int) -> None:
+    data = np.random.default_rng(1).bytes(200_000)
+    assert checksum(data[cut:], checksum(data[:cut])) == checksum(data)
+
+
+def test_only_arrays_without_gaps_have_one() -> None:
+    with pytest.raises(ValueError, match="contiguous"):
+        checksum(np.arange(10)[::2])
+
+
+def test_a_file_is_proven_when_it_is_mapped(tmp_path: Path) -> None:
+    path, data = tmp_path / "file", np.random.default_rng(2).bytes(100_000)
+    path.write_bytes(data)
+    assert mapped(str(path), len(data), checksum(data)).tobytes() == data
+    changed = bytearray(data)
+    changed[70_000] ^= 4
+    path.write_bytes(changed)
+    with pytest.raises(DamagedFile, match=r"expected checksum [0-9a-f]{8}, got [0-9a-f]{8}") as said:
+        mapped(str(path), len(data), checksum(data))
+    assert said.value.path == str(path)
+
+
+@pytest.mark.parametrize("left", [0, 50, 99_999])
+def test_a_file_that_was_cut_short_is_damaged(tmp_path: Path, left: int) -> None:
+    path, data = tmp_path / "file", np.random.default_rng(2).bytes(100_000)
+    path.write_bytes(data[:left])
+    with pytest.raises(DamagedFile, match=f"expected 100000 bytes, got {left}"):
+        mapped(str(path), len(data), checksum(data))
+
+
+def test_a_file_that_is_gone_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile, match="expected a file"):
+        mapped(str(tmp_path / "none"), 10, 0)
+
+
+def test_an_empty_file_is_mapped(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert mapped(str(tmp_path / "file"), 0, checksum(b"")).size == 0
+
+
+def test_a_process_proves_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, data = tmp_path / "file", b"12345678"
+    path.write_bytes(data)
+    proven: list[str] = []
+    prove = checksums.prove
+    monkeypatch.setattr(checksums, "prove", lambda path, *rest: (proven.append(path), prove(path, *rest)))
+    for _ in range(3):
+        mapped(str(path), 8, checksum(data))
+    assert proven == [str(path)]
+    (tmp_path / "other").write_bytes(data)
+    os.replace(tmp_path / "other", path)  # made anew: another file of that name
+    mapped(str(path), 8, checksum(data))
+    assert proven == [str(path)] * 2
