@@ -28,6 +28,7 @@ from shoal.kernels.csv_kernel import (
     powers_of_five,
 )
 from shoal.models import Array
+from shoal.settings.limits import ROW_BYTES
 from shoal.solve.moments import Moments, by_residue
 from shoal.utils import disk_errors, read_at
 from shoal.words import plural
@@ -62,6 +63,7 @@ class BlockReport:
     bad_places: list[int] = field(default_factory=list)
     not_of_kind: list[int] = field(default_factory=list)
     too_ragged: bool = False
+    endless: bool = False  # the row after those that were read does not end within ROW_BYTES
     missing: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     least: Array = field(default_factory=lambda: np.zeros(0))
     greatest: Array = field(default_factory=lambda: np.zeros(0))
@@ -109,8 +111,8 @@ class _Reading:
             parser = self._prepare(exact)
             status = library().parse(ctypes.byref(parser))
             self.parser = parser
-            if status == Status.NEED_MORE:
-                overlap *= 8
+            if status == Status.NEED_MORE and overlap < ROW_BYTES:
+                overlap = min(8 * overlap, ROW_BYTES)
             elif status == Status.TOO_MANY_ODDITIES and not self.strangers():
                 self.room *= 16
             else:
@@ -253,9 +255,10 @@ def _finish(reading: _Reading, status: int, target: str, residues: int) -> Block
         raise OutOfMemory("Not enough memory to read a block of the file. Close other programs and try again.")
     rows = int(reading.parser.rows)
     strangers = reading.strangers() if reading.parser.oddity_count else []
-    if strangers or status == Status.NO_ROOM:
+    if strangers or status in (Status.NO_ROOM, Status.NEED_MORE):
         report = BlockReport(rows, reading.first, reading.position(), reading.parser.lines, reading.content())
         report.not_of_kind, report.too_ragged = strangers, status == Status.NO_ROOM
+        report.endless = status == Status.NEED_MORE
         report.bad_rows = reading.ragged()[:SHOWN_BAD_ROWS]
         return report
     bad = [*reading.ragged(), *reading.settle_oddities()]

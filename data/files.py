@@ -25,9 +25,9 @@ from shoal.data.kinds import Layout, guess_kind
 from shoal.data.sniffing import detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, ParserState, library
-from shoal.settings.limits import block_bytes
+from shoal.settings.limits import block_bytes, most_unpacked
 from shoal.utils import disk_errors
-from shoal.words import no_such_column
+from shoal.words import file_size, no_such_column
 
 SAMPLE_BYTES = 1 << 20
 
@@ -172,23 +172,36 @@ def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float]
             shutil.copyfileobj(made, out, 1 << 20)
         return
     size = max(1, path.stat().st_size)
-    encoding = dialect.encoding if dialect.rewrites else None
     try:
         with disk_errors(), path.open("rb") as raw, target.open("wb") as out:
             plain: IO[bytes] = gzip.GzipFile(fileobj=raw) if file_format(path) == "gzip" else raw  # type: ignore[assignment]
-            if encoding is None:
-                while chunk := plain.read(1 << 20):
-                    out.write(chunk)
-                    progress(raw.tell() / size)
-                return
-            text = io.TextIOWrapper(plain, encoding=encoding, errors="replace", newline="")
-            while piece := text.read(1 << 20):
-                out.write(piece.encode())
+            for piece in _pieces(plain, dialect.encoding if dialect.rewrites else None):
+                if out.tell() + len(piece) > most_unpacked(size):
+                    raise DataError(_grows(path, size))
+                out.write(piece)
                 progress(raw.tell() / size)
     except (EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataError(f"'{path.name}' could not be unpacked: {error}. The file is damaged; fetch it again.") from None
+
+
+def _pieces(plain: IO[bytes], encoding: str | None) -> Iterator[bytes]:
+    """The bytes as they are, or the text of another encoding as UTF-8."""
+    if encoding is None:
+        while chunk := plain.read(1 << 20):
+            yield chunk
+        return
+    text = io.TextIOWrapper(plain, encoding=encoding, errors="replace", newline="")
+    while piece := text.read(1 << 20):
+        yield piece.encode()
+
+
+def _grows(path: Path, size: int) -> str:
+    return (
+        f"Expected '{path.name}', which has {file_size(size)}, to unpack to {file_size(most_unpacked(size))} at most, "
+        "but it goes on. A table seldom does; if this is one, unpack it and use the plain file."
+    )
 
 
 # ------------------------------------------------------------------ what its first bytes tell

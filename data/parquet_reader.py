@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.block_reader import SHOWN_BAD_ROWS, BadRow, BlockReport, write_block
+from shoal.data.block_reader import SHOWN_BAD_ROWS, BadRow, BlockReport
 from shoal.data.dialects import Dialect, column_names
 from shoal.data.files import Source
 from shoal.data.kinds import Layout, number_of
 from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import FieldKind, library
 from shoal.models import Array
+from shoal.settings.limits import SLICE_BYTES, most_unpacked
 from shoal.solve.moments import by_residue
-from shoal.words import no_such_column
+from shoal.utils import disk_errors, write_at
+from shoal.words import file_size, no_such_column, plural
 
 
-def _open(path: str) -> Any:
+def _open(path: str, texts_as_codes: bool = False) -> Any:
+    """The file; a text that many rows share is then held once, as the file does."""
     import pyarrow
     import pyarrow.parquet
+    import pyarrow.types as types
 
     try:
-        return pyarrow.parquet.ParquetFile(path)
+        file = pyarrow.parquet.ParquetFile(path)
+        texts = [field.name for field in file.schema_arrow if types.is_string(field.type)] if texts_as_codes else []
+        return pyarrow.parquet.ParquetFile(path, metadata=file.metadata, read_dictionary=texts) if texts else file
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"'{Path(path).name}' is not a whole Parquet file: {error}. Write or fetch it again.") from None
 
@@ -65,41 +71,77 @@ def _kind(type_: Any, types: Any) -> FieldKind:
     return FieldKind.SKIP
 
 
-def row_groups(path: Path) -> int:
-    return int(_open(str(path)).num_row_groups)
+def row_groups(path: Path, layout: Layout) -> int:
+    """How many there are; a file whose rows would become far more than it holds is refused before any is read."""
+    metadata = _open(str(path)).metadata
+    size, blocks = path.stat().st_size, metadata.num_rows * (8 * len(layout.numbers) + 4 * len(layout.levels))
+    if blocks > most_unpacked(size):
+        raise DataError(
+            f"Expected '{path.name}', which has {file_size(size)}, to become {file_size(most_unpacked(size))} at most, "
+            f"but it says that it has {plural(metadata.num_rows, 'row')} of {plural(len(layout.names), 'column')}, "
+            f"{file_size(blocks)}. Use fewer columns or rows of it, or save it as CSV."
+        )
+    return int(metadata.num_row_groups)
 
 
 def read_row_group(source: Source, group: int, target: str, residues: int) -> BlockReport:
-    """Read one row group into the block file `target`."""
-    import pyarrow
-
-    try:
-        table = _open(source.path).read_row_group(group)
-    except (pyarrow.ArrowException, OSError) as error:
-        name = Path(source.path).name
-        raise DataError(f"Part {group + 1} of '{name}' is damaged: {error}. Write or fetch it again.") from None
-    layout, rows = source.layout, table.num_rows
-    numbers = np.full((rows, len(layout.numbers)), np.nan)
-    codes = np.full((len(layout.levels), rows), -1, np.int32)
-    levels: list[list[str]] = []
+    """Read one row group into the block file `target`, some rows at a time: the file is where they come together."""
+    layout, file = source.layout, _open(source.path, texts_as_codes=True)
+    rows, texts = file.metadata.row_group(group).num_rows, [_Texts() for _ in layout.levels]
     bad: dict[int, BadRow] = {}
-    for slot, column in enumerate(layout.numbers):
-        numbers[:, slot], odd = _doubles(table.column(column), layout.kinds[column])
-        for row, text in odd:
-            what = f"column '{layout.names[column]}': expected a finite number, got '{text[:40]}'"
-            bad.setdefault(row, BadRow(row, row, what))
-    for slot, column in enumerate(layout.levels):
-        codes[slot], found = _codes(table.column(column))
-        levels.append(found)
-    numbers[list(bad)], codes[:, list(bad)] = np.nan, -1
-    write_block(target, numbers, codes)
-    report = _summary(numbers, codes, levels, residues)
+    with disk_errors(), open(target, "wb", buffering=0) as block:
+        for first, part in _slices(file, group, rows, Path(source.path).name):
+            numbers = np.empty((part.num_rows, len(layout.numbers)))
+            codes = np.empty((len(layout.levels), part.num_rows), np.int32)
+            for slot, column in enumerate(layout.numbers):
+                numbers[:, slot], odd = _doubles(part.column(column), layout.kinds[column])
+                for row, text in odd:
+                    what = f"column '{layout.names[column]}': expected a finite number, got '{text[:40]}'"
+                    bad.setdefault(first + row, BadRow(first + row, first + row, what))
+            for slot, column in enumerate(layout.levels):
+                codes[slot] = texts[slot].codes(part.column(column))
+            unread = [row - first for row in bad if row >= first]
+            numbers[unread], codes[:, unread] = np.nan, -1
+            _write_rows(block.fileno(), rows, first, numbers, codes)
+    report = _summary(*_mapped(target, rows, layout), [list(found.places) for found in texts], residues)
     report.begin, report.end, report.lines = group, group + 1, rows
     places = sorted(bad)
     report.bad_rows = [bad[row] for row in places[:SHOWN_BAD_ROWS]]
     report.bad_count, report.bad_places = len(places), places
     report.leading_zeros = [0] * len(layout.names)
     return report
+
+
+def _write_rows(block: int, rows: int, first: int, numbers: Array, codes: npt.NDArray[np.int32]) -> None:
+    """Rows from `first` on to where a block of so many rows has them, as `write_block` would."""
+    if numbers.size:
+        write_at(block, numbers.data.cast("B"), 8 * first * numbers.shape[1])
+    for slot, column in enumerate(codes):
+        write_at(block, column.data.cast("B"), 8 * rows * numbers.shape[1] + 4 * (slot * rows + first))
+
+
+def _mapped(target: str, rows: int, layout: Layout) -> tuple[Array, npt.NDArray[np.int32]]:
+    """The numbers and codes of a block that was written; its pages are the system's to drop."""
+    wide, long = (rows, len(layout.numbers)), (len(layout.levels), rows)
+    start = 8 * rows * len(layout.numbers)
+    numbers = np.memmap(target, np.float64, "r", 0, wide) if start else np.empty(wide)
+    codes = np.memmap(target, np.int32, "r", start, long) if rows * long[0] else np.empty(long, np.int32)
+    return numbers, codes
+
+
+def _slices(file: Any, group: int, rows: int, name: str) -> Iterator[tuple[int, Any]]:
+    """The rows of a group, each slice with the index of its first."""
+    import pyarrow
+
+    first, at_a_time = 0, max(1, SLICE_BYTES // (8 * max(file.metadata.num_columns, 1)))
+    try:
+        for batch in file.iter_batches(at_a_time, row_groups=[group]):
+            yield first, pyarrow.Table.from_batches([batch])
+            first += batch.num_rows
+        if first != rows:
+            raise OSError(f"expected {rows:,} rows, got {first:,}")
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"Part {group + 1} of '{name}' is damaged: {error}. Write or fetch it again.") from None
 
 
 def _summary(numbers: Array, codes: npt.NDArray[np.int32], levels: list[list[str]], residues: int) -> BlockReport:
@@ -125,13 +167,25 @@ def _content(numbers: Array, codes: npt.NDArray[np.int32], levels: list[list[str
     return int(library().content_hash(whole.ctypes.data, whole.nbytes))
 
 
-def _codes(column: Any) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """The place of each row's text among the texts, -1 for none; an empty text is none, as in a CSV file."""
-    texts = column.cast("string").combine_chunks().dictionary_encode()
-    levels = [level or "" for level in texts.dictionary.to_pylist()]
-    table = np.array([*(i if level else -1 for i, level in enumerate(levels)), -1], np.int32)
-    places = texts.indices.fill_null(len(levels)).to_numpy(zero_copy_only=False)
-    return table[places], levels
+class _Texts:
+    """The different texts of one column, in the order in which they come; an empty text is none, as in a CSV file."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+
+    def codes(self, column: Any) -> npt.NDArray[np.int32]:
+        """The place of each row's text among the texts, -1 for none."""
+        import pyarrow.types as types
+
+        known = types.is_dictionary(column.type)
+        texts = (column if known else column.cast("string").dictionary_encode()).chunk(0)
+        levels = texts.dictionary.cast("string").to_pylist()
+        found = texts.indices.fill_null(len(levels)).to_numpy(zero_copy_only=False)
+        table = np.full(len(levels) + 1, -1, np.int32)
+        for place in np.flatnonzero(np.bincount(found, minlength=len(table))[:-1]):  # of the texts that rows have
+            if level := levels[place]:
+                table[place] = self.places.setdefault(level, len(self.places))
+        return np.asarray(table[found])
 
 
 def _doubles(column: Any, kind: FieldKind) -> tuple[Array, list[tuple[int, str]]]:

@@ -23,9 +23,10 @@ from shoal.home import MANIFEST
 from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import ReadRange, ReadRowGroup
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import cells_from_reading
+from shoal.settings.limits import ROW_BYTES, cells_from_reading
 from shoal.solve.moments import Merger, Moments, merge_all, rotate
 from shoal.utils import Progress, disk_errors
+from shoal.words import file_size
 from shoal.worker import Request, Worker
 
 Sweep = Callable[[Sequence[Request]], Iterator[Any]]  # the reports of requests, in their order
@@ -55,7 +56,7 @@ class Ingest:
 
     def requests(self, directory: Path) -> Iterator[ReadRange | ReadRowGroup]:
         if file_format(Path(self.source.path)) == "parquet":
-            for group in range(row_groups(Path(self.source.path))):
+            for group in range(row_groups(Path(self.source.path), self.source.layout)):
                 yield ReadRowGroup(self.source, group, str(block_path(directory, group)), self.residues)
             return
         for index, (begin, end) in enumerate(self.source.ranges()):
@@ -177,6 +178,14 @@ def ragged_message(reading: Ingest, report: BlockReport) -> str:
     )
 
 
+def endless_message(reading: Ingest, report: BlockReport) -> str:
+    return (
+        f"Expected rows of at most {file_size(ROW_BYTES)}, but the one at line "
+        f"{reading.source.first_line + reading.lines + report.lines:,} goes on for longer. "
+        "Look for a quote that is never closed there, and check the quotes and line ends."
+    )
+
+
 # ------------------------------------------------------------------ from file to data set
 
 
@@ -255,6 +264,8 @@ class FileReading:
                 report = Worker().handle(dataclasses.replace(request, exact=reading.position))
             if report.not_of_kind:
                 return report.not_of_kind
+            if report.endless:
+                raise BadRowsError(endless_message(reading, report))
             if report.too_ragged:
                 raise BadRowsError(ragged_message(reading, report))
             reading.add(report)

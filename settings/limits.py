@@ -8,6 +8,9 @@ MB = 1 << 20
 SMALL_FILE = 48 * MB  # below this, one process is done before others have started
 BLOCK_BYTES = 8 * MB  # text in one block: large enough to amortise a request, small enough to balance and to redo
 WIDE_BLOCK_BYTES = 64 * MB  # for wide tables: a block should have more rows than columns, or sums cost more than it
+ROW_BYTES = 16 * MB  # of text in one row: what is longer has no line ends, or a quote that is never closed
+PACKED_TIMES, UNPACKED_LEAST = 200, 512 * MB  # a packed file becomes so many times its size at most, or so much
+SLICE_BYTES = 16 * MB  # rows of a Parquet file that are decoded at a time: one row group may be all of it
 CHUNK_BYTES = 2 * MB  # rows that are worked on at a time: they stay in the cache
 CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
 MOST_CELLS = 50  # the same, where a split asks for another number
@@ -33,6 +36,11 @@ def worker_count(config: RunConfig, size: int, cores: int) -> int:
 def block_bytes(numbers: int) -> int:
     """Text in one block of a table with so many columns of numbers."""
     return max(BLOCK_BYTES, min(64 * numbers**2, WIDE_BLOCK_BYTES))
+
+
+def most_unpacked(size: int) -> int:
+    """Bytes that a packed file of this size may become; more is no table, but a way to fill a disk."""
+    return max(PACKED_TIMES * size, UNPACKED_LEAST)
 
 
 def cells_from_reading(numbers: int, test_every: int) -> int:
