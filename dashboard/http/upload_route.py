@@ -67,7 +67,7 @@ async def take(request: Request) -> Response:
     if why := await run_in_threadpool(refusal, announced):
         return _problem(why, 413)
     try:
-        return await _receive(request)
+        return await _receive(request, announced)
     except ClientDisconnect:
         log.info("An upload was broken off by its sender.")
         return _problem("The connection broke off; upload the file again.", 400)
@@ -82,8 +82,8 @@ async def take(request: Request) -> Response:
         return _problem(f"The file could not be saved: {error.strerror}. Ask whoever runs this dashboard.", 500)
 
 
-async def _receive(request: Request) -> Response:
-    saving = uploads.incoming()
+async def _receive(request: Request, announced: int) -> Response:
+    saving = uploads.incoming(announced)
     upload = await run_in_threadpool(saving.__enter__)
     try:
         async for piece in _pieces(request):

@@ -8,11 +8,11 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+from shoal.dashboard.tables.room import Room
 from shoal.errors import ConfigError, DiskFull
 from shoal.home import alone_with, uploads_directory
 from shoal.utils import is_full
@@ -23,7 +23,13 @@ KEY = re.compile(r"([0-9a-f]{24})/([A-Za-z0-9_][A-Za-z0-9._-]*)")
 UNFINISHED = ".unfinished-"
 MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-SPARE = 64 << 20  # bytes that an upload leaves free: runs write their records to the same disk
+SPARE = 64 << 20  # bytes that all uploads together leave free: runs write their records to the same disk
+MAKE_ROOM = (
+    "Free some space (the System page can clean up), or set SHOAL_HOME to a folder on a larger disk, and try again."
+)
+NO_ROOM = f"The disk has no room for the rest of this file, and nothing of it was kept. {MAKE_ROOM}"
+
+_room = Room()
 
 
 def safe_name(name: str) -> str:
@@ -44,13 +50,21 @@ def safe_name(name: str) -> str:
 class Incoming:
     """A file of which more may come; it gets its name when it is complete."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, announced: int) -> None:
         self.folder = folder
         self.size = 0
         self._digest = hashlib.sha256()
-        self._descriptor, self._unfinished = _locked_file(folder)
+        if not _room.keep(self, announced, folder, SPARE):
+            raise DiskFull(shortage(announced) or NO_ROOM)
+        try:
+            self._descriptor, self._unfinished = _locked_file(folder)
+        except BaseException:
+            _room.give_back(self)
+            raise
 
     def write(self, piece: bytes | bytearray) -> None:
+        if not _room.take(self, len(piece), self.folder, SPARE):
+            raise DiskFull(NO_ROOM)
         self._digest.update(piece)
         rest = memoryview(piece)
         with _full_disk_in_words():
@@ -69,16 +83,17 @@ class Incoming:
     def close(self) -> None:
         self._unfinished.unlink(missing_ok=True)  # what is not settled is not wanted
         os.close(self._descriptor)
+        _room.give_back(self)
 
 
 @contextlib.contextmanager
-def incoming() -> Iterator[Incoming]:
-    """Room for a new file; nothing of it stays unless it is settled."""
+def incoming(announced: int = 0) -> Iterator[Incoming]:
+    """Room for a new file, of which so many bytes are announced; nothing of it stays unless it is settled."""
     folder = uploads_directory()
     with _full_disk_in_words():
         folder.mkdir(parents=True, exist_ok=True)
         sweep()
-        upload = Incoming(folder)
+        upload = Incoming(folder, announced)
     try:
         yield upload
     finally:
@@ -117,15 +132,12 @@ def largest() -> int:
 
 def shortage(size: int) -> str:
     """Why a file of this size does not fit on the disk; empty if it does."""
-    folder = uploads_directory()
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    if size + SPARE <= free:
+    left = _room.left(uploads_directory(), SPARE)
+    if size <= left:
         return ""
     return (
-        f"The disk has no room for this file: it has {size / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free. "
-        "Free some space (the System page can clean up), or set SHOAL_HOME to a folder on a larger disk, and try again."
+        f"The disk has no room for this file: it has {size / 1e6:,.0f} MB, and there are {left / 1e6:,.0f} MB for it "
+        f"beside what others upload. {MAKE_ROOM}"
     )
 
 
@@ -136,8 +148,7 @@ def _full_disk_in_words() -> Iterator[None]:
     except OSError as error:
         if is_full(error):
             raise DiskFull(
-                "The disk is full: the file could not be saved, and nothing of it was kept. Free some space (the "
-                "System page can clean up), or set SHOAL_HOME to a folder on a larger disk, and try again."
+                f"The disk is full: the file could not be saved, and nothing of it was kept. {MAKE_ROOM}"
             ) from error
         raise
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from shoal.dashboard.tables import recent, uploads
+from shoal.errors import DiskFull
 from shoal.home import uploads_directory
 from support.dashboard.data_page import upload
 from support.pages import checked, open_page, said, settle, uploaded
@@ -75,3 +77,44 @@ def test_a_damaged_list_of_recent_tables_is_passed_over(home: Path, damage: str)
     assert recent.recent() == []
     recent.remember("x", 1, 2)
     assert [seen.key for seen in recent.recent()] == ["x"]
+
+
+# ------------------------------------------------------------------ room on the disk
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Let the disk have so many bytes for uploads; other programs write to it, so sizes are far apart."""
+    monkeypatch.setattr(uploads, "SPARE", shutil.disk_usage(uploads_directory().parent).free - size)
+
+
+def test_room_that_one_upload_announced_is_not_promised_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    uploads_directory().mkdir(parents=True, exist_ok=True)
+    leave(monkeypatch, 1 << 30)
+    announced = 800 << 20
+    assert uploads.shortage(announced) == ""
+    with uploads.incoming(announced) as first:
+        assert "no room for this file" in uploads.shortage(announced)
+        with pytest.raises(DiskFull, match="no room for this file"), uploads.incoming(announced):
+            pass
+        first.write(b"1,2\n")
+        with uploads.incoming(1 << 20) as small:
+            small.write(b"1,2\n")
+    assert uploads.shortage(announced) == ""
+    assert list(uploads_directory().iterdir()) == []
+
+
+def test_an_upload_that_does_not_say_its_size_leaves_what_is_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    with uploads.incoming() as upload_:
+        upload_.write(b"1,2\n")
+        leave(monkeypatch, -(1 << 30))
+        with pytest.raises(DiskFull, match=r"no room for the rest of this file.*System page"):
+            upload_.write(b"3,4\n")
+    assert list(uploads_directory().iterdir()) == []
+
+
+def test_an_upload_that_sends_more_than_it_said_is_counted_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with uploads.incoming(4) as upload_:
+        leave(monkeypatch, -(1 << 30))
+        upload_.write(b"1,2\n")  # kept for it
+        with pytest.raises(DiskFull, match="no room for the rest"):
+            upload_.write(b"3")
