@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import signal
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -195,9 +196,10 @@ class Ledger:
         if self._losses[index] < self.LOSSES or index not in self._open:
             self.give_back(index)
             return
+        advice = " If memory is short, use fewer workers." if failure.signal == signal.SIGKILL else ""
         error = EngineError(
             f"Request {index + 1} ({type(self._open[index]).__name__}) lost {self.LOSSES} workers; the "
-            f"last one was lost because: {failure.cause}. If memory is short, use fewer workers."
+            f"last one was lost because: {failure.cause}.{advice}"
         )
         error.__cause__ = failure
         self.settle(index, error=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -18,6 +19,38 @@ from shoal.utils import THREAD_LIMITS, anonymous_file
 from shoal.worker import Channel, Drop, Hold, Parts, SharedArray, pack
 
 
+class Pulse:
+    """Whether a process gets on: it, or what it started, has computed, read or written since it last did."""
+
+    COMPUTED = 0.05  # seconds of the processor: one that hangs wakes now and then, and uses less
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._seconds, self._traffic = 0.0, 0
+
+    def beats(self) -> bool:
+        seconds, traffic = self._work()
+        beats = abs(seconds - self._seconds) >= self.COMPUTED or traffic != self._traffic
+        if beats:
+            self._seconds, self._traffic = seconds, traffic
+        return beats
+
+    def _work(self) -> tuple[float, int]:
+        import psutil  # where somebody waits for long: its import takes as long as a small fit
+
+        seconds, traffic = 0.0, 0
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self._pid)
+            for one in (process, *process.children(recursive=True)):
+                with contextlib.suppress(psutil.Error), one.oneshot():
+                    used = one.cpu_times()
+                    seconds += used.user + used.system
+                    if hasattr(one, "io_counters"):  # not on every system
+                        moved = one.io_counters()
+                        traffic += moved.read_count + moved.write_count
+        return seconds, traffic
+
+
 class WorkerProcess:
     """One child process, the channel to it, and what it is doing."""
 
@@ -29,7 +62,8 @@ class WorkerProcess:
         self.replaces = replaces
         self.ready = False
         self.job: tuple[Ledger, int] | None = None
-        self.since = 0.0  # when it was given that
+        self.silent = 0.0  # seconds of waiting for it in which it did nothing
+        self.verdict = ""  # why it was ended, where that was decided here
         self.trains = False
         self.holds: set[int] = set()
         with ExitStack() as on_failure:
@@ -40,6 +74,7 @@ class WorkerProcess:
                 self.process = _start(rank, (theirs.fileno(), outbox, inbox, lifeline), self._log, preload)
             on_failure.pop_all()
         self.channel = Channel(ours, inbox, outbox)
+        self.pulse = Pulse(self.process.pid)
 
     def send(self, request: Parts, live: dict[int, tuple[SharedArray, int]]) -> None:
         """The request, and before it what has changed among the shared arrays since the last one."""
@@ -62,6 +97,8 @@ class WorkerProcess:
         cause = _cause(code) + ("" if self.ready else f" before it was ready{self._last_words()}")
         self.channel.close()
         os.close(self._log)
+        if self.verdict:
+            return WorkerFailed(self.rank, self.verdict)
         return WorkerFailed(self.rank, cause, -code if code < 0 else None)
 
     def _last_words(self) -> str:

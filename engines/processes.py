@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -30,7 +29,7 @@ class ProcessEngine(Engine):
     """
 
     LOOK = 1.0  # seconds between two looks for hung workers
-    LEASE = 60.0  # seconds that a request may take, however quick the others were
+    LEASE = 60.0  # seconds in which a worker that has a request may do nothing; one that works may take any time
 
     def __init__(
         self,
@@ -47,7 +46,6 @@ class ProcessEngine(Engine):
         self._crew = Crew(self._emit, preload)
         self._keys = itertools.count()
         self._closed = False
-        self._longest = 0.0  # seconds that a request took so far
         for rank in range(workers):
             self._crew.hire(rank, replaces=False)
 
@@ -145,7 +143,7 @@ class ProcessEngine(Engine):
                 raise
             ledger.settle(index, error=plain_error(request, error))
         else:
-            member.job, member.since = (ledger, index), time.monotonic()
+            member.job, member.silent = (ledger, index), 0.0
 
     def _listen(self, *, wait: bool) -> None:
         """Take in what workers have sent, waiting for the first message where told to."""
@@ -158,10 +156,16 @@ class ProcessEngine(Engine):
             self._end_hung()
 
     def _end_hung(self) -> None:
-        """Kill workers that have had a request for far longer than any request took so far: they hang."""
-        now = time.monotonic()
+        """Kill workers that have a request and have done nothing for a lease: they hang.
+
+        Looks are counted, not the clock: while this process itself is held up, nobody is judged.
+        """
         for member in list(self._crew.members.values()):
-            if member.job is not None and now - member.since > max(self.LEASE, 10 * self._longest):
+            if member.job is None:
+                continue
+            member.silent = 0.0 if member.pulse.beats() else member.silent + self.LOOK
+            if member.silent >= self.LEASE:
+                member.verdict = f"it did nothing for {self.LEASE:g} seconds and was ended"
                 member.process.kill()
                 self._lose(member)
 
@@ -182,7 +186,6 @@ class ProcessEngine(Engine):
             self._crew.welcome(member)
             return
         (ledger, index), member.job = member.job, None
-        self._longest = max(self._longest, time.monotonic() - member.since)
         self._used[member.rank] = 0
         try:
             reply = unpack(parts)

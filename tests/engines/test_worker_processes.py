@@ -19,7 +19,20 @@ from shoal.engines.base import WorkerEvent
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, EngineError
-from support.engine_requests import Die, Echo, Environment, Fail, Note, Peek, Square, Unopenable, Unsendable, WhoAmI
+from support.engine_requests import (
+    Compute,
+    Die,
+    Echo,
+    Environment,
+    Fail,
+    Hang,
+    Note,
+    Peek,
+    Square,
+    Unopenable,
+    Unsendable,
+    WhoAmI,
+)
 from support.runs import SLOW, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,6 +143,24 @@ def test_a_request_that_always_kills_is_given_up(how: int, cause: str) -> None:
         for _ in range(2):
             with pytest.raises(EngineError, match=rf"Request 1 \(Die\) lost 3 workers.*{cause}"):
                 list(engine.sweep([Die(how), Echo(2)]))
+        assert list(engine.sweep([Echo(5)])) == [5]
+
+
+def test_a_request_that_works_outlives_any_lease(events: list[WorkerEvent], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessEngine, "LOOK", 0.1)
+    monkeypatch.setattr(ProcessEngine, "LEASE", 1.5)
+    with ProcessEngine(1, on_event=events.append) as engine:
+        assert list(engine.sweep([Compute(3.0)])) == list(engine.pids.values())
+    assert [event.kind for event in events] == ["started", "stopped"]
+
+
+def test_a_request_that_hangs_is_ended_and_not_blamed_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessEngine, "LOOK", 0.1)
+    monkeypatch.setattr(ProcessEngine, "LEASE", 0.6)
+    with ProcessEngine(1) as engine:
+        with pytest.raises(EngineError, match=r"\(Hang\) lost 3 workers.*it did nothing for 0\.6 seconds") as told:
+            list(engine.sweep([Hang()]))
+        assert "memory" not in str(told.value)
         assert list(engine.sweep([Echo(5)])) == [5]
 
 

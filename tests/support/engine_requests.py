@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,26 @@ class Square:
     def answer(self, worker: Worker) -> npt.NDArray[np.float64]:
         time.sleep(self.seconds)
         return np.random.default_rng(self.number).normal(size=20_000) ** 2
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A computation that takes so many seconds of the processor."""
+
+    seconds: float
+
+    def answer(self, worker: Worker) -> int:
+        while time.process_time() < self.seconds:
+            pass
+        return os.getpid()
+
+
+@dataclass(frozen=True)
+class Hang:
+    """Waits for what never comes."""
+
+    def answer(self, worker: Worker) -> None:
+        threading.Event().wait()
 
 
 @dataclass(frozen=True)
