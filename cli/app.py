@@ -176,7 +176,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
     )
     rows = [
         (c["name"], c["type"], f"{c['missing']:,}", ("" if c["distinct_exact"] else "~") + f"{c['distinct']:,}",
-         short(c["min"]), short(c["max"]), ", ".join(c["flags"]))
+         short(c["min"]), short(c["max"]), _remarks(c))
         for c in found["columns"]
     ]  # fmt: skip
     table(("column", "type", "missing", "distinct", "min", "max", "flags"), rows, right={2, 3, 4, 5})
@@ -187,6 +187,10 @@ def _inspect(chosen: argparse.Namespace) -> None:
             print(f"  line {entry['line']}: {entry['problem']}")
     for note in found["notes"]:
         print(f"note: {note}")
+
+
+def _remarks(column: dict[str, Any]) -> str:
+    return ", ".join([*column["flags"], *([f"written {column['written']}"] if column["written"] else [])])
 
 
 # ------------------------------------------------------------------ train

@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.files import Source
-from shoal.data.kinds import ODD_SHARE, number_of
+from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation
 from shoal.errors import DataError, OutOfMemory
 from shoal.kernels.csv_kernel import (
     BAD_ROW,
     LEVEL,
     ODDITY,
     PADDING,
+    ColumnNotation,
     Dictionary,
     FieldKind,
+    MarkRole,
     ParserState,
     RowFault,
     Status,
@@ -139,6 +141,7 @@ class _Reading:
             buffer=self.buffer.ctypes.data, length=self.length, at_end=at_end,
             stop=self.end - self.begin + self.before, marks=self.dialect.marks(), columns=columns,
             kind=self.kinds.ctypes.data, slot=self.slots.ctypes.data, date_order=self.orders.ctypes.data,
+            notations=self._notations(),
             missing_tokens=b"".join(tokens), missing_ends=self.ends.ctypes.data, missing_count=len(tokens),
             numbers=self.numbers.ctypes.data, number_stride=numbers,
             codes=self.codes.ctypes.data, code_stride=rows, row_room=rows,
@@ -151,6 +154,21 @@ class _Reading:
         self.first = self._first_row(parser, exact)
         parser.position = self.first - self.begin + self.before
         return parser
+
+    def _notations(self) -> ctypes.Array[ColumnNotation] | None:
+        if not self.layout.notations:
+            return None
+        table = (ColumnNotation * len(self.layout.kinds))()
+        self.kept = []  # what the kernel is given pointers to
+        for column, notation in self.layout.notations.items():
+            marks = list(_encoded(notation, self.dialect.text_encoding))
+            ends = np.cumsum([len(raw) for raw, _ in marks], dtype=np.int32)
+            texts, roles = b"".join(raw for raw, _ in marks), bytes(role for _, role in marks)
+            self.kept += [ends, texts, roles]
+            table[column] = ColumnNotation(
+                texts, ends.ctypes.data, roles, len(marks), ord(notation.decimal), notation.pairs
+            )
+        return table
 
     def _first_row(self, parser: ParserState, exact: int | None) -> int:
         """Where the first row of the range starts: known, at its beginning, or guessed; its end if there is none."""
@@ -188,7 +206,8 @@ class _Reading:
         return int(np.isnan(values).sum()) - odd
 
     def _value(self, odd: Any, text: str) -> float | None:
-        return number_of(text, self.dialect) if self.kinds[odd["column"]] == FieldKind.NUMBER else None
+        column = int(odd["column"])
+        return None if self.kinds[column] == FieldKind.DATE else self.layout.number(column, text, self.dialect)
 
     def settle_oddities(self) -> list[BadRow]:
         """Write the values that only the general reader understands; blank the rows with what nobody does."""
@@ -199,7 +218,7 @@ class _Reading:
             if value is not None:
                 self.numbers[row, self.slots[column]] = value
             else:
-                kind = "a number" if self.kinds[column] == FieldKind.NUMBER else "a date"
+                kind = "a date" if self.kinds[column] == FieldKind.DATE else "a number"
                 shown = text if len(text) <= 40 else text[:40] + "..."
                 bad.setdefault(row, BadRow(row, int(odd["line"]),
                                f"column '{self.layout.names[column]}': expected {kind}, got '{shown}'"))  # fmt: skip
@@ -233,6 +252,13 @@ class _Reading:
             self.dialect.text(self.buffer[e["offset"] : e["offset"] + e["length"]].tobytes(), e["written"]) if u else ""
             for e, u in zip(entries, used, strict=True)
         ]
+
+
+def _encoded(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:
+    """A notation's marks as the kernel meets them, longer ones first; without those that the encoding does not have."""
+    roles = {MarkRole.GROUP: notation.group_marks, MarkRole.MINUS: MINUSES, MarkRole.DROPPED: notation.dropped}
+    found = [(text.encode(encoding, "ignore"), role) for role, texts in roles.items() for text in texts]
+    return (mark for mark in sorted(found, key=lambda mark: -len(mark[0])) if mark[0])
 
 
 def read_range(

@@ -18,7 +18,7 @@ from shoal.home import MANIFEST, hold
 from shoal.models import Array
 from shoal.solve.moments import Moments
 
-FORMAT = 1  # of manifests and blocks; another number means another cache key
+FORMAT = 2  # of manifests and blocks; another number means another cache key
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Column:
     distinct: int | None = None
     more_levels: bool = False  # there are more levels than are remembered
     flags: tuple[str, ...] = ()
+    written: str = ""  # how numbers with marks are written, by an example: € 1.234,56
 
     @property
     def is_number(self) -> bool:

@@ -22,12 +22,13 @@ import numpy.typing as npt
 from shoal import plugins
 from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split
 from shoal.data.kinds import Layout, guess_kind
+from shoal.data.notation.numbers import Notation
 from shoal.data.sniffing import detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, ParserState, library
 from shoal.settings.limits import block_bytes, most_unpacked
 from shoal.utils import disk_errors
-from shoal.words import file_size, no_such_column
+from shoal.words import file_size, listed, no_such_column
 
 SAMPLE_BYTES = 1 << 20
 
@@ -247,10 +248,12 @@ def inspect_text(
         notes.append(f"The first {dialect.skip_lines} lines are above the table and are skipped.")
     if not at_end and len(table) < 2:
         raise DataError("Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends.")
-    kinds, orders = zip(
-        *(guess_kind(name, [r[j] for r in rows], dialect, categorical, numeric) for j, name in enumerate(names)),
-        strict=True,
-    )
+    sure = overrides.get("decimal") is not None
+    guesses = [
+        guess_kind(name, [r[j] for r in rows], dialect, categorical, numeric, sure) for j, name in enumerate(names)
+    ]
+    notations = {j: guess.notation for j, guess in enumerate(guesses) if guess.notation is not None}
+    notes += notation_notes({names[j]: notation for j, notation in notations.items()})
     for name in (*categorical, *numeric):
         if name not in names:
             raise ConfigError(no_such_column(name, names))
@@ -260,8 +263,20 @@ def inspect_text(
         start, lines = _end_of_first_row(text, start, dialect)
         skip += lines
     fixed = frozenset(i for i, name in enumerate(names) if name in numeric)
-    return Source(str(path), path.stat().st_size, dialect, Layout(tuple(names), tuple(kinds), tuple(orders), fixed),
-                  start + mark, skip + 1, tuple(notes))  # fmt: skip
+    layout = Layout(tuple(names), tuple(g.kind for g in guesses), tuple(g.order for g in guesses), fixed, notations)
+    return Source(str(path), path.stat().st_size, dialect, layout, start + mark, skip + 1, tuple(notes))
+
+
+def notation_notes(notations: Mapping[str, Notation]) -> list[str]:
+    """Which columns are read as numbers for all their marks; those that are written alike in one sentence."""
+    alike: dict[str, list[str]] = {}
+    for name, notation in notations.items():
+        alike.setdefault(notation.example, []).append(f"'{name}'")
+    return [
+        f"Column {names[0]} holds numbers written like {example}." if len(names) == 1
+        else f"Columns {listed(names)} hold numbers written like {example}."
+        for example, names in alike.items()
+    ]  # fmt: skip
 
 
 def _end_of_first_row(text: bytes, start: int, dialect: Dialect) -> tuple[int, int]:

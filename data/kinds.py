@@ -5,31 +5,31 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dialects import Dialect
+from shoal.data.notation.numbers import ODD_SHARE, Notation, are_grouped, notation_of
 from shoal.kernels.csv_kernel import DateOrder, FieldKind, library
-
-ODD_SHARE = 0.05  # a column with more values than this that are not of its kind is of another kind
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns in file order: their names, how their fields are read, and how dates are written."""
+    """The columns in file order: their names, how their fields are read, and how dates and numbers are written."""
 
     names: tuple[str, ...]
     kinds: tuple[FieldKind, ...]
     orders: tuple[int, ...]
     fixed: frozenset[int] = frozenset()  # columns whose kind was given: a value of another kind is a bad row
+    notations: Mapping[int, Notation] = field(default_factory=dict)  # of columns whose numbers have marks
 
     @property
     def numbers(self) -> list[int]:
         """Columns that become doubles: numbers and dates."""
-        return [i for i, kind in enumerate(self.kinds) if kind in (FieldKind.NUMBER, FieldKind.DATE)]
+        return [i for i, kind in enumerate(self.kinds) if kind not in (FieldKind.SKIP, FieldKind.LEVEL)]
 
     @property
     def levels(self) -> list[int]:
@@ -45,24 +45,48 @@ class Layout:
     def with_levels(self, columns: Sequence[int]) -> Layout:
         """The same, with these columns read as texts after all."""
         kinds = tuple(FieldKind.LEVEL if i in columns else kind for i, kind in enumerate(self.kinds))
-        return replace(self, kinds=kinds)
+        return replace(self, kinds=kinds, notations={i: n for i, n in self.notations.items() if i not in columns})
+
+    def number(self, column: int, text: str, dialect: Dialect) -> float | None:
+        """The value of a text in a column of numbers."""
+        notation = self.notations.get(column)
+        return number_of(text, dialect) if notation is None else notation.number(text)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a column seems to hold, and how that is written: the order of dates, the marks of numbers."""
+
+    kind: FieldKind
+    order: int = 0
+    notation: Notation | None = None
 
 
 def guess_kind(
-    name: str, cells: Sequence[str], dialect: Dialect, categorical: Sequence[str], numeric: Sequence[str]
-) -> tuple[FieldKind, int]:
-    """The kind that (nearly) all cells of a sample have; a column without cells is one of numbers."""
+    name: str, cells: Sequence[str], dialect: Dialect, categorical: Sequence[str], numeric: Sequence[str], sure: bool
+) -> Guess:
+    """The kind that (nearly) all cells of a sample have; a column without cells is one of numbers.
+
+    `sure`: the decimal mark was given, and groups no digits whatever they look like.
+    """
     present = [cell for cell in cells if cell not in dialect.missing]
     if name in categorical:
-        return FieldKind.LEVEL, 0
-    numbers = sum(number_of(cell, dialect) is not None for cell in present)
-    if numbers == len(present) or (numbers >= 20 and numbers >= (1 - ODD_SHARE) * len(present)):
-        return FieldKind.NUMBER, 0
+        return Guess(FieldKind.LEVEL)
+    if _nearly_all(present, sum(number_of(cell, dialect) is not None for cell in present)):
+        if not dialect.thousands and not sure and are_grouped((cell.lstrip("+-") for cell in present), dialect.decimal):
+            other = "," if dialect.decimal == "." else "."
+            return Guess(FieldKind.MARKED, notation=Notation(other, dialect.decimal))
+        return Guess(FieldKind.NUMBER)
     for order in DateOrder:
-        dates = sum(is_date(cell, order) for cell in present)
-        if dates == len(present) or (dates >= 20 and dates >= (1 - ODD_SHARE) * len(present)):
-            return FieldKind.DATE, order
-    return (FieldKind.NUMBER if name in numeric else FieldKind.LEVEL), 0
+        if _nearly_all(present, sum(is_date(cell, order) for cell in present)):
+            return Guess(FieldKind.DATE, order)
+    if notation := notation_of(present, dialect.decimal, dialect.thousands):
+        return Guess(FieldKind.MARKED, notation=notation)
+    return Guess(FieldKind.NUMBER if name in numeric else FieldKind.LEVEL)
+
+
+def _nearly_all(cells: Sequence[str], count: int) -> bool:
+    return count == len(cells) or (count >= 20 and count >= (1 - ODD_SHARE) * len(cells))
 
 
 def number_of(text: str, dialect: Dialect) -> float | None:

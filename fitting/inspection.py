@@ -163,6 +163,7 @@ def _described(column: Column, profile: dict[str, Any], leaks: bool) -> dict[str
         "min": _date(column.minimum) if as_date else column.minimum,
         "max": _date(column.maximum) if as_date else column.maximum,
         "flags": flags + (["leak"] if leaks else []),
+        "written": column.written,
         **shown,
     }
 

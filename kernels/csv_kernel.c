@@ -14,17 +14,27 @@
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_QUOTED (1 << 22) /* a quoted field longer than this is taken for a quote that is never closed */
 
-enum { SKIP, NUMBER, DATE, LEVEL };                                          /* kinds of columns */
+enum { SKIP, NUMBER, DATE, LEVEL, MARKED };                                  /* kinds of columns */
 enum { DONE, NEED_MORE, TOO_MANY_ODDITIES, NO_MEMORY, NO_ROOM };                     /* what parse() returns */
 enum { PLAIN, QUOTED, ESCAPED };                                             /* how a field was written */
 enum { WRONG_COUNT, NEVER_CLOSED };                                          /* what is wrong with a row */
 enum { YEAR_FIRST, DAY_FIRST, MONTH_FIRST };                                 /* orders of a date */
 enum { MISSING_CODE = -1, TOO_MANY_LEVELS = -2 };
+enum { DROPPED, MINUS, GROUP };                                              /* what a mark in a number is */
 
 typedef struct {
     uint8_t delimiter, quote, escape, decimal, thousands, comment, newline;
     uint8_t numbers_missing; /* whether some missing tokens look like numbers, -999 say */
 } Dialect;
+
+/* How the numbers of a MARKED column are written: texts around them, minus signs, and what groups their digits. */
+typedef struct {
+    const uint8_t *marks; /* one after the other, each of the role that `roles` gives it */
+    const int32_t *ends;
+    const uint8_t *roles;
+    int64_t count;
+    uint8_t decimal, pairs; /* pairs: all groups but the last have two digits, 12,34,567 */
+} Notation;
 
 typedef struct {
     int64_t row, column, line, offset, length, written;
@@ -55,6 +65,7 @@ typedef struct {
     Dialect dialect;
     int64_t columns;
     const int32_t *kind, *slot, *date_order;
+    const Notation *notations; /* per column; those of MARKED ones are looked at */
     const uint8_t *missing_tokens;
     const int32_t *missing_ends;
     int64_t missing_count;
@@ -282,6 +293,88 @@ static inline const uint8_t *read_number(const uint8_t *p, uint8_t decimal, uint
     return p;
 }
 
+/* ---------------------------------------------------------------- marked numbers */
+
+/* The length of a mark of that role which stands at p (or, with `last`, which ends there), 0 if there is none. */
+static int64_t mark_at(const Notation *n, int role, const uint8_t *p, int64_t room, int last) {
+    for (int64_t i = 0; i < n->count; i++) {
+        int32_t from = i ? n->ends[i - 1] : 0, length = n->ends[i] - from;
+        if (n->roles[i] == role && length <= room && memcmp(last ? p - length : p, n->marks + from, (size_t)length) == 0)
+            return length;
+    }
+    return 0;
+}
+
+/* The digits of a number without their grouping marks into `plain`; returns how many bytes, 0 if they are not so. */
+static int64_t ungrouped(const Notation *n, const uint8_t *p, const uint8_t *end, uint8_t *plain, int64_t room) {
+    int64_t count = 0, run = 0, groups = 0, length;
+    const uint8_t *first = p;
+    while (p < end && *p != n->decimal && (*p | 32) != 'e') {
+        if (count == room) return 0;
+        if (digit(*p) < 10) {
+            plain[count++] = *p++;
+            run++;
+        } else if ((length = mark_at(n, GROUP, p, end - p, 0)) != 0) {
+            int64_t wanted = n->pairs ? 2 : 3;
+            if (groups ? run != wanted : run == 0 || run > wanted || *first == '0') return 0;
+            groups++;
+            run = 0;
+            p += length;
+        } else {
+            return 0;
+        }
+    }
+    if (groups && run != 3) return 0;
+    for (; p < end; p++) {
+        if (count == room) return 0;
+        plain[count++] = *p == n->decimal ? '.' : *p == '.' ? 'x' : *p;
+    }
+    return count;
+}
+
+/* A number with marks: EUR 1.234,56, 12 %, (1,234) or 5- for what is below zero. */
+static int read_marked(const Notation *n, const uint8_t *p, const uint8_t *end, const uint64_t *table, double *out) {
+    uint8_t plain[96] = {0};
+    int64_t length, count;
+    int signs = 0, negative = 0, open = 0, zero_led;
+    while (p < end && digit(*p) >= 10 && *p != n->decimal) {
+        if (*p == ' ' || *p == '+' || *p == '-' || *p == '(') {
+            signs += *p == '+' || *p == '-' || *p == '(';
+            negative |= *p == '-' || *p == '(';
+            open += *p++ == '(';
+        } else if ((length = mark_at(n, MINUS, p, end - p, 0)) != 0) {
+            signs++, negative = 1, p += length;
+        } else if ((length = mark_at(n, DROPPED, p, end - p, 0)) != 0) {
+            p += length;
+            if (p < end && *p == n->decimal && ((p[-1] | 32) - 'a' < 26u || p[-1] > 127)) return 0; /* Rs.500 is not .500 */
+        } else {
+            return 0;
+        }
+    }
+    while (p < end) {
+        if ((length = mark_at(n, DROPPED, end, end - p, 1)) != 0) { /* first, as a mark may end in a digit: m2 */
+            end -= length;
+        } else if (digit(end[-1]) < 10 || end[-1] == n->decimal) {
+            break;
+        } else if (end[-1] == ' ') {
+            end--;
+        } else if (end[-1] == ')') {
+            open--, end--;
+        } else if (end[-1] == '-') {
+            signs++, negative = 1, end--;
+        } else if ((length = mark_at(n, MINUS, end, end - p, 1)) != 0) {
+            signs++, negative = 1, end -= length;
+        } else {
+            return 0;
+        }
+    }
+    if (open || signs > 1 || p == end) return 0;
+    count = ungrouped(n, p, end, plain, (int64_t)sizeof plain - 16);
+    if (!count || read_number(plain, '.', 0, table, out, &zero_led) != plain + count) return 0;
+    if (negative) *out = -*out;
+    return 1;
+}
+
 /* ---------------------------------------------------------------- dates */
 
 static int read_digits(const uint8_t **p, int least, int most, int64_t *value) {
@@ -456,6 +549,7 @@ static double not_a_number(void) {
 static int value_of(const Parser *a, int64_t column, const Field *f, double *out) {
     if (f->written == ESCAPED) return 0;
     if (a->kind[column] == DATE) return read_date(f->begin, f->end, a->date_order[column], out);
+    if (a->kind[column] == MARKED) return read_marked(&a->notations[column], f->begin, f->end, a->powers_of_five, out);
     int zero_led;
     const uint8_t *end = read_number(f->begin, a->dialect.decimal, a->dialect.thousands, a->powers_of_five, out, &zero_led);
     if (end != f->end) return 0;

@@ -21,6 +21,15 @@ class FieldKind(IntEnum):
     NUMBER = 1
     DATE = 2
     LEVEL = 3
+    MARKED = 4  # a number with marks, read by the column's notation
+
+
+class MarkRole(IntEnum):
+    """What a mark in a number is."""
+
+    DROPPED = 0
+    MINUS = 1
+    GROUP = 2
 
 
 class Status(IntEnum):
@@ -66,6 +75,19 @@ class Marks(ctypes.Structure):
     )
 
 
+class ColumnNotation(ctypes.Structure):
+    """How the numbers of a marked column are written."""
+
+    _fields_ = (
+        ("marks", ctypes.c_char_p),
+        ("ends", ctypes.c_void_p),
+        ("roles", ctypes.c_char_p),
+        ("count", ctypes.c_int64),
+        ("decimal", ctypes.c_uint8),
+        ("pairs", ctypes.c_uint8),
+    )
+
+
 class Dictionary(ctypes.Structure):
     _fields_ = (
         ("levels", ctypes.c_void_p),
@@ -91,6 +113,7 @@ class ParserState(ctypes.Structure):
         ("kind", ctypes.c_void_p),
         ("slot", ctypes.c_void_p),
         ("date_order", ctypes.c_void_p),
+        ("notations", ctypes.POINTER(ColumnNotation)),
         ("missing_tokens", ctypes.c_char_p),
         ("missing_ends", ctypes.c_void_p),
         ("missing_count", ctypes.c_int64),

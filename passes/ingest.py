@@ -106,7 +106,13 @@ class Ingest:
         content = digest([self.source.size, self.contents])
         layout = self.source.layout
         kinds = [int(kind) for kind in layout.kinds]
-        head = [layout.names, layout.orders, self.source.data_start]  # the header is not among the hashed ranges
+        written = {i: notation.example for i, notation in layout.notations.items()}
+        head = [
+            layout.names,
+            layout.orders,
+            written,
+            self.source.data_start,
+        ]  # the header is not among the hashed ranges
         key = digest([FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
         manifest = Manifest(
             source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=columns,
@@ -132,19 +138,21 @@ class Ingest:
             if kind == FieldKind.LEVEL:
                 made.append(_text_column(name, slot, self.tables[slot], self.rows, self.bad_count))
             elif kind != FieldKind.SKIP:
-                made.append(self._number_column(name, kind, slot, int(self.leading_zeros[i])))
+                made.append(self._number_column(i, slot))
         return tuple(made)
 
-    def _number_column(self, name: str, kind: FieldKind, slot: int, leading_zeros: int) -> Column:
+    def _number_column(self, column: int, slot: int) -> Column:
+        layout, rows = self.source.layout, self.rows - self.bad_count
         missing = int(self.missing[slot]) - self.bad_count  # unread rows are counted as such
         low, high = float(self.least[slot]), float(self.greatest[slot])
-        rows = self.rows - self.bad_count
         flags = _shared_flags(missing, rows, low == high)
-        if leading_zeros:
+        if self.leading_zeros[column]:
             flags.append("leading_zeros")
+        notation = layout.notations.get(column)
         return Column(
-            name, "numeric" if kind == FieldKind.NUMBER else "datetime", slot, missing,
+            layout.names[column], "datetime" if layout.kinds[column] == FieldKind.DATE else "numeric", slot, missing,
             low if missing < rows else None, high if missing < rows else None, flags=tuple(flags),
+            written=notation.example if notation else "",
         )  # fmt: skip
 
 

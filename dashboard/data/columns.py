@@ -117,6 +117,8 @@ def _end(value: Any) -> str:
 
 def _remarks(column: dict[str, Any], target: str | None) -> str:
     first = ["the column to predict"] if column["name"] == target else []
+    if column.get("written"):
+        first.append(f"written {column['written']}")
     return ", ".join([*first, *(wording.FLAGS.get(flag, flag) for flag in column["flags"])])
 
 

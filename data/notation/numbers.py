@@ -1,0 +1,235 @@
+"""Numbers as people write them: with a currency, a unit, grouped digits; which way, told from some cells of a column.
+
+What a column's numbers look like is a `Notation`, and as text an example in it: `€ 1.234,56`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+BLANKS = " \u00a0\u202f\u2009\u2007\u3000"  # all of them group digits where one of them does
+APOSTROPHES = "'\u2019\u02bc`"
+MINUSES = "-\u2212\u2013\uff0d"
+ODD_SHARE = 0.05  # of a column's values that may be something else
+
+_CURRENCIES = """
+EUR USD CHF GBP JPY CNY INR BRL RUB SEK NOK DKK ISK PLN CZK HUF RON BGN HRK TRY UAH AUD NZD CAD MXN ARS CLP COP ZAR SGD
+HKD TWD KRW THB IDR MYR PHP VND ILS AED SAR EGP NGN KES MAD Fr SFr Sfr kr Kr zł Kč Ft lei Lei лв руб р Rs RS DM TL RM Rp
+Euro euro euros dollars 円 元 원"""
+_UNITS = """
+% ‰ ° °C °F ºC ºF pp Prozent percent ％
+m m2 m3 m² m³ cm cm2 cm² cm³ mm mm² km km2 km² km/h kmh ft ft2 ft² mi mph mpg ha sqft sqm qm kg g mg µg μg lb lbs oz l L
+ml mL cl cc gal h hr hrs min s sec ms µs kW kWh MW MWh GW GWh W Wh V mV mA Hz kHz MHz GHz kB KB MB GB TB bar mbar hPa
+kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µg/m³ μg/m³ m/s"""
+CURRENCIES, UNITS = frozenset(_CURRENCIES.split()), frozenset(_UNITS.split())
+DASHES = frozenset((".-", ",-", ".--", ",--", ".–", ",–", ".—", ",—"))  # 5.- is five francs and no centimes
+
+_DIGIT = re.compile("[0-9]")
+_SHAPE = re.compile(
+    r"(?P<front>(?:[^\d.,]|(?<=[^\W\d])\.)*)"
+    r"(?P<core>[.,]?\d(?:[\d.,'\u2019\u02bc`\s]*\d)?(?:[eE][+-]?\d+)?)(?P<back>(?:[^\d].*)?)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How numbers are written: the decimal mark, what groups their digits (a blank stands for all blanks), whether in
+    pairs (12,34,567), and a mark that may stand with them, on either side; signs and parentheses are always known."""
+
+    decimal: str = "."
+    thousands: str = ""
+    pairs: bool = False
+    mark: str = ""
+    before: bool = False
+
+    @property
+    def example(self) -> str:
+        groups = ("12", "34", "567") if self.pairs else ("1", "234")
+        number = f"{self.thousands.join(groups)}{self.decimal}{89 if self.pairs else 56}"
+        blank = "" if self.mark in DASHES or self.mark == "" else " "
+        return f"{self.mark}{blank}{number}" if self.before else f"{number}{blank}{self.mark}"
+
+    @property
+    def group_marks(self) -> str:
+        """All characters that may stand between groups."""
+        for alike in (BLANKS, APOSTROPHES):
+            if self.thousands and self.thousands in alike:
+                return alike
+        return self.thousands
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Texts around a number that say nothing of its value."""
+        return (*((self.mark,) if self.mark else ()), *BLANKS)
+
+    def number(self, text: str) -> float | None:
+        """The value; None for what is not a finite number written so."""
+        bare = self._bare(text)
+        if bare is None:
+            return None
+        digits, negative = bare
+        found = _pattern(self.decimal, self.group_marks, self.pairs).fullmatch(digits)
+        if not found:
+            return None
+        whole = digits[: found.end("whole")].translate(dict.fromkeys(map(ord, self.group_marks)))
+        value = float(whole + digits[found.end("whole") :].replace(self.decimal, "."))
+        return (-value if negative else value) if math.isfinite(value) else None
+
+    def _bare(self, text: str) -> tuple[str, bool] | None:
+        """The digits with what is among them, and whether the number is below zero."""
+        signs, negative, opened, at = 0, False, 0, 0
+        while at < len(text) and not text[at].isdigit() and text[at] != self.decimal:
+            sign = text[at] in MINUSES or text[at] in "+("
+            dropped = next((mark for mark in self.dropped if text.startswith(mark, at)), None)
+            if not sign and dropped is None:
+                return None
+            signs, negative, opened = signs + sign, negative or (sign and text[at] != "+"), opened + (text[at] == "(")
+            at += 1 if dropped is None else len(dropped)
+            if dropped and dropped[-1].isalpha() and text[at : at + 1] == self.decimal:
+                return None  # the point of `Rs.500` is not a decimal one
+        text = text[at:]
+        while text:
+            dropped = next((mark for mark in self.dropped if text.endswith(mark)), None)
+            if dropped is not None:
+                text = text.removesuffix(dropped)
+                continue
+            if text[-1].isdigit() or text[-1] == self.decimal:
+                break
+            if text[-1] not in f"){MINUSES}":
+                return None
+            closing = text[-1] == ")"
+            signs, negative, opened = signs + (not closing), True, opened - closing
+            text = text[:-1]
+        return (text, negative) if text and not opened and signs <= 1 else None
+
+
+@functools.cache
+def _pattern(decimal: str, groups: str, pairs: bool) -> re.Pattern[str]:
+    mark, point = f"[{re.escape(groups)}]", re.escape(decimal)
+    grouped = (
+        rf"[1-9][0-9]?(?:{mark}[0-9]{{2}})*{mark}[0-9]{{3}}" if pairs else rf"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+"
+    )
+    whole = rf"{grouped}|[0-9]+" if groups else "[0-9]+"
+    return re.compile(rf"(?=[0-9]|{point}[0-9])(?P<whole>{whole}|)(?:{point}[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+
+
+def notation_from(example: str) -> Notation | None:
+    """The notation that a text such as `€ 1.234,56` is an example of; None if it is not one that tells."""
+    shape = _SHAPE.fullmatch(example.strip())
+    if not shape:
+        return None
+    front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
+    if front and back:
+        return None
+    known = [
+        n for n in _candidates("", "") if n.number(shape["core"]) in (1234.56, 1234567.89, 1234.0, 1234567.0, 12.0)
+    ]
+    core = shape["core"]
+    known = [n for n in known if not n.thousands or any(mark in core for mark in n.group_marks)]
+    known = [n for n in known if n.decimal in core or n.number(core) in (1234.0, 1234567.0, 12.0)]
+    if not known:
+        return None
+    return Notation(known[0].decimal, known[0].thousands, known[0].pairs, front or back, bool(front))
+
+
+# ------------------------------------------------------------------ told from cells
+
+
+def notation_of(cells: Sequence[str], decimal: str = ".", thousands: str = "") -> Notation | None:
+    """The notation in which (nearly) all cells are numbers, the file's own marks first; None if there is none."""
+    if sum(_DIGIT.search(cell) is not None for cell in cells) < (1 - ODD_SHARE) * len(cells):
+        return None
+    mark, before, cores = _common_mark(cells)
+    if not cores or len(cores) < (1 - ODD_SHARE) * len(cells) or (len(cores) < len(cells) and len(cores) < 20):
+        return None
+    best, most = None, 0
+    for usual in _ordered(cores, decimal, thousands):
+        tried = Notation(usual.decimal, usual.thousands, usual.pairs, mark, before)
+        count = sum(tried.number(cell) is not None for cell in cells)
+        if count > most:
+            best, most = tried, count
+    enough = most == len(cells) or (most >= 20 and most >= (1 - ODD_SHARE) * len(cells))
+    return best if enough and not all(cell.startswith("(") for cell in cells) else None
+
+
+def _ordered(cores: Sequence[str], decimal: str, thousands: str) -> Iterable[Notation]:
+    """All notations, the likelier first: what reads no more cells than one before it is not taken."""
+    candidates = _candidates(decimal, thousands)
+    for point in ".,":
+        if are_grouped(cores, point):
+            candidates.insert(0, Notation("," if point == "." else ".", point))
+    return candidates
+
+
+def _candidates(decimal: str, thousands: str) -> list[Notation]:
+    own = [Notation(decimal, thousands)] if decimal else []
+    pairs = [(".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"), (",", ""), (".", "")]
+    return [*own, *(Notation(*pair) for pair in pairs), Notation(".", ",", True), Notation(".", " ", True)]
+
+
+def are_grouped(cores: Iterable[str], mark: str) -> bool:
+    """Whether a mark groups digits although it might be a decimal mark: 1.234 beside 950, never 1.5 or 1234."""
+    marked = bare = 0
+    for core in cores:
+        if mark in core:
+            marked += 1
+            if not _groups(mark).fullmatch(core):
+                return False
+        elif not core.isdecimal() or len(core) > 3:
+            return False
+        else:
+            bare += 1
+    return marked >= 8 and bare > 0
+
+
+@functools.cache
+def _groups(mark: str) -> re.Pattern[str]:
+    return re.compile(rf"[1-9]\d{{0,2}}({re.escape(mark)}\d{{3}})+")
+
+
+def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
+    """The text that stands with the numbers, whether before them, and the numbers' own part of all cells with it."""
+    shapes = [shape for shape in map(_SHAPE.fullmatch, cells) if shape]
+    found: Counter[tuple[str, bool, bool]] = Counter()
+    for shape in shapes:
+        front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
+        found[front or back, bool(front), shape["back"][:1].isspace()] += 1
+    marks: Counter[str] = Counter()
+    for (mark, _, _), count in found.items():
+        marks[mark] += count
+    del marks[""]
+    if not marks:
+        return "", False, [shape["core"] for shape in shapes if not _mark_in(shape["front"] + shape["back"])]
+    mark = marks.most_common(1)[0][0]
+    before = any(name == mark and ahead for name, ahead, _ in found)
+    apart = all(blank for name, ahead, blank in found if name == mark and not ahead)
+    if not _is_known(mark, before) and (before or not apart or not _is_unit(mark, marks[mark], len(cells))):
+        mark = ""
+    cores = [s["core"] for s in shapes if {_mark_in(s["front"]), _mark_in(s["back"])} <= {"", mark}]
+    return mark, before, cores
+
+
+def _mark_in(text: str) -> str:
+    """What stands beside a number, without signs, parentheses and blanks."""
+    bare = text.strip(BLANKS)
+    if bare in DASHES:
+        return bare
+    return bare.strip(f"{BLANKS}+(){MINUSES}")
+
+
+def _is_known(mark: str, before: bool) -> bool:
+    if any(unicodedata.category(letter) == "Sc" for letter in mark) and len(mark) <= 6:
+        return True
+    return mark in CURRENCIES or mark.rstrip(".") in CURRENCIES or (not before and mark in UNITS | DASHES)
+
+
+def _is_unit(mark: str, count: int, cells: int) -> bool:
+    """Whether a word after (nearly) all numbers is their unit: 36 months, but not 12 Main and 14 High."""
+    return count >= 3 and count >= (1 - ODD_SHARE) * cells and len(mark) <= 16 and not any(c.isdigit() for c in mark)
