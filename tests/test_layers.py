@@ -285,6 +285,7 @@ def test_workers_load_numpy_and_little_else(name: str) -> None:
     [
         "cli.app",
         "cli.search",
+        "files.sealed",
         "settings.limits",
         "runs.forecast",
         "runs.launch",

@@ -1,0 +1,71 @@
+"""Small JSON documents of ours that carry a checksum over what they say; large files are in `checksums`.
+
+Needs no NumPy: queued runs and the command line read them. What a document means is known to its owner.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import DamagedFile
+from shoal.utils import write_atomically
+
+CHECKSUM = "checksum"  # the last field of a document
+
+Older = Callable[[dict[str, Any]], bool]
+
+
+def nobody(values: dict[str, Any]) -> bool:
+    """No version of this document was ever written without a checksum."""
+    return False
+
+
+def write(path: Path, values: Mapping[str, Any], of: str = "", *, indent: int | None = None) -> None:
+    write_atomically(path, sealed(values, of, indent=indent))
+
+
+def read(path: Path, of: str = "", older: Older = nobody) -> dict[str, Any]:
+    """What a document says, without its checksum. DamagedFile if it is not what was written; OSError as usual.
+
+    `of` is what it was written of, if that was said: a document in the place of another is damage too. One without a
+    checksum passes only where `older` tells by something else, such as its version, that it never had one: the field
+    itself may be what was damaged.
+    """
+    return proven(path.read_bytes(), str(path), of, older)
+
+
+def sealed(values: Mapping[str, Any], of: str = "", *, indent: int | None = None) -> bytes:
+    """The bytes of a document; ASCII, since texts need not be valid UTF-8. Keys keep their order."""
+    plain = {key: value for key, value in values.items() if key != CHECKSUM}
+    return json.dumps({**plain, CHECKSUM: _checksum(plain, of)}, indent=indent).encode()
+
+
+def proven(data: bytes, path: str, of: str = "", older: Older = nobody) -> dict[str, Any]:
+    """As `read`, for bytes that were read already; `path` is what a person is told."""
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError) as error:  # also what is not UTF-8
+        raise _damaged(path, "a JSON document", str(error)) from None
+    if not isinstance(values, dict):
+        raise _damaged(path, "a JSON object", type(values).__name__)
+    told = values.pop(CHECKSUM, None)
+    if told is None and older(values):
+        return values
+    found = _checksum(values, of)
+    if told != found:
+        raise _damaged(path, f"checksum {found}", "none" if told is None else str(told)[:20])
+    return values
+
+
+def _checksum(values: Mapping[str, Any], of: str) -> str:
+    """CRC-32 of the values written in the shortest way, so that spaces do not matter."""
+    text = json.dumps(values, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode(), zlib.crc32(of.encode('utf-8', 'surrogateescape'))):08x}"
+
+
+def _damaged(path: str, expected: str, got: str) -> DamagedFile:
+    return DamagedFile(f"'{path}' is damaged: expected {expected}, got {got}.", path=path)
