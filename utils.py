@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from shoal.errors import ConfigError, DiskFull, EngineError, Remedy, ResourceError, TrainingError
+from shoal.errors import DiskFull, EngineError, TrainingError
 
 # One BLAS thread a worker: two threads each made a Gram matrix 4 to 9 times slower on shared cores.
 # They must be in the environment before NumPy is imported; afterwards nobody reads them.
@@ -182,14 +182,6 @@ def read_at(descriptor: int, target: memoryview, offset: int) -> None:
         rest, offset = rest[count:], offset + count
 
 
-def keep_apart(out: Path, data: Path, what: str) -> None:
-    """Refuse to write over the data that something is made from."""
-    if data.exists() and out.exists() and out.samefile(data):
-        raise ConfigError(
-            f"'{out}' is {what}; writing there would destroy it.", Remedy.choose("Give another name", "out")
-        )
-
-
 def write_atomically(path: Path, data: bytes) -> None:
     """The whole file or none of it: readers see the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -230,22 +222,6 @@ def die_with_parent() -> None:
 def is_full(error: OSError) -> bool:
     """Whether there was no room on the disk."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-@contextlib.contextmanager
-def write_stream(path: Path) -> Iterator[IO[str]]:
-    """A text file that appears under its name only when it is complete."""
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}.tmp")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="") as file:
-            yield file
-        unfinished.replace(path)
-    except FileNotFoundError as error:
-        raise ResourceError(
-            f"Expected a folder to write '{path}' to, found none. Make it or choose another."
-        ) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def available_memory() -> int:

@@ -16,7 +16,8 @@ import numpy as np
 from shoal.api.frames import encoded, is_frame
 from shoal.errors import DataError
 from shoal.exports import export
-from shoal.fitting.model_file import save_model, usable
+from shoal.files.output import Output
+from shoal.fitting.model_file import model_bytes, usable
 from shoal.fitting.reports import Trained, described
 from shoal.models import Floats
 from shoal.results.fit import FitReport
@@ -124,7 +125,9 @@ class FittedModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model as JSON, readable by eye and enough by itself to predict."""
-        save_model(Path(path), self._file)
+        given = self._file.config.get("file")
+        data = {"the data that the model was trained on": str(given)} if given else {}
+        Output(path, data).write(model_bytes(self._file))
 
     def export(self, to: str, path: str | Path, *, table: str | None = None) -> Proof:
         """Write the model as sql, python, sklearn, onnx or json; it is there only if it predicts what this one does.
@@ -132,7 +135,7 @@ class FittedModel:
         `table` is the name of the table in the SQL. The answer says on how many rows it was proven, and how far apart
         the two were at most.
         """
-        return export(self._file, to, Path(path), table)
+        return export(self._file, to, path, table)
 
     def refit(
         self, *, alpha: float | None = None, model: str | None = None, l1_ratio: float | None = None

@@ -9,7 +9,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from shoal import __version__
@@ -24,8 +23,9 @@ from shoal.cli import search as cli_search
 from shoal.cli import steer
 from shoal.cli import tune as cli_tune
 from shoal.cli.flags import Parser, add_knobs, add_set, config_of
-from shoal.cli.printing import clear_line, print_json, show_fit, table
+from shoal.cli.printing import clear_line, print_json, said_beside, show_fit, table
 from shoal.errors import TrainingError
+from shoal.files.output import Output
 from shoal.settings.config import DIALECT
 from shoal.utils import THREAD_LIMITS
 from shoal.words import short
@@ -115,7 +115,7 @@ def _parser() -> Parser:
     predict = add("predict", help="apply a model to a file")
     predict.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     predict.add_argument("file", metavar="FILE")
-    predict.add_argument("--out", required=True, metavar="predictions.csv")
+    predict.add_argument("--out", required=True, metavar="predictions.csv", help="the file; - for standard output")
     predict.add_argument(
         "--interval", type=float, metavar="LEVEL",
         help="adds the columns lower and upper: 0.9 for intervals that hold nine of ten new targets",
@@ -198,17 +198,25 @@ def _remarks(column: dict[str, Any]) -> str:
 
 def _train(chosen: argparse.Namespace) -> int:
     config = config_of(chosen)
+    _check_apart(chosen, config.out)
     if config.solver == "gradient" or chosen.detach:
         return cli_runs.train_detached(config, detach=chosen.detach, as_json=chosen.json)
     from shoal.tasks.train import train
 
     found = train(config, _progress(chosen.json)).report
     clear_line()
-    if chosen.json:
-        print_json(found.as_dict())
-    else:
-        show_fit(found)
+    with said_beside(config.out):
+        if chosen.json:
+            print_json(found.as_dict())
+        else:
+            show_fit(found)
     return 0
+
+
+def _check_apart(chosen: argparse.Namespace, out: str | None) -> None:
+    """The settings are no place for the model either; the data are kept apart by whoever writes it."""
+    if out and getattr(chosen, "config", None):
+        Output(out, {"the file with the settings": chosen.config}).check()
 
 
 # ------------------------------------------------------------------ predict
@@ -219,11 +227,16 @@ def _predict(chosen: argparse.Namespace) -> None:
 
     config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
     model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
-    found = predict_file(model, config, Path(chosen.out), progress, chosen.interval)
+    found = predict_file(model, config, chosen.out, progress, chosen.interval)
     clear_line()
-    if chosen.json:
-        print_json(found)
-        return
+    with said_beside(chosen.out):
+        if chosen.json:
+            print_json(found)
+        else:
+            _show_predicted(found)
+
+
+def _show_predicted(found: dict[str, Any]) -> None:
     print(f"{found['rows']:,} predictions of {found['target']} written to {found['out']}")
     if found["half_width"] is not None:
         print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {short(found['half_width'])}")

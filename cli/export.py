@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shoal.cli import models as cli_models
 from shoal.cli.flags import Add
-from shoal.cli.printing import clear_line, print_json
+from shoal.cli.printing import clear_line, print_json, said_beside
 from shoal.exports.names import FORMATS, REPORT, ending
 from shoal.utils import Progress
 
@@ -18,8 +18,9 @@ def add_commands(add: Add, progress: Callable[[bool], Progress]) -> None:
     export.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
     export.add_argument("--to", required=True, choices=[*FORMATS, REPORT], help="the format; report is for people")
     export.add_argument(
-        "--out", metavar="FILE", help="if not given: beside a model file; a saved model goes to this folder"
-    )
+        "--out", metavar="FILE",
+        help="the file, - for standard output; if not given: beside a model file; a saved model goes to this folder",
+    )  # fmt: skip
     export.add_argument(
         "--table", metavar="NAME", help="sql only: the table; named like the training file, if not given"
     )
@@ -29,7 +30,7 @@ def add_commands(add: Add, progress: Callable[[bool], Progress]) -> None:
 
 def _export(chosen: argparse.Namespace, progress: Progress) -> None:
     model = cli_models.model_path(chosen.model)
-    out = Path(chosen.out).expanduser() if chosen.out else _usual_path(chosen.model, model, chosen.to)
+    out = chosen.out or _usual_path(chosen.model, model, chosen.to)
     if chosen.to == REPORT:
         _report(chosen, model, out, progress)
         return
@@ -37,13 +38,14 @@ def _export(chosen: argparse.Namespace, progress: Progress) -> None:
     from shoal.exports.base import format_named
 
     proof, use = export(model, chosen.to, out, chosen.table), format_named(chosen.to).use
-    if chosen.json:
-        print_json({"format": chosen.to, "out": str(out), "proof": proof.as_dict(), "use": use})
-        return
-    print(f"written to {out}\n{proof}\n{use}")
+    with said_beside(out):
+        if chosen.json:
+            print_json({"format": chosen.to, "out": str(out), "proof": proof.as_dict(), "use": use})
+        else:
+            print(f"written to {out}\n{proof}\n{use}")
 
 
-def _report(chosen: argparse.Namespace, model: Path, out: Path, progress: Progress) -> None:
+def _report(chosen: argparse.Namespace, model: Path, out: str | Path, progress: Progress) -> None:
     from shoal.errors import ConfigError
     from shoal.exports import report
 
@@ -51,12 +53,13 @@ def _report(chosen: argparse.Namespace, model: Path, out: Path, progress: Progre
         raise ConfigError("Expected the name of a table with the format sql only. Leave it out.")
     notes = report(model, out, progress)
     clear_line()
-    if chosen.json:
-        print_json({"format": REPORT, "out": str(out), "notes": list(notes)})
-        return
-    print(f"written to {out}")
-    for note in notes:
-        print(f"note: {note}")
+    with said_beside(out):
+        if chosen.json:
+            print_json({"format": REPORT, "out": str(out), "notes": list(notes)})
+            return
+        print(f"written to {out}")
+        for note in notes:
+            print(f"note: {note}")
 
 
 def _usual_path(named: str, model: Path, to: str) -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.files.output import Output
 from shoal.words import from_optimum, short
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ def print_json(found: dict[str, Any]) -> None:
     except UnicodeEncodeError:
         text = json.dumps(found)
     print(text)
+
+
+def said_beside(out: str | Path | None) -> contextlib.AbstractContextManager[Any]:
+    """What is printed within goes to standard error where the output itself has gone to standard output."""
+    taken = out is not None and Output(out).is_standard_output
+    return contextlib.redirect_stdout(sys.stderr) if taken else contextlib.nullcontext()
 
 
 def clear_line() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
-from shoal.cli.printing import print_json, show_fit, show_solver, table
-from shoal.errors import DataError, StateError
+from shoal.cli.printing import print_json, said_beside, show_fit, show_solver, table
+from shoal.errors import ConfigError, DataError, Remedy, StateError
+from shoal.files.output import Output
 from shoal.settings.config import RunConfig
 from shoal.words import short
 
@@ -67,18 +68,31 @@ def train_detached(config: RunConfig, detach: bool, as_json: bool) -> int:
     from shoal.cli import following  # noqa: F401 - before the launch: from then on Ctrl-C has to find somebody who follows
     from shoal.runs.launch import launch
 
-    _check(config)
-    return go(launch(config), detach, as_json)
+    output = _check(config)
+    if output is None or output.is_plain:
+        return go(launch(config), detach, as_json)
+    if detach:  # pipes of this terminal are not there for a run that is left to itself
+        raise ConfigError(
+            f"Expected a file to write the model of a detached run to, got '{output.name}'.",
+            Remedy.choose("Name a file", "out"),
+        )
+    run = launch(dataclasses.replace(config, out=None))
+    with said_beside(output.name):
+        code = go(run, detach, as_json)
+    if run.model_path.exists():
+        output.write(run.model_path.read_bytes())
+    return code
 
 
-def _check(config: RunConfig) -> None:
-    """What would make the run fail at once is said before there is a run."""
+def _check(config: RunConfig) -> Output | None:
+    """What would make the run fail at once is said before there is a run; where its model goes, if that was said."""
     config.ready()
     path = Path(config.file).expanduser()
     try:
         path.stat()
     except OSError as error:
         raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
+    return Output(config.out, {"the file that the model is trained on": config.file}).check() if config.out else None
 
 
 def go(run: Run, detach: bool, as_json: bool) -> int:

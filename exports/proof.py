@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,15 +13,16 @@ import numpy as np
 from shoal.data_pipeline import design_rows
 from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.exports.base import ColumnValues, Format, format_named
+from shoal.exports.names import ending
 from shoal.exports.sql import Sql
 from shoal.exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
+from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel, load_model, usable
 from shoal.models import Array
 from shoal.results.model import ModelFile
 from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
 from shoal.tasks.workers import kept_coordinator
-from shoal.utils import keep_apart
 
 LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further off is refused
 
@@ -51,16 +53,12 @@ class Proof:
         )
 
 
-def proven_export(source: Path | ModelFile, to: str, out: Path, table: str | None = None) -> Proof:
-    """Write the model under another name, prove that file, and only then give it its own."""
+def proven_export(source: Path | ModelFile, to: str, out: str | Path, table: str | None = None) -> Proof:
+    """Write the model elsewhere, prove that file, and only then hand it out."""
     format_ = _with_table(format_named(to), table)
-    model = model_of(source, out)
-    if trained_on := model.file.config.get("file"):
-        keep_apart(out, Path(str(trained_on)).expanduser(), "the data that the model was trained on")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # In a folder beside it: on the same disk, and with the name that some runtimes go by.
-    with tempfile.TemporaryDirectory(prefix=".shoal-", dir=out.parent) as folder:
-        unproven = Path(folder) / out.name
+    model, output = model_and_output(source, out)
+    with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
+        unproven = Path(folder) / (output.path.name if output.is_plain else f"export{ending(to)}")  # runtimes go by it
         try:
             format_.write(model, unproven)
             proof = prove(format_, unproven, model)
@@ -72,15 +70,19 @@ def proven_export(source: Path | ModelFile, to: str, out: Path, table: str | Non
             raise
         except Exception as error:  # of whatever library writes or runs the format
             raise StateError(f"The export cannot be run: {type(error).__name__}: {error}. {_REFUSED}") from error
-        unproven.replace(out)
+        with unproven.open("rb") as made, output.open() as file:
+            shutil.copyfileobj(made, file, 1 << 20)
     return proof
 
 
-def model_of(source: Path | ModelFile, out: Path) -> SavedModel:
-    """The model, if what is made of it is not to be written over it."""
-    if isinstance(source, Path) and out.exists() and source.exists() and out.samefile(source):
-        raise ConfigError(f"Expected another file than the model's own, '{out}'. Choose another name for the export.")
-    return load_model(source) if isinstance(source, Path) else usable(source)
+def model_and_output(source: Path | ModelFile, out: str | Path) -> tuple[SavedModel, Output]:
+    """The model, and where what is made of it goes: not over the model's own file nor over its data."""
+    own = {"the model's own file": source} if isinstance(source, Path) else {}
+    Output(out, own).check()
+    model = load_model(source) if isinstance(source, Path) else usable(source)
+    trained_on = model.file.config.get("file")
+    data = {"the data that the model was trained on": str(trained_on)} if trained_on else {}
+    return model, Output(out, {**own, **data}).check()
 
 
 def _with_table(format_: Format, table: str | None) -> Format:

@@ -1,1 +1,1 @@
-"""Our own files read back: what proves that they are what was written."""
+"""Files that people asked for, written where they said; our own read back, with what proves that they are whole."""

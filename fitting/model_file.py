@@ -14,6 +14,7 @@ import numpy as np
 from shoal.data.encoding import Encoding, encoding_from
 from shoal.data.terms import Level, Product
 from shoal.errors import Remedy, StateError
+from shoal.files.output import Output
 from shoal.models import Array
 from shoal.results.fit import FitReport
 from shoal.results.model import NAME, VERSION, WITH_PRODUCTS, Design, ModelFile, Origin
@@ -67,8 +68,18 @@ def _version(encoding: Encoding) -> int:
 
 
 def save_model(path: Path, model: ModelFile) -> None:
+    write_atomically(path, model_bytes(model))
+
+
+def model_bytes(model: ModelFile) -> bytes:
+    """What a model file holds."""
     text = json.dumps(model.as_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, f"{text}\n".encode())
+    return f"{text}\n".encode()
+
+
+def model_output(config: RunConfig) -> Output | None:
+    """Where a person wants the model of a fit, if that can be written to."""
+    return Output(config.out, {"the file that the model is trained on": config.file}).check() if config.out else None
 
 
 def load_model(path: Path) -> SavedModel:

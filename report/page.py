@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel
 from shoal.report import words
 from shoal.report.about_fit import residuals, root, validation
@@ -18,15 +19,15 @@ from shoal.report.about_origin import data, lineage, trust
 from shoal.report.evidence import Evidence, Validation, gathered
 from shoal.report.html import cards, heading, note, page, paragraph
 from shoal.results.fit import FitReport
-from shoal.utils import Progress, silent, write_atomically
+from shoal.utils import Progress, silent
 
 
 def write_report(
-    model: SavedModel, out: Path, card: Mapping[str, Any] | None = None, progress: Progress = silent
+    model: SavedModel, out: Output, card: Mapping[str, Any] | None = None, progress: Progress = silent
 ) -> tuple[str, ...]:
     """Write the page; what it had to do without. `card` is what is known of a saved model besides its file."""
     evidence = gathered(model, progress)
-    write_atomically(out, html(model, evidence, card or {}).encode("utf-8", "backslashreplace"))
+    out.write(html(model, evidence, card or {}).encode("utf-8", "backslashreplace"))
     return evidence.notes
 
 

@@ -181,7 +181,7 @@ class RunConfig:
         "reading",
         choices=BAD_ROW_CHOICES,
     )
-    out: str | None = knob(None, "where to write the model", "place", metavar="model.json")
+    out: str | None = knob(None, "where to write the model; - for standard output", "place", metavar="model.json")
     solver: str = knob(
         "exact", "how the optimum is found: exactly, or by gradient steps of workers", "solver",
         choices=SOLVERS, open=True,

@@ -14,31 +14,33 @@ from shoal.data.files import file_format, inspect_text
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.terms import Number
 from shoal.errors import DataError
+from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.settings.config import RunConfig
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.train import coordinated
-from shoal.utils import Progress, disk_errors, keep_apart, silent, write_stream
+from shoal.utils import Progress, silent
 from shoal.words import listed
 
 
 def predict_file(
-    model_path: Path, config: RunConfig, out: Path, progress: Progress = silent, interval: float | None = None
+    model_path: Path, config: RunConfig, out: str | Path, progress: Progress = silent, interval: float | None = None
 ) -> dict[str, Any]:
     """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
 
     With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level.
     """
-    keep_apart(out, Path(config.file).expanduser(), "the file with the rows to predict for")
+    output = Output(out, {"the file with the rows to predict for": config.file, "the model's own file": model_path})
+    output.check()
     model = load_model(model_path)
     width = None if interval is None else half_width_of(model.report.prediction_interval, interval)
     rows = empty = unseen = 0
     with coordinated(config, progress) as coordinator:
         dataset = open_for(model, coordinator, config)
-        with disk_errors("the predictions"), write_stream(out) as file:
-            file.write("row,prediction\n" if width is None else "row,prediction,lower,upper\n")
+        with output.open() as file:
+            file.write(b"row,prediction\n" if width is None else b"row,prediction,lower,upper\n")
             for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
-                file.write(_lines(rows, predictions.tolist(), width))
+                file.write(_lines(rows, predictions.tolist(), width).encode())
                 rows, unseen = rows + len(predictions), unseen + count
                 empty += int(np.isnan(predictions).sum())
     warnings = list(dataset.manifest.notes)

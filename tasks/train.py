@@ -22,7 +22,7 @@ from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
 from shoal.fitting.exact import fit_exact
 from shoal.fitting.inspection import inspect
-from shoal.fitting.model_file import save_model
+from shoal.fitting.model_file import model_bytes, model_output, save_model
 from shoal.fitting.reports import Trained, described
 from shoal.home import home
 from shoal.metrics import Timings
@@ -62,13 +62,13 @@ def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None =
     config.ready()
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
-    started, timings = time.perf_counter(), Timings()
+    started, timings, output = time.perf_counter(), Timings(), model_output(config)
     with timings.stage("ingest"):
         dataset = coordinator.open(config)
     fit = fit_exact(coordinator, dataset, config, timings)
     trained = described(fit)
-    if config.out:
-        save_model(Path(config.out), trained.model)
+    if output:
+        output.write(model_bytes(trained.model))
     timings.seconds["total"] = time.perf_counter() - started
     return replace(trained, report=replace(trained.report, timings=timings.seconds, run_id=run_id or new_run_id()))
 
@@ -97,12 +97,13 @@ def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> Trained:
         if level != "info":
             warnings.warn(text, stacklevel=2)
 
+    output = model_output(config)
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder, open_storage("memory://") as storage:
         callbacks = callbacks_named(config.callbacks, lambda text: log("warning", text))
         session = Session(storage, Checkpoints(Path(folder)), callbacks, log, lambda standing: None)
         trained = train_gradient(coordinator, config, session, None, new_run_id())
-    if config.out:
-        save_model(Path(config.out), trained.model)
+    if output:
+        output.write(model_bytes(trained.model))
     return trained
 
 
@@ -130,6 +131,6 @@ def train_in_folder(
             raise StateError("The checkpoint that this fork begins from is damaged or gone.", way)
         trained = train_gradient(coordinator, config, session, newest, run.id)
     save_model(run.model_path, trained.model)
-    if config.out:
-        save_model(Path(config.out), trained.model)
+    if output := model_output(config):
+        output.write(model_bytes(trained.model))
     return trained.report

@@ -205,7 +205,7 @@ def test_configs_that_cannot_be(text: str, words: str, data: Path, tmp_path: Pat
     (["train", "DATA", "--target", "y", "--delimiter", ""], "delimiter"),
     (["train", "DATA", "--target", "y", "--delimiter", ",", "--decimal", ","], "also the decimal"),
     (["train", "DATA", "--target", "y", "--out", "/proc/none/model.json"], "/proc/none"),
-    (["train", "DATA", "--target", "y", "--out", "/"], "Check"),
+    (["train", "DATA", "--target", "y", "--out", "/"], "Add a name"),
     (["train", "DATA", "--target", "y", "--config", "absent.yaml"], "absent.yaml"),
     (["inspect", "absent.csv"], "absent.csv"),
     (["inspect"], "FILE"),
