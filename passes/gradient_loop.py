@@ -16,7 +16,7 @@ import numpy.typing as npt
 from shoal.data_pipeline import Batches, Shards
 from shoal.models import Array, LinearModel, OrdinaryLeastSquares, Penalty, Values
 from shoal.passes.board import COPIES, Board
-from shoal.steps.compression import Compression, encode_with_feedback, make_compression
+from shoal.steps.compression import Compression, encode_with_feedback, fed_back, make_compression
 from shoal.steps.optimizers import unbounded
 from shoal.steps.policy import Task
 from shoal.steps.steering import Kind
@@ -108,13 +108,14 @@ class _TrainingWorker:
                 return version, w
 
     def _part(self, work: Assignment, task: Task, side: int, w: Array) -> Part:
+        compression = self._compression(work)
         if work.kind == "local":
             update, rows, squares = self._local(work, task, w)
+            update *= fed_back(compression.kept)  # the steps of a round may go all the way, so M may be the identity
         else:
             X, y = self._rows(work, task, task.step)
             update, squares = LinearModel.gradient(X, y, w)
             rows = len(y)
-        compression = self._compression(work)
         old, new = self.residuals[side, task.shard], self.residuals[1 - side, task.shard]
         slot = self.slots[task.shard]
         if work.compression == "none":

@@ -23,6 +23,7 @@ from shoal.models import Array
 Bytes = NDArray[np.uint8]
 SCALE = 8  # bytes of the float64 in front
 SMALLEST = -1074  # exponent of the smallest float64
+STABLE = 1.5  # see `fed_back`: twice that diverges
 
 
 class Compression(ABC):
@@ -39,6 +40,11 @@ class Compression(ABC):
             )
         self.width = width
         self.share = share
+
+    @property
+    def kept(self) -> float:
+        """The share of the values that is sent at a time."""
+        return 1.0
 
     @abstractmethod
     def size(self) -> int:
@@ -81,6 +87,10 @@ class TopK(Compression):
     def __init__(self, width: int, share: float = 0.1) -> None:
         super().__init__(width, share)
         self.k = min(width, max(1, round(share * width)))
+
+    @property
+    def kept(self) -> float:
+        return self.k / max(self.width, 1)
 
     def size(self) -> int:
         return SCALE + 8 * self.k
@@ -153,6 +163,17 @@ def encode_with_feedback(c: Compression, gradient: Array, residual_in: Array, re
     used = c.encode(total, into)
     residual_out[:] = total - c.decode(into)
     return used
+
+
+def fed_back(kept: float, largest: float = 1.0) -> float:
+    """The share of an update that may be applied where only `kept` of its values are sent at a time, at most 1.
+
+    A value waits 1 / kept rounds in the residual, grows by an update in each, and is then applied as a whole. With M
+    the part of the distance to the optimum that an update takes away, a coordinate so moves by s M / kept times its
+    distance, which overshoots for good from s = 2 kept / `largest` on, the largest eigenvalue of M. For the identity
+    and spectra of condition 10 and 1,000, of 10 to 200 columns, 2 converged and 3 did not; s = STABLE kept / largest.
+    """
+    return min(1.0, STABLE * kept / largest) if largest > 0 else 1.0
 
 
 def largest_places(vector: Array, k: int) -> NDArray[np.intp]:

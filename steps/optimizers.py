@@ -67,6 +67,13 @@ class StepRule(ABC):
         scale:     max |Xs'y| / n, the size that weights can have.
         """
 
+    def reach(self, rate: float, top: float) -> float:
+        """The largest part of a distance to the optimum that a step at this rate, and what follows of it, takes away.
+
+        top: the largest eigenvalue of the loss. 1 is all of it, which no safe rate goes beyond.
+        """
+        return 1.0
+
     def state(self) -> Memory:
         """A copy of everything that a checkpoint needs to go on with the same bits."""
         return {name: array.copy() for name, array in self.memory.items()}
@@ -95,6 +102,9 @@ class SGD(StepRule):
     @unbounded
     def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
         return proximal_step(w, gradient, rate, prox)
+
+    def reach(self, rate: float, top: float) -> float:
+        return rate * top
 
     def safe_rate(self, curvature: float, scale: float) -> float:
         """1 / L: the mean squared distance e = w - w* to the minimum shrinks for every rate under 2 / L, most at 1 / L.
@@ -125,6 +135,9 @@ class Momentum(StepRule):
     def safe_rate(self, curvature: float, scale: float) -> float:
         """(1 - beta) / L: one gradient moves w by rate / (1 - beta) in all, which is to be what SGD may do."""
         return (1 - self.momentum) * _inverse(curvature)
+
+    def reach(self, rate: float, top: float) -> float:
+        return rate * top / (1 - self.momentum)
 
 
 class AdaGrad(StepRule):

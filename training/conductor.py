@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 
 from shoal.coordinator import ParameterServer
-from shoal.data.cache import digest
-from shoal.data.dataset import Dataset
 from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
 from shoal.errors import Reason, ResourceError, Standing
@@ -32,8 +30,8 @@ from shoal.storage.base import Storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.commands import Commands
-from shoal.training.objective import DistanceToOptimum, Objective
-from shoal.training.phases import first_phase, full_passes, staleness_bound
+from shoal.training.objective import DistanceToOptimum, Objective, header_of
+from shoal.training.phases import first_phase, full_passes, share_of_rate, staleness_bound
 from shoal.training.recorder import Recorder
 from shoal.utils import Progress, silent
 
@@ -149,11 +147,17 @@ class Conductor:
     def rate_at(self, epoch: float) -> float:
         if self.phase == "finish":
             return 1 / self.resolved.top if self.resolved.top > 0 else 1.0
-        c = self.config
+        c, server = self.config, self.server
+        share = share_of_rate(self.resolved, self.steering, server.rule, server.kind) if self.has_own_rate else 1.0
         return schedule(
-            c.schedule, self.base_rate,
+            c.schedule, self.base_rate * share,
             epoch=epoch, epochs=c.epochs, warmup=c.warmup, decay=c.decay, decay_every=c.decay_every,
         )  # fmt: skip
+
+    @property
+    def has_own_rate(self) -> bool:
+        """Whether the learning rate is the one that was found for these rows, not a person's."""
+        return not self.config.learning_rate and self.base_rate == self.resolved.learning_rate
 
     def ledger(self) -> dict[str, Any]:
         """How often batches were counted in the steps, and whole shards in the full passes of the finish.
@@ -211,9 +215,10 @@ class Conductor:
             self.end(Standing("finished", "converged", Reason.CONVERGED), server.w)
 
     def _diverged(self) -> None:
+        other = "" if self.has_own_rate else ", or auto"
         cause = (
             f"the run diverged at round {self.server.version} with a learning rate of {self.server.rate:.3g}; "
-            "the model has the last good weights. Choose a smaller learning rate, or auto"
+            f"the model has the last good weights. Choose a smaller learning rate{other}"
         )
         self.end(Standing("stopped", cause, Reason.DIVERGED), self.good)
 
@@ -391,8 +396,3 @@ class Conductor:
             self.server.hire(self.server.free_rank())
         elif advice < 0 and workers > 1:
             self.server.dismiss(max(self.server.workers))
-
-
-def header_of(dataset: Dataset) -> str:
-    """The names of a file's columns, in their order: its `content` is that of the rows alone."""
-    return digest([column.name for column in dataset.manifest.columns])

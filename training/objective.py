@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.coordinator import Coordinator
+from shoal.data.cache import digest
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
@@ -229,3 +230,8 @@ def _wide(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings
     )  # fmt: skip
     y_scatter = float(found.scatter[-1]) + (0.0 if config.intercept else found.n * float(found.mean[-1]) ** 2)
     return Objective(config, Prepared(dataset, split, encoding, said), units, found.n, y_scatter)
+
+
+def header_of(dataset: Dataset) -> str:
+    """The names of a file's columns, in their order: its `content` is that of the rows alone."""
+    return digest([column.name for column in dataset.manifest.columns])

@@ -11,10 +11,11 @@ from shoal.plugins import STEP_RULES as STEP_RULE_PLUGINS
 from shoal.plugins import find_class
 from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
+from shoal.steps.compression import fed_back, make_compression
 from shoal.steps.optimizers import STEP_RULES, Accelerated, StepRule
 from shoal.steps.policy import Barrier, Plan, Policy
 from shoal.steps.stale import Stale
-from shoal.steps.steering import Phase
+from shoal.steps.steering import Kind, Phase, Steering
 from shoal.training.checkpoints import Snapshot
 
 
@@ -59,6 +60,14 @@ def staleness_bound(config: RunConfig, policy: Policy | None = None) -> float | 
     if isinstance(policy, Stale):
         return policy.bound if math.isfinite(policy.bound) else None
     return float(config.staleness) if config.mode == "ssp" else None
+
+
+def share_of_rate(resolved: Resolved, steering: Steering, rule: StepRule, kind: Kind) -> float:
+    """Of the rate that was found for these rows, what error feedback allows. Local updates are shortened instead."""
+    if kind != "gradient":
+        return 1.0
+    kept = make_compression(steering.compression, rule.width, steering.share).kept
+    return fed_back(kept, rule.reach(resolved.learning_rate, resolved.top))
 
 
 def step_rule(config: RunConfig, width: int) -> StepRule:

@@ -27,11 +27,12 @@ from shoal.passes.shards import ShardGradient
 from shoal.results.fit import GradientTraining, Resolved
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_DATA, shard_count
+from shoal.steps.compression import make_compression
 from shoal.steps.optimizers import SGD, batch_curvature
 from shoal.storage.base import TIMEOUT
 from shoal.training.checkpoints import Snapshot
-from shoal.training.conductor import Conductor, Session, header_of
-from shoal.training.objective import Objective, prepare_objective
+from shoal.training.conductor import Conductor, Session
+from shoal.training.objective import Objective, header_of, prepare_objective
 from shoal.training.phases import step_rule
 from shoal.training.recorder import Recorder
 from shoal.training.shards import derive, top_eigenvalue
@@ -151,6 +152,8 @@ class _Training:
         if config.mode == "local":
             batch = config.batch_size or min(MOST_LOCAL_ROWS, max(FEWEST_ROWS, longest // 64))
             needed = work / (batch * a_row * max(1, len(shards.rows) / cores))
+            # A message with a tenth of the values may come ten times as often; a round moves by as much less.
+            needed *= make_compression(config.compression, shards.width, config.top_k).kept
             steps = -(-longest // batch)
             return batch, config.local_steps or int(min(max(4, needed), max(1, steps)))
         tasks = max(1, len(shards.rows) / cores) if config.mode == "sync" else 1

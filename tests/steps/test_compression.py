@@ -19,6 +19,7 @@ from shoal.steps.compression import (
     Plain,
     TopK,
     encode_with_feedback,
+    fed_back,
     largest_places,
     make_compression,
 )
@@ -259,3 +260,35 @@ def test_unknown_names() -> None:
     with pytest.raises(ConfigError, match=r"none, topk, half, got 'zip'"):
         make_compression("zip", 10, 0.1)
     assert [c.name for c in COMPRESSIONS.values()] == list(COMPRESSIONS)
+
+
+def distance(p: int, k: int, condition: float, shorter: float) -> float:
+    """Of a quadratic after 60 / delta rounds whose updates take all of the steepest direction away, shortened so."""
+    rng = np.random.default_rng(p + k)
+    turned, _ = np.linalg.qr(rng.standard_normal((p, p)))
+    part = (turned * np.geomspace(1, 1 / condition, p)) @ turned.T
+    c = TopK(p, k / p)
+    away, residual, buffer = rng.standard_normal(p), np.zeros(p), np.zeros(c.size(), np.uint8)
+    first = float(away @ away)
+    for _ in range(60 * p // k):
+        encode_with_feedback(c, -shorter * (part @ away), residual, residual, buffer)
+        away += c.decode(buffer)
+        if away @ away > 1e9 * first:
+            break
+    return float(away @ away) / first
+
+
+@pytest.mark.parametrize(("p", "k"), [(10, 1), (50, 5), (100, 2), (3, 2)])
+@pytest.mark.parametrize("condition", [1.0, 10.0])
+def test_shortened_updates_converge_with_error_feedback(p: int, k: int, condition: float) -> None:
+    assert distance(p, k, condition, fed_back(k / p)) < 1e-3
+    if k / p < 0.5:
+        assert distance(p, k, condition, 1.0) > 10  # or the check above could not fail
+
+
+def test_how_much_updates_are_shortened() -> None:
+    assert [make_compression(name, 50, 0.1).kept for name in COMPRESSIONS] == [1.0, 0.1, 1.0]
+    assert TopK(3, 0.1).kept == pytest.approx(1 / 3)
+    assert [fed_back(kept) for kept in (1.0, 0.8, 0.1)] == [1.0, 1.0, pytest.approx(0.15)]
+    assert fed_back(0.1, largest=0.1) == 1.0  # steps that are short by themselves stay as they are
+    assert fed_back(0.1, largest=0.0) == 1.0

@@ -146,3 +146,19 @@ def test_compressed_steps_come_near_the_optimum_by_themselves(compression: str, 
     knobs = {"epochs": 60, "tolerance": 0, "batch_size": 1000}
     found = run(path, target, compression=compression, **knobs)
     assert reference_of(path, target, found).distance_of(found.report) <= 1e-3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_automatic_rate_waits_for_what_topk_sends_later(mode: str, run: Trainer, place: Path) -> None:
+    """One value of ten at a time: applied as a whole, what has added up meanwhile would go further astray each time."""
+    path = plain(place, 4000, 10)
+    knobs = {"epochs": 120, "tolerance": 0, "batch_size": 2000, "local_steps": 2, "shards": 1}
+    found = run(path, "y", compression="topk", mode=mode, **knobs)
+    assert found.done.state == "finished"
+    assert reference_of(path, "y", found).distance_of(found.report) <= 1e-3
+
+
+def test_a_run_that_diverged_is_sent_to_the_automatic_rate_only_from_another(run: Trainer, place: Path) -> None:
+    path, target = data("generated", place)
+    found = run(path, target, learning_rate=50.0, epochs=400, batch_size=8)
+    assert found.done.cause.endswith("Choose a smaller learning rate, or auto")
