@@ -194,8 +194,11 @@ def _pieces(plain: IO[bytes], encoding: str | None) -> Iterator[bytes]:
             yield chunk
         return
     text = io.TextIOWrapper(plain, encoding=encoding, errors="replace", newline="")
-    while piece := text.read(1 << 20):
-        yield piece.encode()
+    try:
+        while piece := text.read(1 << 20):
+            yield piece.encode()
+    finally:
+        text.detach()  # the file is closed by whoever opened it
 
 
 def _grows(path: Path, size: int) -> str:

@@ -118,7 +118,8 @@ def shows_the_whole_run(page: Page, run: Run) -> None:
 
 def stop(page: Page) -> None:
     confirm = page.get_by_role("button", name="Stop the run")
-    opens(page.get_by_role("button", name="Stop", exact=True), confirm)
+    main = page.get_by_test_id("stMainBlockContainer")  # Streamlit's own header has a Stop while a page is drawn
+    opens(main.get_by_role("button", name="Stop", exact=True), confirm)
     confirm.click()
 
 
