@@ -39,6 +39,7 @@ def knob(default: Any, help: str, group: str, **more: Any) -> Any:
     blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
     when:    whether it means anything beside these other values;
     plugins: the group of plug-ins whose names it takes, beside `known` ones;
+    pages:   whether a page may set it; not what is a path of this machine (see `values.page_config`);
     of:      what a knob of names takes, where that is not any column: numbers, or pairs of columns.
     """
     metadata = {"help": help, "group": group, **more}
@@ -100,7 +101,7 @@ class RunConfig:
     """What to fit, to which file, and how."""
 
     # fmt: off
-    file: str = knob("", "the CSV, CSV.gz or Parquet file", "place")
+    file: str = knob("", "the CSV, CSV.gz or Parquet file", "place", pages=False)
     target: str = knob("", "the column to predict", "model", open=True)
     model: str = knob("linear", "linear, ridge, lasso or elasticnet", "model", choices=MODELS, open=True)
     alpha: float = knob(
@@ -181,7 +182,9 @@ class RunConfig:
         "reading",
         choices=BAD_ROW_CHOICES,
     )
-    out: str | None = knob(None, "where to write the model; - for standard output", "place", metavar="model.json")
+    out: str | None = knob(
+        None, "where to write the model; - for standard output", "place", metavar="model.json", pages=False
+    )
     solver: str = knob(
         "exact", "how the optimum is found: exactly, or by gradient steps of workers", "solver",
         choices=SOLVERS, open=True,

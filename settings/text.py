@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.values import config_from, flattened
-
-LONGEST = 100_000  # characters of a text that a person may have written
 
 
 def changed(config: RunConfig) -> dict[str, Any]:
@@ -43,17 +42,10 @@ def _dumped(values: dict[str, Any], readable: bool) -> str:
 
 def from_yaml(text: str) -> dict[str, Any]:
     """The knobs that a text names, flat and checked one by one; what is wrong is said with its line."""
-    import yaml
-
-    if len(text) > LONGEST:
-        raise ConfigError(f"Expected at most {LONGEST:,} characters of settings, got {len(text):,}. Leave some out.")
-    try:
-        lines = _lines_of(text)
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(_syntax(error)) from None
+    values = plain_yaml.load(text)
     if values is None:
         return {}
+    lines = _lines_of(text)
     if not isinstance(values, dict):
         raise ConfigError("Expected lines such as 'target: price', got something else. Write one knob a line.")
     try:
@@ -65,11 +57,9 @@ def from_yaml(text: str) -> dict[str, Any]:
 
 
 def _lines_of(text: str) -> dict[str, int]:
-    """The line of each name; aliases and names that stand twice are refused: nobody means them here."""
+    """The line of each name; names that stand twice are refused: nobody means them here."""
     import yaml
 
-    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-        raise ConfigError("Expected plain values, got a reference (*name) to another place. Write the value itself.")
     lines: dict[str, int] = {}
     _collect(yaml.compose(text, yaml.SafeLoader), lines)
     return lines
@@ -88,13 +78,6 @@ def _collect(node: Any, lines: dict[str, int]) -> None:
         here.add(name.value)
         lines.setdefault(str(name.value), line)
         _collect(value, lines)
-
-
-def _syntax(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    where = f"Line {mark.line + 1}: " if mark else ""
-    what = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return f"{where}Expected YAML such as 'target: price', but {what}. Correct it."
 
 
 def _with_line(error: ConfigError, lines: Mapping[str, int]) -> str:

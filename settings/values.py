@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.pairs import is_pair, pair_text
 from shoal.words import did_you_mean
 
+LONGEST_FILE = 1_000_000  # characters of a file of settings: it may name thousands of columns
 # The names that a nested YAML file may use; `training.optimization.*` are the knobs under their own names.
 GROUPS: dict[str, dict[str, str]] = {
     "training.pipeline": {"batch_size": "batch_size", "prefetch": "prefetch", "max_memory": "max_memory"},
@@ -63,6 +65,45 @@ def config_from(values: Mapping[str, Any]) -> RunConfig:
     return RunConfig(**{name: _typed(knobs[name], value) for name, value in values.items()})
 
 
+# ------------------------------------------------------------------ what a page may set
+
+
+def set_by_pages(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of stored values, such as those of an earlier run, all but the knobs that no page may set."""
+    return {name: value for name, value in values.items() if name not in _not_for_pages()}
+
+
+def _not_for_pages() -> dict[str, Any]:
+    """The knobs that no page may set, with their defaults."""
+    return {name: knob_.default for name, knob_ in RunConfig.knobs().items() if not knob_.metadata.get("pages", True)}
+
+
+def said_on_page(values: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """What a person said on a page about `file`, which the page offers; ConfigError for any other path.
+
+    Whoever may open the dashboard may not thereby read, or write, whatever its account may.
+    """
+    flat = flattened(values)
+    for name, usual in _not_for_pages().items():
+        given, right = flat.pop(name, None), file if name == "file" else usual
+        if given is not None and given != right:
+            what = f"the file of this form, '{file}'" if name == "file" else f"no '{name}' here"
+            raise ConfigError(
+                f"Expected {what}, got {name}: '{given}'. A page sets no paths: choose tables on the Data page, and "
+                "save models with their button. Leave the line out.",
+                knobs=[name],
+            )
+    return flat
+
+
+def page_config(file: str | Path, values: Mapping[str, Any] | None = None) -> RunConfig:
+    """What a page asks for: all configs of pages are made here. `file` is one that the dashboard itself has found."""
+    return config_from({**said_on_page(values or {}, str(file)), "file": str(file)})
+
+
+# ------------------------------------------------------------------ types
+
+
 def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
     kind = str(knob_.type)
     if value is None:
@@ -92,14 +133,15 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The knobs in a YAML file."""
-    import yaml
-
     try:
-        values = yaml.safe_load(path.read_text())
+        with path.open(encoding="utf-8") as file:
+            values = plain_yaml.load(file.read(LONGEST_FILE + 1), LONGEST_FILE)
     except OSError as error:
         raise ConfigError(f"Expected a YAML file at '{path}', got: {error.strerror}. Check the path.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"'{path}' is not valid YAML: {str(error).splitlines()[0]}. Correct the file.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"'{path}' is not valid YAML: {error}. Correct the file.") from None
+    except ConfigError as error:
+        raise ConfigError(f"'{path}' is not valid YAML: {error.message}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"Expected lines such as 'target: price' in '{path}', got something else.")
     return flattened(values)

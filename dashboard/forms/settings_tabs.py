@@ -12,7 +12,7 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
 from shoal.settings.text import as_yaml, command_line, from_yaml
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config
 
 HEIGHT = 320  # pixels of the field
 
@@ -58,16 +58,7 @@ def _problem(text: str, config: RunConfig) -> str | None:
 
 def checked(text: str, config: RunConfig) -> dict[str, Any]:
     """All knobs: those of a text, and the defaults of those that it does not name. `config` is the present one."""
-    values = from_yaml(text)
-    file = values.setdefault("file", config.file)
-    if str(file) != config.file:
-        raise ConfigError(
-            f"Expected the file of this form, '{config.file}', got '{file}'. "
-            "Choose the other file on the Data page first, or leave the line out."
-        )
-    if values.get("out"):
-        raise ConfigError("Expected no 'out' here: the model is kept with its run. Leave the line out.")
-    return config_from(values).as_dict()
+    return page_config(config.file, from_yaml(text)).as_dict()
 
 
 def _apply(key: str, config: RunConfig, take: Callable[[dict[str, Any]], None]) -> None:

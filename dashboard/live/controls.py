@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
-import yaml
 
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables.sources import table_of
-from shoal.errors import ConfigError, StateError, TrainingError
+from shoal.errors import StateError, TrainingError
 from shoal.runs import launch
 from shoal.runs.launch import Run
 from shoal.settings.config import COMPRESSIONS
-from shoal.settings.values import config_from
+from shoal.settings.text import from_yaml
+from shoal.settings.values import said_on_page
 
 SETTLED = 1.5  # seconds to wait for what became of a command; it is on the timeline in any case
 GONE = 3.0  # seconds without a sample after which a worker is not offered
@@ -227,23 +227,15 @@ def _fork_form(run: Run, config: Mapping[str, Any]) -> None:
 
 def _fork(run: Run, step: int, changes: dict[str, Any], more: str) -> None:
     made: list[Run] = []
-    _attempt(run, "Fork", lambda: made.append(launch.fork(run, step, {**changes, **_yaml(more)})))
+    _attempt(run, "Fork", lambda: made.append(launch.fork(run, step, {**changes, **_written(run, more)})))
     if made:
         places.stay(run=made[0].id)
     st.rerun()
 
 
-def _yaml(text: str) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(text) if text.strip() else {}
-    except yaml.YAMLError as error:
-        raise ConfigError(
-            f"The other settings are not valid YAML: {str(error).splitlines()[0]}. Correct them."
-        ) from None
-    if not isinstance(values, dict):
-        raise ConfigError("Expected lines such as 'mode: async' in the other settings, got something else.")
-    config_from(values)  # a knob with a name or value that it cannot have
-    return values
+def _written(run: Run, text: str) -> dict[str, Any]:
+    """What a person wrote; the fork reads the rows of its checkpoint, and its model is kept with it."""
+    return said_on_page(from_yaml(text), str(run.config.get("file", "")))
 
 
 def _steps(run: Run) -> list[int]:

@@ -21,7 +21,7 @@ from shoal.library.saved_models import Version
 from shoal.results.model import ModelFile
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.limits import SMALL_FILE
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config
 from shoal.words import number, plural
 
 OWN = ""
@@ -32,7 +32,7 @@ def show(version: Version, model: ModelFile) -> None:
     file = _file(version)
     own = file == OWN
     try:
-        config = own_data(model.config) if own else config_from({"file": file})
+        config = own_data(model.config) if own else page_config(file)
         arguments = {"model": str(version.model_path), "own_data": own}
         run = _job(config, arguments, version, own)
     except (TrainingError, OSError) as error:

@@ -21,7 +21,7 @@ from shoal.results.model import ModelFile
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SMALL_FILE
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config
 from shoal.words import file_size
 
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
@@ -59,7 +59,7 @@ def show(version: Version, file: ModelFile) -> None:
 
 
 def _formats(version: Version, model: SavedModel) -> None:
-    run = _job("export", config_from({}), {**identity(version), "packages": installed()})
+    run = _job("export", page_config(""), {**identity(version), "packages": installed()})
     if run is None:
         return
     if run.is_active:
@@ -68,10 +68,10 @@ def _formats(version: Version, model: SavedModel) -> None:
         for to, (title, about) in words.FORMATS.items():
             _card(version, model, run, to, title, about, result["formats"].get(to) or {})
         if any("refused" in found for found in result["formats"].values()):
-            _again("export", config_from({}), {**identity(version), "packages": installed()})
+            _again("export", page_config(""), {**identity(version), "packages": installed()})
     else:
         notice("error", wording.told(run.error), "The exports could not be made")
-        _again("export", config_from({}), {**identity(version), "packages": installed()})
+        _again("export", page_config(""), {**identity(version), "packages": installed()})
 
 
 def identity(version: Version) -> dict[str, str]:
@@ -178,7 +178,7 @@ def _report(version: Version, file: ModelFile) -> None:
         try:
             config = own_data(file.config)
         except TrainingError:
-            config = config_from({})  # the report says that it knows nothing of the rows
+            config = page_config("")  # the report says that it knows nothing of the rows
         arguments = {**identity(version), "card": _card_digest(version)}
         run = _wanted(version, config, arguments, about)
         if run is None:

@@ -21,7 +21,7 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version
 from shoal.results.fit import PredictionInterval
 from shoal.runs.launch import Run, launch_job
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config
 from shoal.solve.conformal import FROM_BEFORE
 from shoal.tasks.explain_row import Explained, Value, explain, typical_row
 from shoal.words import number, plural
@@ -235,7 +235,7 @@ def _chosen_table() -> Table | None:
 
 
 def _predictions(version: Version, table: Table, interval: float | None) -> None:
-    config = config_from({"file": str(table.path)})
+    config = page_config(table.path)
     arguments: dict[str, Any] = {"model": str(version.model_path)} | ({"interval": interval} if interval else {})
     try:
         run = launch_job("predict", config, arguments)

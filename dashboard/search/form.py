@@ -20,7 +20,7 @@ from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
 from shoal.search.plan import PASSES, SearchPlan
 from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
 from shoal.settings.config import RunConfig
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config
 from shoal.words import duration, plural
 
 DRAFTS = "search:drafts"
@@ -180,9 +180,7 @@ class SearchForm:
         try:
             space, fixed = chosen_space(wishes)
             plan = SearchPlan(space, **limits)
-            config = config_from(
-                {"file": str(self.found.table.path), **self.found.read, **own, **fixed, "solver": "gradient"}
-            )
+            config = page_config(self.found.table.path, {**self.found.read, **own, **fixed, "solver": "gradient"})
         except ConfigError as error:
             return None, None, [wording.told(error)]
         problems = problems_of(config, dict(self.result))

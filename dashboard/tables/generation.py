@@ -12,7 +12,7 @@ from shoal.data.generated import COLUMNS, INTERCEPT, NOISE, ROWS, Shape, shape_a
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import jobs_directory
 from shoal.runs.launch import Run, launch_job
-from shoal.settings.config import RunConfig
+from shoal.settings.values import page_config
 from shoal.words import file_size
 
 
@@ -49,7 +49,7 @@ def _ask(shape: Shape) -> None:
     job = _job_of(shape)
     if not shape.path.is_file() and not (job and job.is_active):
         try:
-            config = RunConfig(file=str(shape.path))
+            config = page_config(shape.path)
             launch_job("generate", config, {"rows": shape.rows, "columns": shape.columns}, anew=True)
         except (TrainingError, OSError) as error:
             st.session_state["problem"] = wording.told(error)

@@ -16,7 +16,7 @@ from shoal.dashboard.tables import server_files, uploads
 from shoal.dashboard.tables.samples import SAMPLES, Sample, generated, generated_at, sample_at
 from shoal.errors import TrainingError
 from shoal.settings.config import DIALECT, RunConfig
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config
 
 READING = (*DIALECT, "on_bad_rows", "categorical", "numeric", "exclude")  # the knobs that an address may set
 
@@ -67,12 +67,12 @@ class Asked:
     @property
     def inspection(self) -> RunConfig:
         """The look at the file that this asks for; the same on every page, so that it is made once."""
-        return config_from({"file": str(self.table.path), **_without(self.read, "exclude")})
+        return page_config(self.table.path, _without(self.read, "exclude"))
 
     @property
     def leak_check(self) -> RunConfig:
         """The same look, which also says which columns give the target away."""
-        return config_from({**self.inspection.as_dict(), "target": self.target})
+        return page_config(self.table.path, {**self.inspection.as_dict(), "target": self.target})
 
 
 def asked() -> Asked | None:
@@ -89,7 +89,7 @@ def read_from(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
         given = {knob: values[knob] for knob in READING if knob in values}
-        known = config_from(given).as_dict()
+        known = page_config("", given).as_dict()
     except (TypeError, ValueError, RecursionError, TrainingError):
         return {}
     return tidy({knob: known[knob] for knob in given})

@@ -21,11 +21,11 @@ from shoal.errors import ConfigError, TrainingError
 from shoal.runs.forecast import Forecast, forecast
 from shoal.runs.launch import Run, find_run, launch
 from shoal.settings.config import RunConfig
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config, set_by_pages
 from shoal.words import plural
 
 LAST = "train:last"  # in the session: the last address
-ELSEWHERE = {"file", "out", *READING}  # knobs that the address says, or that have no place in a form
+ELSEWHERE = set(READING)  # knobs that the address says
 STYLE = """<style>
 [data-testid="stColumn"]:has(> * .st-key-train-card) { align-self: flex-start; position: sticky; top: 4.5rem; }
 .st-key-train-form textarea { font-family: "Source Code Pro", monospace; font-size: 0.875rem; }
@@ -143,7 +143,7 @@ class Composer:
     @property
     def values(self) -> dict[str, Any]:
         """All that was said, ready for a config."""
-        values = {"file": str(self.found.table.path), **self.found.read, **self.draft}
+        values = {**self.found.read, **self.draft}
         if not (values.get("test_every") or values.get("test_fraction")):
             values.pop("patience", None)  # is not asked for without test rows, and would be refused
         return values
@@ -151,20 +151,20 @@ class Composer:
     def _config(self) -> tuple[RunConfig | None, list[str]]:
         """The config, if there can be one, and what speaks against starting it."""
         try:
-            config = config_from(self.values)
+            config = page_config(self.found.table.path, self.values)
         except ConfigError as error:
             return None, [wording.told(error)]
         return config, problems_of(config, self.result)
 
     def _fallback(self) -> RunConfig:
         """Something to show where the draft is no config."""
-        return config_from({"file": str(self.found.table.path), **self.found.read})
+        return page_config(self.found.table.path, self.found.read)
 
     def _take(self, values: dict[str, Any]) -> None:
         """Settings that came as YAML: some go into the address, the rest into the draft; the widgets begin anew."""
         usual = RunConfig().as_dict()
         self.draft.clear()
-        self.draft.update({k: v for k, v in values.items() if k not in ELSEWHERE and v != usual[k]})
+        self.draft.update({k: v for k, v in set_by_pages(values).items() if k not in ELSEWHERE and v != usual[k]})
         forget(self.prefix)
         read = tidy({knob: values[knob] for knob in READING})
         self._stay(read, values["target"])
@@ -209,8 +209,9 @@ def _is_refused(foreseen: Forecast | None) -> bool:
 def _settings_of(run: Run) -> Draft:
     """The knobs of an earlier run that differ from their defaults; those of another version of the program are passed
     over."""
-    known = {k: v for k, v in run.config.items() if k in RunConfig.knobs() and k not in ELSEWHERE and v is not None}
     usual = RunConfig().as_dict()
+    stored = set_by_pages(run.config).items()
+    known = {knob: value for knob, value in stored if knob in usual and knob not in ELSEWHERE and value is not None}
     return {knob: value for knob, value in known.items() if value != usual[knob]}
 
 

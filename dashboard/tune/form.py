@@ -15,7 +15,7 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.settings.config import RunConfig
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config
 from shoal.whatif.folds import FoldChoice
 from shoal.words import plural
 
@@ -42,7 +42,7 @@ class StudyChoice:
         try:
             said = json.loads(text)
             knobs = {name: said[name] for name in KNOBS if name in said}
-            known = config_from(knobs).as_dict()
+            known = page_config("", knobs).as_dict()
             found = cls(
                 int(said.get("folds", USUAL_FOLDS)), str(said.get("fold_by", "row")), {k: known[k] for k in knobs}
             )
@@ -67,7 +67,7 @@ class StudyChoice:
     def config(self, found: Asked) -> RunConfig:
         """Of all columns: leaving some out later takes no look at the rows."""
         read = {knob: value for knob, value in found.read.items() if knob != "exclude"}
-        return config_from({"file": str(found.table.path), **read, **self.knobs, "target": found.target})
+        return page_config(found.table.path, {**read, **self.knobs, "target": found.target})
 
     @property
     def summary(self) -> str:

@@ -15,7 +15,7 @@ from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.pairs import split_pair
 from shoal.settings.text import command_line
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config, set_by_pages
 from shoal.whatif.answers import BEST, ONE_SE, WhatIf
 from shoal.whatif.courses import Question
 
@@ -110,7 +110,7 @@ def checked_alpha(text: str) -> str:
 def run_config(study: Run, settings: Mapping[str, Any]) -> RunConfig:
     """The study's own preparation with this model: an ordinary exact run. Squares and interactions go with their
     columns."""
-    config = config_from({**study.config, **settings})
+    config = page_config(study.config["file"], {**set_by_pages(study.config), **settings})
     gone = {config.target, *config.exclude}
     columns = {*(study.result or {}).get("columns", ()), str(study.config["target"]), *gone}
     return dataclasses.replace(
@@ -124,7 +124,7 @@ def command_lines(study: Run, settings: Mapping[str, Any]) -> list[str] | None:
     """`shoal train` for this very model, and `shoal tune` for its curve; None where flags cannot say it."""
     config = run_config(study, settings)
     train = command_line(config)
-    tune = command_line(config_from({**config.as_dict(), "alpha": RunConfig.knobs()["alpha"].default}))
+    tune = command_line(dataclasses.replace(config, alpha=RunConfig.knobs()["alpha"].default))
     if train is None or tune is None:
         return None
     folds = ["--folds", str(study.job["folds"]), "--fold-by", str(study.job["fold_by"])]

@@ -112,6 +112,14 @@ def test_a_finished_run_can_be_forked(tmp_path: Path) -> None:
     page.text_area(key="fork:more").set_value("nonsense: 1")
     page = press(page, "do:fork")
     assert "Expected the names of knobs, got &#x27;nonsense&#x27;" in said(page)
+    mine = tmp_path / "mine.txt"
+    mine.write_text("what I keep")
+    for path in (f"out: {mine}", f"file: {mine}", f"training: {{optimization: {{out: {mine}}}}}"):
+        page.text_area(key="fork:more").set_value(path)
+        page = press(page, "do:fork")
+        assert "A page sets no paths" in said(page)
+    assert [other.id for other in run_store.list_runs()] == [run.id]
+    assert mine.read_text() == "what I keep"
     page.selectbox(key="fork:step").select_index(-1)  # the first one; the newest is of the full passes
     page.text_area(key="fork:more").set_value("momentum: 0.5")
     page = press(page, "do:fork")
