@@ -16,6 +16,7 @@ from shoal.words import listed
 
 T = TypeVar("T")
 
+LONGEST_NAME = 200  # bytes; systems refuse more than 255, some after we add an ending
 LATEST = "last"  # the name of the newest run or search, wherever one is asked for
 REMOVED = "removed-"  # what the names of things on their way out begin with
 UNFINISHED = "unfinished-"  # of folders of the cache that are being made
@@ -45,6 +46,12 @@ def by_beginning(name: str, known: Mapping[str, T], what: str, latest: bool = Fa
             f"{listed(found, 5)}. Add more of it."
         )
     return known[found[0]] if found else None
+
+
+def entry_name(text: str) -> str:
+    """What a text, which may come from an address, can mean in one of our folders; empty for what is no name there."""
+    name = Path(text).name
+    return name if name != ".." and len(name.encode("utf-8", "surrogatepass")) <= LONGEST_NAME else ""
 
 
 # ------------------------------------------------------------------ folders

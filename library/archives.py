@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
-from shoal.home import archive_directory, lock_file, runs_directory, trash_directory
+from shoal.home import archive_directory, entry_name, lock_file, runs_directory, trash_directory
 from shoal.library import accounts
 from shoal.runs.folder import ENDED, Run, find_run
 from shoal.utils import is_full, sync_folder, write_atomically
@@ -50,7 +50,7 @@ def _silent(fraction: float) -> None:
 
 
 def archive_path(run_id: str) -> Path:
-    return archive_directory() / f"{Path(run_id).name}{ENDING}"
+    return archive_directory() / f"{entry_name(run_id)}{ENDING}"
 
 
 def is_archived(run_id: str) -> bool:

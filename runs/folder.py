@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import Reason, Remedy, Standing, StateError
-from shoal.home import is_held, runs_directory, waiting_directory
+from shoal.home import entry_name, is_held, runs_directory, waiting_directory
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed
 from shoal.settings.config import RunConfig
@@ -225,7 +225,7 @@ def new_run_id() -> str:
 
 
 def find_run(run_id: str) -> Run | None:
-    directory = runs_directory() / Path(run_id).name
+    directory = runs_directory() / entry_name(run_id)
     return Run(directory) if (directory / "config.json").exists() else None
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, DataError, Remedy, Standing, StateError
-from shoal.home import LATEST, by_beginning, own_lock, searches_directory
+from shoal.home import LATEST, by_beginning, entry_name, own_lock, searches_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version
 from shoal.runs import slots
@@ -117,8 +117,8 @@ class Search:
 
 def find_search(search_id: str) -> Search | None:
     """By its name, which may come from an address."""
-    directory = searches_directory() / Path(search_id).name
-    return Search(directory) if search_id and (directory / "search.json").exists() else None
+    directory = searches_directory() / entry_name(search_id)
+    return Search(directory) if (directory / "search.json").exists() else None
 
 
 def list_searches() -> list[Search]:

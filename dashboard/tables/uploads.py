@@ -19,7 +19,7 @@ from shoal.utils import is_full
 
 CHUNK = 1 << 20
 ENDINGS = ("csv", "tsv", "txt", "gz", "parquet")
-KEY = re.compile(r"([0-9a-f]{24})/([A-Za-z0-9_][A-Za-z0-9._-]*)")
+KEY = re.compile(r"([0-9a-f]{24})/([A-Za-z0-9_][A-Za-z0-9._-]{0,99})")
 UNFINISHED = ".unfinished-"
 MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

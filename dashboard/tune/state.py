@@ -124,7 +124,7 @@ def command_lines(study: Run, settings: Mapping[str, Any]) -> list[str] | None:
     """`shoal train` for this very model, and `shoal tune` for its curve; None where flags cannot say it."""
     config = run_config(study, settings)
     train = command_line(config)
-    tune = command_line(dataclasses.replace(config, alpha=RunConfig.knobs()["alpha"].default))
+    tune = command_line(dataclasses.replace(config, alpha=RunConfig().alpha))
     if train is None or tune is None:
         return None
     folds = ["--folds", str(study.job["folds"]), "--fold-by", str(study.job["fold_by"])]
