@@ -113,7 +113,7 @@ def kernels_directory() -> Path:
 
 
 def queue_directory() -> Path:
-    """The locks of the queue, see `runs.slots`."""
+    """The locks of the queue, see `runs.scheduling`."""
     return home() / "queue"
 
 
@@ -216,9 +216,12 @@ def lock_file(path: Path, wait: float = 0.0) -> IO[str] | None:
 
 
 @contextlib.contextmanager
-def own_lock(directory: Path, wait: float = 1.0) -> Iterator[bool]:
-    """The lock of a run, with the number of this process in it; False if another process has it."""
-    lock = lock_file(directory / "lock", wait)
+def own_lock(directory: Path, wait: float = 1.0, given: int | None = None) -> Iterator[bool]:
+    """The lock of a run, with the number of this process in it; False if another process has it.
+
+    Whoever started this process may have `given` it the file with its lock.
+    """
+    lock = lock_file(directory / "lock", wait) if given is None else os.fdopen(given, "a+")
     if lock is None:
         yield False
         return

@@ -21,19 +21,26 @@ os.environ.update(THREAD_LIMITS)  # before NumPy is imported: many small matrice
 import streamlit as st
 
 from shoal.dashboard import server
-from shoal.runs.slots import revive
+from shoal.runs.scheduling import keep_going
 
+QUEUE = 3.0  # seconds between two looks whether somebody cares for the runs that wait
 HERE = Path(__file__).parent
 sys.path[:] = [entry for entry in sys.path if entry != str(HERE)]  # from Streamlit; there, `import utils` means ours
 
 
 @asynccontextmanager
 async def lifespan(app: st.App) -> AsyncIterator[None]:
-    """Once, when the dashboard starts: runs that waited when the machine went down take their place again."""
-    revive()
-    hurrying = asyncio.create_task(server.answer_at_once())
+    """While the dashboard is there: runs that waited when the machine went down, or their scheduler, go on."""
+    tasks = [asyncio.create_task(server.answer_at_once()), asyncio.create_task(_look_after_the_queue())]
     yield
-    hurrying.cancel()
+    for task in tasks:
+        task.cancel()
+
+
+async def _look_after_the_queue() -> None:
+    while True:
+        await asyncio.to_thread(keep_going)
+        await asyncio.sleep(QUEUE)
 
 
 app = st.App(

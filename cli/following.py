@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import StateError, TrainingError
+from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, post
+from shoal.runs.scheduling import keep_going
 from shoal.words import short
 
 if TYPE_CHECKING:
@@ -101,10 +103,14 @@ class Follower:
                 self._storage.close()
 
     def _watch(self) -> None:
-        while self.run.is_active:
+        began = time.monotonic()
+        while (state := self.run.state) in ACTIVE:
             if not self.quiet:
                 self._show()
-            time.sleep(DRAW)
+            if state == "queued":
+                keep_going()
+            # A long time in the queue is looked at less often: many may wait.
+            time.sleep(min(1.0, max(DRAW, (time.monotonic() - began) / 20)) if state == "queued" else DRAW)
         if not self.run.directory.exists():
             raise StateError(f"The folder of the run {self.run.id} was removed, so the run ended. Start another.")
 

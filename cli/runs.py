@@ -133,9 +133,9 @@ def _ended(state: str) -> str:
 
 def _runs(chosen: argparse.Namespace) -> None:
     from shoal.library import accounts
-    from shoal.runs import slots
+    from shoal.runs.scheduling import keep_going
 
-    slots.revive()
+    keep_going()
     runs = accounts.summaries(archived=chosen.archived)
     rows = [_account(run) for i, run in enumerate(runs) if chosen.all or i < NEWEST or run.is_active]
     if chosen.json:

@@ -40,8 +40,8 @@ from shoal.home import (
 from shoal.library import archives
 from shoal.library.inventory import Item, entries, items
 from shoal.library.kinds import DiskKind, kind_of
-from shoal.runs import slots
-from shoal.runs.folder import PATIENCE, Run
+from shoal.runs import tickets
+from shoal.runs.folder import ENDED, PATIENCE, Run
 
 DAY = 86_400.0
 ABANDONED = 3600.0  # seconds without a change after which something unfinished that has no lock is nobody's
@@ -98,7 +98,7 @@ class _Needs:
         self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
         jobs = [run for task in entries(jobs_directory()) for run in _runs_in(task.path)]
         self.searches = _runs_in(searches_directory())
-        waiting = {ticket.run.id for ticket in slots.tickets()}
+        waiting = {ticket.run_id for ticket in tickets.tickets()}
         self.active = {run.directory: run for run in [*self.runs, *jobs, *self.searches] if _is_active(run, waiting)}
         self.files = {path for run in self.active.values() for path in _files_of(run)}
 
@@ -313,9 +313,9 @@ def _remove_archive(run_id: str) -> Path | str:
 
 def _is_about_to_start(run: Run) -> bool:
     """Whether a run whose lock we have was launched or resumed a moment ago, so that its process will come."""
-    if run.has_ticket:
+    if tickets.has_ticket(run.id):
         return True
-    if (run.directory / "started").exists():
+    if (run.directory / "started").exists() or run.state in ENDED:
         return False
     written = [_changed(run.directory / name) for name in ("config.json", "state.json")]
     return time.time() - max(written) < PATIENCE

@@ -1,9 +1,9 @@
-"""The process of a detached run, `python -m shoal.processes.run DIRECTORY`: lock, queue, last word; work is in `tasks`.
+"""The process of a detached run, `python -m shoal.processes.run DIRECTORY`: from lock to last word; work is in `tasks`.
 
-It is light until its turn has come: NumPy and the rest are imported by what it then calls.
+A gradient run is started when its turn has come, with its lock and its slots in its hands (see `runs.scheduling`).
 
-SIGTERM and SIGINT ask for an orderly stop: as a command where training listens, at once where it does not (in the
-queue, while the file is read, in an exact fit). A second signal ends the process as usual. Whatever ends it, the kernel
+SIGTERM and SIGINT ask for an orderly stop: as a command where training listens, at once where it does not (while the
+file is read, in an exact fit). A second signal ends the process as usual. Whatever ends it, the kernel
 frees its locks, and its workers, which hang on a pipe to it, end as well.
 """
 
@@ -17,21 +17,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import own_lock, searches_directory
-from shoal.runs import slots
-from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
+from shoal.runs import scheduling
+from shoal.runs.folder import FITTED, STOPS, Run, hear_signals, read_config, write_json, write_state
 from shoal.settings.config import RunConfig
 from shoal.utils import RunLog, is_full
 
 ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
 GRACE = 10.0  # seconds for the work to end once its folder is gone
 ORPHANED = 10.0  # seconds in which the process of a search may come back to its trials
+QUEUE = 3.0  # seconds between two looks whether somebody cares for the runs that wait
 PROGRESS = 0.1  # seconds between two notes of how far it has come
 
 
@@ -56,7 +57,7 @@ class Attendant:
 
     @contextlib.contextmanager
     def attending(self) -> Iterator[None]:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOPS:
             signal.signal(number, self._signalled)
         signal.signal(signal.SIGUSR1, self._woken)
         thread = threading.Thread(target=self._attend, name="attendant", daemon=True)
@@ -82,7 +83,7 @@ class Attendant:
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         if self._too_late:
             return
-        for other in (signal.SIGTERM, signal.SIGINT):
+        for other in STOPS:
             signal.signal(other, signal.SIG_DFL)
         if not self.listens:
             raise Stopped
@@ -146,6 +147,18 @@ class SearchWatch:
             self._stop()
 
 
+class Seldom:
+    """A chore that is not done at every look."""
+
+    def __init__(self, chore: Callable[[], None], seconds: float) -> None:
+        self._chore, self._seconds, self._last = chore, seconds, time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._last >= self._seconds:
+            self._last = time.monotonic()
+            self._chore()
+
+
 # ------------------------------------------------------------------ one life
 
 
@@ -162,6 +175,7 @@ class Life:
     def live(self) -> None:
         """Its last act is to write a result or an error, then the lock goes with it."""
         try:
+            hear_signals()  # one that came as the process started is heard here
             self._work(read_config(self.run))
         except Stopped:
             self.attendant.ignore_signals()
@@ -172,16 +186,17 @@ class Life:
             self._fail(error)
 
     def _work(self, config: RunConfig) -> None:
-        """The slots are given back after the last word: the next run begins when this one has said how it ended."""
         if not self.run.is_gradient:
             self.say(Standing("running"))
             self._conclude(_quick_work(self.run, config, self._progress()))
             return
-        with slots.turn(self.run, slots.slots_for(config), self.say):
-            from shoal.tasks.train import train_in_folder
+        self.say(Standing("preparing"))
+        scheduling.leave(self.run)  # in this order: a run that waits no longer is never started again
+        self.attendant.chores.append(Seldom(scheduling.keep_going, QUEUE))
+        from shoal.tasks.train import train_in_folder
 
-            report = train_in_folder(self.run, config, self._progress(), self.log, self._training_says)
-            self._conclude(report.as_dict())
+        report = train_in_folder(self.run, config, self._progress(), self.log, self._training_says)
+        self._conclude(report.as_dict())
 
     def _conclude(self, result: dict[str, Any]) -> None:
         self.attendant.ignore_signals()
@@ -281,27 +296,37 @@ def failure(error: Exception) -> Standing:
     return Standing("failed", cause, Reason.UNFORESEEN)
 
 
-def main(directory: Path) -> None:
-    """One process a run: a second one, started by mistake, finds the lock taken and leaves."""
+def main(directory: Path, lock: int | None = None, slots: Sequence[int] = ()) -> None:
+    """One process a run: a second one, started by mistake, finds the lock taken and leaves.
+
+    The slots are given back after the last word: the next run begins when this one has said how it ended.
+    """
     run = Run(directory)
-    with own_lock(directory) as mine:
+    for descriptor in (*slots, *([] if lock is None else [lock])):
+        os.set_inheritable(descriptor, False)  # workers must not keep them
+    with own_lock(directory, given=lock) as mine:
         if not mine:
             return
-        (directory / "started").touch()
-        slots.arrived(run)
-        attendant = Attendant(run)
-        try:
-            with RunLog(directory) as log, attendant.attending():
-                Life(run, log, attendant).live()
-        except FolderGone:
-            pass
-        finally:
-            slots.leave(run)
+        _live(run)
+    for descriptor in slots:
+        os.close(descriptor)
     if not any((directory / name).exists() for name in ("config.json", "lock")):
         shutil.rmtree(directory, ignore_errors=True)  # removed by somebody: what was written since
-    if run.is_gradient:
-        slots.revive()
+    scheduling.keep_going()
+
+
+def _live(run: Run) -> None:
+    (run.directory / "started").touch()
+    attendant = Attendant(run)
+    try:
+        with RunLog(run.directory) as log, attendant.attending():
+            Life(run, log, attendant).live()
+    except FolderGone:
+        pass
+    finally:
+        scheduling.leave(run)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    given = [int(text) for text in sys.argv[2:]]
+    main(Path(sys.argv[1]), given[0] if given else None, given[1:])

@@ -31,8 +31,9 @@ from shoal.home import own_lock
 from shoal.library import notes
 from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
-from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
+from shoal.runs.folder import STOPS, Run, find_run, hear_signals, list_runs, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
+from shoal.runs.scheduling import keep_going
 from shoal.search import space
 from shoal.search.folder import Search, side_by_side, trial_config
 from shoal.search.plan import TRIES, Account
@@ -127,6 +128,7 @@ class Driver:
             changed = self._decide(watched, active) or changed
         if changed or (self.running and time.monotonic() - self._said >= SAY):
             self.account()
+            keep_going()
 
     def _decide(self, watched: Watched, active: bool) -> bool:
         """Whether the trial is over; if so, Optuna has been told."""
@@ -306,8 +308,9 @@ def _listen(driver: Driver) -> None:
     def heard(number: int, frame: FrameType | None) -> None:
         driver.asked.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPS:
         signal.signal(number, heard)
+    hear_signals()
 
 
 def main(directory: Path) -> None:

@@ -10,8 +10,8 @@
     lock          held by the kernel for as long as the process lives, however it ends
     started       there once the process has come so far
 
-What is decided about runs (launch, resume, fork, commands) is in `launch`; who may start when is in `slots`.
-Imports are light: the dashboard and a queued run live on this.
+What is decided about runs (launch, resume, fork, commands) is in `launch`; who may start when is in `scheduling`.
+Imports are light: the dashboard and the scheduler live on this.
 """
 
 from __future__ import annotations
@@ -19,23 +19,27 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from shoal.errors import Reason, Remedy, Standing, StateError
-from shoal.home import entry_name, is_held, runs_directory, waiting_directory
+from shoal.home import entry_name, home, is_held, runs_directory
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed
+from shoal.runs.tickets import place_in_words
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.utils import THREAD_LIMITS, write_atomically
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
+STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 ENDED = ("finished", "stopped", "failed", "interrupted")
 KILLED = "The run ended before it was finished: its process was stopped"
@@ -188,12 +192,8 @@ class Run:
         return now if now.state in ENDED else None
 
     def _without_process(self) -> Standing:
-        now = self._read("state.json") or {}
-        if now.get("state") == "queued" and self.has_ticket:
-            starting = time.time() - now.get("at", 0) < PATIENCE
-            return Standing(
-                "queued", now.get("cause", "") if starting else "It waits in the queue, to be started again."
-            )
+        if self.is_waiting and (place := place_in_words(self.id)):
+            return Standing("queued", place)
         if not (self.directory / "started").exists() and self._age() < PATIENCE:
             return Standing("preparing", "Its process is starting.")
         return Standing("interrupted", f"{KILLED}.", Reason.KILLED, (self._way_on(),))
@@ -204,9 +204,9 @@ class Run:
         return Remedy.run("Start it again, or resume it", "resume", self.id)
 
     @property
-    def has_ticket(self) -> bool:
-        """Whether the queue knows of it, so that somebody will start it."""
-        return ticket_of(self.id) is not None
+    def is_waiting(self) -> bool:
+        """Whether it is to be started when its turn comes; the queue knows its place by its ticket."""
+        return (self._read("state.json") or {}).get("state") == "queued"
 
     def _age(self) -> float:
         try:
@@ -233,14 +233,6 @@ def list_runs() -> list[Run]:
     """All runs, the newest first: their names begin with the time."""
     found = runs_directory().glob("*/config.json")
     return [Run(path.parent) for path in sorted(found, reverse=True)]
-
-
-def ticket_of(run_id: str) -> Path | None:
-    try:
-        names = os.listdir(waiting_directory())
-    except OSError:
-        return None
-    return next((waiting_directory() / n for n in names if n.partition("-")[2] == run_id), None)
 
 
 def read_config(run: Run) -> RunConfig:
@@ -272,13 +264,46 @@ def write_state(directory: Path, standing: Standing) -> None:
     write_json(directory / "state.json", {**standing.as_dict(), "at": time.time()})
 
 
-def spawn(directory: Path, module: str = "shoal.processes.run") -> None:
-    """Start the process of a run (or of a search) in a session of its own; it goes on when its starter is gone."""
-    with (directory / "log.txt").open("ab") as log:
+def spawn(
+    directory: Path,
+    module: str = "shoal.processes.run",
+    held: Sequence[IO[str]] = (),
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Start the process of a run (or of a search) in a session of its own; it goes on when its starter is gone.
+
+    Files with locks that are `held` go over to it; their descriptors are its arguments. Signals wait until
+    it is ready for them.
+    """
+    given = [file.fileno() for file in held]
+    with (directory / "log.txt").open("ab") as log, _signals_held():
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(directory)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True,
-            cwd="/", env={**os.environ, **THREAD_LIMITS},
+            [python, "-P", "-m", module, str(directory), *map(str, given)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=given,
+            cwd="/", env={**_without_ours(environment), "SHOAL_HOME": str(home()), **THREAD_LIMITS},
         )  # fmt: skip
     # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
     threading.Thread(target=process.wait, name=f"reaper-{directory.name}", daemon=True).start()
+
+
+def _without_ours(other: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of this process; where there is an `other` one, what is about Shoal comes from there alone."""
+    if not other:
+        return dict(os.environ)
+    return {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")} | dict(other)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """A process that is started in here hears of a stop when it is ready to, and not before: see `hear_signals`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def hear_signals() -> None:
+    """For a process that `spawn` has started, once it knows what to do about them."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)

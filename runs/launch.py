@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError
+from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
-from shoal.runs import slots
+from shoal.runs import scheduling
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
@@ -38,6 +38,7 @@ __all__ = [
 FOLDER = "the folder of a run"  # where a disk may be full
 BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
 LOOK = 0.05  # seconds between two looks for the outcome of a command
+STARTING = 5.0  # seconds that a process may take to tell its number
 BUSY = 2.0  # seconds to wait for a store that another process has locked: a person waits as well
 
 
@@ -90,8 +91,8 @@ def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None =
             if snapshot is not None:
                 _checkpoints(Run(directory), config).save(snapshot)
             return _start(directory, job, config)
-        except (OSError, ResourceError):
-            slots.leave(Run(directory))
+        except (OSError, TrainingError):
+            scheduling.leave(Run(directory))
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
@@ -135,15 +136,11 @@ def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
     write_json(directory / "job.json", job)
     write_json(directory / "config.json", config.as_dict())
     if run.is_gradient:
-        slots.revive()  # those that came earlier are ahead of it
-        _enqueue(run)
-    spawn(directory)
+        scheduling.enqueue(run, config)
+        scheduling.keep_going()
+    else:
+        spawn(directory)
     return run
-
-
-def _enqueue(run: Run) -> None:
-    write_state(run.directory, Standing("queued", "It waits for its turn."))
-    slots.enqueue(run)
 
 
 # ------------------------------------------------------------------ resume and fork
@@ -152,13 +149,17 @@ def _enqueue(run: Run) -> None:
 def resume(run: Run) -> Run:
     """Go on with a run: a paused one by a command, one whose process is gone from its newest checkpoint.
 
-    It keeps its folder and its metrics. An exact fit, which has no checkpoints, is done again.
+    It keeps its folder and its metrics. An exact fit, which has no checkpoints, is done again. One that waits in the
+    queue is started if its turn has come.
     """
     if run.state == "paused":
         post(run, "resume", {})
         return run
+    if run.state == "queued":
+        scheduling.keep_going()
+        return run
     _check_resumable(run)
-    read_config(run)
+    config = read_config(run)
     with disk_errors(FOLDER), own_lock(run.directory) as mine:
         if not mine:
             raise StateError(f"The run {run.id} was resumed by somebody else a moment ago.", _look_at(run))
@@ -166,12 +167,14 @@ def resume(run: Run) -> Run:
         for name in ("result.json", "error.json", "started", "progress.json"):
             (run.directory / name).unlink(missing_ok=True)
         if run.is_gradient:
-            slots.revive()
-            _enqueue(run)
+            scheduling.enqueue(run, config)
         else:
             write_state(run.directory, Standing("preparing"))
     with disk_errors(FOLDER):
-        spawn(run.directory)
+        if run.is_gradient:
+            scheduling.keep_going()
+        else:
+            spawn(run.directory)
     return run
 
 
@@ -183,8 +186,6 @@ def _check_resumable(run: Run) -> None:
     if state == "finished":
         way = Remedy.run("To go on from one of its checkpoints with other settings, fork it", "fork", run.id)
         raise StateError(expected, way)
-    if state == "queued":
-        raise StateError(f"{expected} It waits in the queue and will start by itself.", _look_at(run))
     raise StateError(expected, _look_at(run))
 
 
@@ -279,17 +280,18 @@ def _advice(run: Run) -> Remedy:
 
 
 def _stop_by_signal(run: Run) -> int:
-    pid = run.pid
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-        return BY_SIGNAL
-    with own_lock(run.directory) as mine:
-        if not mine:
+    deadline = time.monotonic() + STARTING
+    while (pid := run.pid) is None:
+        with own_lock(run.directory, wait=LOOK) as mine:
+            if mine:
+                scheduling.leave(run)
+                stopped = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
+                write_state(run.directory, stopped)
+                return BY_SIGNAL
+        if time.monotonic() > deadline:
             raise StateError(f"The process of {run.id} is starting right now. Try again in a second.")
-        slots.leave(run)
-        stopped = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
-        write_state(run.directory, stopped)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
     return BY_SIGNAL
 
 

@@ -289,12 +289,13 @@ def test_workers_load_numpy_and_little_else(name: str) -> None:
         "settings.limits",
         "runs.forecast",
         "runs.launch",
-        "runs.slots",
+        "runs.scheduling",
         "processes.run",
+        "processes.scheduler",
         "search.folder",
     ],
 )
-def test_the_command_line_starts_and_a_queued_run_waits_without_heavy_libraries(name: str) -> None:
+def test_the_command_line_starts_and_runs_are_scheduled_without_heavy_libraries(name: str) -> None:
     assert not {other.split(".")[0] for other in loaded_by(name)} & (HEAVY | {"numpy"})
 
 

@@ -25,6 +25,7 @@ from shoal.dashboard.runs.listing import (
 from shoal.dashboard.runs.listing import listing as listed
 from shoal.library import accounts
 from shoal.library.accounts import Summary
+from shoal.runs.scheduling import keep_going
 from shoal.words import MODELS, plural
 
 LAST = "runs_last"  # in the session: the address of the list as it was last shown
@@ -38,6 +39,7 @@ def show() -> None:
         return
     if going := st.session_state.pop(GOING, None):
         places.go("train", run=going)
+    keep_going()
     view = _asked()
     st.title("Runs", anchor=False)
     names = accounts.run_names()

@@ -18,7 +18,8 @@ import psutil
 from shoal.errors import StateError, TrainingError
 from shoal.home import home, is_held, jobs_directory, runs_directory, slot_file
 from shoal.metrics import WorkerSample
-from shoal.runs import slots as run_queue
+from shoal.runs import slots as run_slots
+from shoal.runs import tickets as run_queue
 from shoal.runs.launch import Run, metrics_of
 
 OFTEN = 1.5  # seconds that a look is good for
@@ -149,14 +150,14 @@ def machine(cpu: float) -> Machine:
     disk = psutil.disk_usage(str(place))
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return Machine(
-        run_queue.cores(), cpu, load, memory.total - memory.available, memory.total,
+        run_slots.cores(), cpu, load, memory.total - memory.available, memory.total,
         disk.total - disk.free, disk.total,
     )  # fmt: skip
 
 
 def slots() -> Slots | None:
     try:
-        total = run_queue.slots()
+        total = run_slots.slots()
     except TrainingError:
         return None
     taken = sum(is_held(slot_file(number)) for number in range(total))
@@ -165,7 +166,7 @@ def slots() -> Slots | None:
 
 def alive() -> list[Run]:
     """Runs and jobs that wait or work, the newest first. The lock is looked at first: most have ended."""
-    tickets = {ticket.run.id for ticket in run_queue.tickets()}
+    tickets = {ticket.run_id for ticket in run_queue.tickets()}
     runs = [run for run in _folders(runs_directory()) if run.id in tickets or run.is_alive]
     jobs = [run for task in _folders(jobs_directory()) for run in _folders(task.directory) if run.is_alive]
     return [*sorted(runs, key=lambda run: run.id, reverse=True), *jobs]

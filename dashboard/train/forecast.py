@@ -6,7 +6,7 @@ import streamlit as st
 
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import SOLVERS
-from shoal.runs import slots
+from shoal.runs import slots, tickets
 from shoal.runs.forecast import Forecast, readable
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MB
@@ -56,7 +56,7 @@ def show_queue(config: RunConfig) -> bool:
     """Say so if the run will have to wait for others; whether it will."""
     if config.solver != "gradient":
         return False
-    need, free, ahead = slots.slots_for(config), slots.free_slots(), len(slots.tickets())
+    need, free, ahead = slots.slots_for(config), slots.free_slots(), len(tickets.tickets())
     if not ahead and free >= need:
         return False
     who = f"{plural(ahead, 'run')} ahead of it" if ahead else f"{plural(need, 'core')}, of which {free} free"

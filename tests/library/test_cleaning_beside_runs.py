@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,13 +15,13 @@ from shoal.library import cleaning, inventory
 from shoal.library.cleaning import clean, plan
 from shoal.library.inventory import items
 from shoal.passes import blocks
-from shoal.runs import slots
+from shoal.runs import tickets
 from shoal.runs.launch import launch, list_runs, post, resume
 from shoal.settings.values import config_from
 from shoal.tasks.train import train
 from support.gates.orders import Orders
-from support.library import aged, fitted, freed, names, upload
-from support.runs import descendants, ended, made, paused, short_run, slots_taken, training, until
+from support.library import aged, fitted, freed, upload
+from support.runs import descendants, ended, made, paused, short_run, slots_taken, training, until, waiting
 
 
 def test_a_live_run_keeps_all_it_needs_and_ends_with_the_same_bits(home: Path, data: Path, orders: Orders) -> None:
@@ -52,15 +51,11 @@ def test_a_queued_run_keeps_its_file_and_its_data(home: Path, data: Path) -> Non
     fitted(path)
     with slots_taken(0):
         run = launch(short_run(path))
-        until(lambda: run.state == "queued" and run.pid)
+        waiting(run)
         assert clean("uploads").kept == {cleaning.NEEDED: 1}
         assert freed("data").kept == {cleaning.NEEDED: 1}
         assert clean("runs").kept == {cleaning.AT_WORK: 1}  # the other one went
-        os.kill(run.pid or 0, 9)  # it keeps its place without a process
-        until(lambda: not run.is_alive)
-        assert clean("uploads").kept == {cleaning.NEEDED: 1}
-        assert clean("runs").kept == {cleaning.AT_WORK: 1}
-    (home / "queue" / "waiting").joinpath(*names(home / "queue" / "waiting")).unlink()
+        post(run, "stop")
     assert clean("runs").count == 1
     assert clean("uploads").count == 1
 
@@ -77,9 +72,9 @@ def test_a_run_that_is_being_launched_or_resumed_stays(home: Path) -> None:
     (resumed.directory / "state.json").write_text(json.dumps({"state": "preparing", "cause": "", "at": time.time()}))
     assert cleaning._set_aside(item) == cleaning.AT_WORK
     aged(resumed.directory, 1)
-    slots.enqueue(resumed)
+    tickets.issue(resumed.id, tickets.Terms())
     assert cleaning._set_aside(item) == cleaning.AT_WORK
-    slots.leave(resumed)
+    tickets.withdraw(resumed.id)
     assert isinstance(cleaning._set_aside(item), Path)
 
 

@@ -38,10 +38,13 @@ def run_home(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("SHOAL_SLOTS", "1")
     yield path
     shutil.rmtree(path / "queue", ignore_errors=True)
-    for run in list_runs():
-        if pid := run.pid:
+    until(lambda: not [_killed(run) for run in list_runs() if run.is_alive])
+
+
+def _killed(run: Run) -> None:
+    if pid := run.pid:  # one that is starting has not said it yet
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    until(lambda: not any(run.is_alive for run in list_runs()))
 
 
 def small_table(folder: Path) -> Path:
@@ -123,8 +126,9 @@ def slots_taken(*numbers: int) -> Iterator[None]:
 
 def waiting(*runs: Run) -> None:
     for run in runs:
-        until(lambda run=run: run.pid and ("first in" in run.cause or "ahead" in run.cause))
         assert run.state == "queued"
+        assert "first in" in run.cause or "ahead" in run.cause
+        assert run.pid is None
 
 
 def began(run: Run) -> float:

@@ -15,7 +15,7 @@ from shoal.metrics import Round
 from shoal.runs import launch as run_store
 from shoal.runs.launch import Run, launch, metrics_of
 from support.pages import checked, open_page, said, settle
-from support.runs import ended, endless_run, made, rounds, short_run, small_table, training, until
+from support.runs import ended, endless_run, made, rounds, short_run, small_table, training, until, waiting
 
 
 def press(page: AppTest, key: str) -> AppTest:
@@ -176,7 +176,7 @@ def test_a_queued_run_says_so_and_can_be_stopped(tmp_path: Path) -> None:
     data = small_table(tmp_path)
     first = training(launch(endless_run(data, engine="inline")))
     second = launch(endless_run(data, engine="inline"))
-    until(lambda: second.state == "queued" and second.pid)
+    waiting(second)
     page = open_page("train", run=second.id)
     assert "In the queue" in said(page)
     assert "Pause" not in labels(page)

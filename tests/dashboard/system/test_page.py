@@ -21,7 +21,7 @@ from shoal.dashboard.system import page as system_page
 from shoal.runs.launch import launch, post
 from shoal.settings.values import config_from
 from support.pages import checked, open_page, said
-from support.runs import ended, endless_run, run_home, short_run, slots_taken, small_table, training, until
+from support.runs import ended, endless_run, run_home, short_run, slots_taken, small_table, training, until, waiting
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_live_run_is_shown_with_its_workers_and_a_queued_one_behind_it(home: P
     data = small_table(tmp_path)
     run = training(launch(endless_run(data)))
     waits = launch(short_run(data))
-    until(lambda: waits.state == "queued" and waits.pid)
+    waiting(waits)
     until(lambda: any(work.workers for work in readings.Watch().look().work))
     page = open_system()
     text = said(page)
@@ -101,7 +101,7 @@ def test_names_from_files_are_shown_as_they_are(home: Path, tmp_path: Path) -> N
     nasty = table.rename(tmp_path / "<img src=x onerror=alert(1)>.csv")
     with slots_taken(0):
         run = launch(short_run(nasty))
-        until(lambda: run.state == "queued" and run.pid)
+        waiting(run)
         text = said(open_system())
         assert "<img src=x" not in text
         assert "&lt;img src=x onerror=alert(1)&gt;.csv" in text

@@ -1,0 +1,137 @@
+"""Places in the queue: a file for each run that waits, in the order of their numbers; not who starts them, and when.
+
+A ticket QUEUE/waiting/NUMBER-RUN says how many slots the run waits for and how its process is to be started. It is
+there from the launch until that process has come so far as to say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from shoal.home import one_at_a_time, queue_directory, waiting_directory
+from shoal.runs.slots import cores, free_slots, slots
+from shoal.utils import write_atomically
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a run waits for, and how its process is started: as its launcher would have done it."""
+
+    need: int = 1  # slots
+    slots: int = field(default_factory=cores)  # that there are, as its launcher saw it
+    starts: int = 0  # times that its process was started and did not come so far as to say so
+    python: str = sys.executable
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def terms_here(need: int) -> Terms:
+    """Of a run that is launched from this process."""
+    return Terms(need, slots(), python=sys.executable, environment=_environment())
+
+
+def _environment() -> dict[str, str]:
+    """What decides how our processes work; nothing else goes into a file, least of all what is secret."""
+    ours = {name: value for name, value in os.environ.items() if name.startswith("SHOAL_") and "PASSWORD" not in name}
+    return ours | {name: os.environ[name] for name in ("PYTHONPATH", "PATH") if name in os.environ}
+
+
+class Ticket(NamedTuple):
+    """One place: NUMBER-RUN."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return waiting_directory() / self.name
+
+    @property
+    def number(self) -> int:
+        return int(self.name.partition("-")[0])
+
+    @property
+    def run_id(self) -> str:
+        return self.name.partition("-")[2]
+
+    @property
+    def terms(self) -> Terms:
+        """As written; one that is damaged, or of an earlier version, waits for a single slot."""
+        try:
+            found = json.loads(self.path.read_text())
+            known = {name: found[name] for name in ("need", "slots", "starts") if isinstance(found.get(name), int)}
+            known |= {
+                name: found[name]
+                for name, kind in (("python", str), ("environment", dict))
+                if isinstance(found.get(name), kind)
+            }
+            return Terms(**known)
+        except (OSError, ValueError, AttributeError):
+            return Terms()
+
+    def was_written_within(self, seconds: float) -> bool:
+        """No, if the clock was put back since."""
+        with contextlib.suppress(OSError):
+            return 0 <= time.time() - self.path.stat().st_mtime < seconds
+        return False
+
+    def write(self, terms: Terms) -> None:
+        write_atomically(self.path, json.dumps(dataclasses.asdict(terms)).encode())
+
+    def give_up(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def tickets() -> list[Ticket]:
+    """Of all runs that wait, the first one first."""
+    with contextlib.suppress(OSError):
+        return [Ticket(name) for name in sorted(os.listdir(waiting_directory())) if name[0].isdigit()]
+    return []
+
+
+def issue(run_id: str, terms: Terms) -> None:
+    """Give a run a place behind all others, whatever the clock says."""
+    with one_at_a_time(queue_directory() / "tickets"):
+        withdraw(run_id)
+        last = max((ticket.number for ticket in tickets()), default=0)
+        number = max(time.time_ns(), last + 1)
+        Ticket(f"{number:020d}-{run_id}").write(terms)
+
+
+def withdraw(run_id: str) -> None:
+    """Give a run's place up: its turn has come, or it was stopped."""
+    for ticket in tickets():
+        if ticket.run_id == run_id:
+            ticket.give_up()
+
+
+def has_ticket(run_id: str) -> bool:
+    """Whether the queue knows of it, so that somebody will start it."""
+    return any(ticket.run_id == run_id for ticket in tickets())
+
+
+def place_in_words(run_id: str) -> str | None:
+    """What a run waits for at this moment; None if it has no ticket."""
+    for ahead, ticket in enumerate(tickets()):
+        if ticket.run_id == run_id:
+            return _words(ahead, ticket)
+    return None
+
+
+def _words(ahead: int, ticket: Ticket) -> str:
+    if ahead:
+        return f"It waits in the queue: {ahead} {'run is' if ahead == 1 else 'runs are'} ahead of it."
+    terms = ticket.terms
+    free = free_slots(terms.slots)
+    if terms.starts:
+        return "It is the first in the queue; its process ended as it started, and is started again."
+    if free >= terms.need:
+        return "It is the first in the queue and starts now."
+    wanted = "1 core" if terms.need == 1 else f"{terms.need} cores, of which {free} {'is' if free == 1 else 'are'} free"
+    return f"It is the first in the queue and waits for {wanted}."
