@@ -19,6 +19,7 @@ everywhere, and a `Remedy` where the command line has a flag or a command for it
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -96,7 +97,7 @@ class Remedy:
         if self.kind == RemedyKind.RUN:
             return f"{self.advice}: {' '.join(['shoal', self.name, *self.arguments])}."
         flag = f"--{self.name.replace('_', '-')}"
-        return f"{self.advice} with {' '.join([flag, *self.arguments])}."
+        return f"{self.advice} with {' '.join([flag, *map(shlex.quote, self.arguments)])}."
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "advice": self.advice, "name": self.name, "arguments": list(self.arguments)}

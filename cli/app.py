@@ -161,6 +161,7 @@ def _progress(quiet: bool) -> Any:
 
 
 def _inspect(chosen: argparse.Namespace) -> None:
+    from shoal.data.notation.words import offers
     from shoal.tasks.train import look
 
     found = look(config_of(chosen), _progress(chosen.json))
@@ -187,6 +188,9 @@ def _inspect(chosen: argparse.Namespace) -> None:
             print(f"  line {entry['line']}: {entry['problem']}")
     for note in found["notes"]:
         print(f"note: {note}")
+    for column in found["columns"]:
+        for line in offers(column):
+            print(f"note: {line}")
 
 
 def _remarks(column: dict[str, Any]) -> str:

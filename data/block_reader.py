@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from shoal.data.files import Source
 from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation
+from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.errors import DataError, OutOfMemory
 from shoal.kernels.csv_kernel import (
     BAD_ROW,
@@ -75,6 +76,7 @@ class BlockReport:
     level_missing: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
     cells: list[Moments] = field(default_factory=list)
+    words: dict[int, dict[str, int]] = field(default_factory=dict)  # by column of numbers: how often each came
 
 
 class _Reading:
@@ -86,6 +88,7 @@ class _Reading:
         self.layout, self.dialect = source.layout, source.dialect
         self.length = 0
         self.room = 1 << 14
+        self.words: dict[int, dict[str, int]] = {}
 
     def load(self, overlap: int) -> None:
         """Bring the range, a little more than it and the padding into the buffer."""
@@ -192,13 +195,20 @@ class _Reading:
 
     def strangers(self) -> list[int]:
         """Columns that have too many values of another kind to be of theirs."""
-        wrong: Counter[int] = Counter()
+        wrong: dict[int, Counter[str]] = {}
         for odd, text in self.odd_texts():
             if self._value(odd, text) is None:
-                wrong[int(odd["column"])] += 1
-        rows = int(self.parser.rows)
-        given = self.layout.fixed
-        return [c for c, n in wrong.items() if c not in given and n > ODD_SHARE * max(1, rows - self._missing_of(c))]
+                wrong.setdefault(int(odd["column"]), Counter())[text] += 1
+        return [c for c, texts in wrong.items() if c not in self.layout.fixed and self._is_stranger(c, texts)]
+
+    def _is_stranger(self, column: int, texts: Counter[str]) -> bool:
+        count, present = texts.total(), max(1, int(self.parser.rows) - self._missing_of(column))
+        if count <= ODD_SHARE * present:
+            return False
+        if len(texts) > MOST or 2 * count > present or not all(map(is_word, texts)):
+            return True
+        values = self.numbers[: self.parser.rows, self.slots[column]]
+        return len(np.unique(values[~np.isnan(values)])) < VALUES
 
     def _missing_of(self, column: int) -> int:
         values = self.numbers[: self.parser.rows, self.slots[column]]
@@ -217,7 +227,8 @@ class _Reading:
             row, column = int(odd["row"]), int(odd["column"])
             if value is not None:
                 self.numbers[row, self.slots[column]] = value
-            else:
+            elif text not in self.layout.absent.get(column, ()):
+                self._count(column, text)
                 kind = "a date" if self.kinds[column] == FieldKind.DATE else "a number"
                 shown = text if len(text) <= 40 else text[:40] + "..."
                 bad.setdefault(row, BadRow(row, int(odd["line"]),
@@ -226,6 +237,24 @@ class _Reading:
             self.numbers[row] = np.nan
             self.codes[:, row] = -1
         return list(bad.values())
+
+    def _count(self, column: int, text: str) -> None:
+        counts = self.words.setdefault(column, {})
+        if is_word(text) and (text in counts or len(counts) < MOST):
+            counts[text] = counts.get(text, 0) + 1
+
+    def settle_absent(self) -> None:
+        """What means that there is no value, in one column alone."""
+        for column, texts in self.layout.absent.items():
+            slot, rows = self.slots[column], int(self.parser.rows)
+            if self.kinds[column] == FieldKind.LEVEL:
+                places = [place for place, text in enumerate(self._texts(slot)) if text in texts]
+                codes = self.codes[slot, :rows]
+                codes[np.isin(codes, places)] = -1
+                continue
+            values = [value for text in texts if (value := self.layout.number(column, text, self.dialect)) is not None]
+            numbers = self.numbers[:rows, slot]
+            numbers[np.isin(numbers, values)] = np.nan
 
     def ragged(self) -> list[BadRow]:
         rows = self.bad[: min(self.parser.bad_count, len(self.bad))]
@@ -288,10 +317,11 @@ def _finish(reading: _Reading, status: int, target: str, residues: int) -> Block
         report.bad_rows = reading.ragged()[:SHOWN_BAD_ROWS]
         return report
     bad = [*reading.ragged(), *reading.settle_oddities()]
+    reading.settle_absent()
     numbers, codes = reading.numbers[:rows], reading.codes[:, :rows]
     write_block(target, numbers, codes)
     report = _summary(reading, numbers, bad, reading.first, reading.position(), residues)
-    report.levels = reading.levels()
+    report.levels, report.words = reading.levels(), reading.words
     report.level_missing = [int((column == -1).sum()) for column in codes]
     report.refused = [int(d.refused) for d in reading.dictionaries[: len(codes)]]
     return report

@@ -18,7 +18,7 @@ from shoal.home import MANIFEST, hold
 from shoal.models import Array
 from shoal.solve.moments import Moments
 
-FORMAT = 2  # of manifests and blocks; another number means another cache key
+FORMAT = 3  # of manifests and blocks; another number means another cache key
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Column:
     more_levels: bool = False  # there are more levels than are remembered
     flags: tuple[str, ...] = ()
     written: str = ""  # how numbers with marks are written, by an example: € 1.234,56
+    words: tuple[tuple[str, int], ...] = ()  # texts among the numbers, and in how many rows, which could not be read
 
     @property
     def is_number(self) -> bool:
@@ -78,13 +79,16 @@ class Manifest:
     @classmethod
     def from_json(cls, text: str) -> Manifest:
         raw = json.loads(text)
-        raw["columns"] = tuple(
-            Column(**{**c, "levels": tuple(c["levels"]), "flags": tuple(c["flags"])}) for c in raw["columns"]
-        )
+        raw["columns"] = tuple(Column(**{**c, **_tuples(c)}) for c in raw["columns"])
         raw["blocks"] = tuple(Block(b["index"], b["first"], b["rows"], tuple(b["bad"])) for b in raw["blocks"])
         raw["bad_rows"] = tuple((line, what) for line, what in raw["bad_rows"])
         raw["notes"] = tuple(raw["notes"])
         return cls(**raw)
+
+
+def _tuples(column: Mapping[str, Any]) -> dict[str, Any]:
+    words = tuple((word, count) for word, count in column["words"])
+    return {"levels": tuple(column["levels"]), "flags": tuple(column["flags"]), "words": words}
 
 
 class Dataset:

@@ -12,7 +12,7 @@ import itertools
 import shutil
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +23,7 @@ from shoal import plugins
 from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split
 from shoal.data.kinds import Layout, guess_kind
 from shoal.data.notation.numbers import Notation
+from shoal.data.notation.words import per_column
 from shoal.data.sniffing import detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, ParserState, library
@@ -235,7 +236,7 @@ def inspect_text(
 ) -> Source:
     """Find out from the first bytes how the file is written and what its columns seem to hold."""
     if file_format(path) == "plugin":  # how its text is written is agreed on; only what is missing is the file's own
-        overrides = {"missing": overrides.get("missing"), **READER_DIALECT}
+        overrides = {name: overrides.get(name) for name in ("missing", "also_missing")} | READER_DIALECT
     raw, at_end = read_sample(path)
     dialect = detect(raw, at_end, overrides)
     text = as_kernel_bytes(raw, dialect.encoding, at_end)
@@ -265,8 +266,12 @@ def inspect_text(
     if dialect.header:
         start, lines = _end_of_first_row(text, start, dialect)
         skip += lines
+    absent, _ = per_column(overrides.get("also_missing") or (), names)
+    missing = tuple(token for token in dialect.missing if not per_column((token,), names)[0])
+    dialect = replace(dialect, missing=missing)
     fixed = frozenset(i for i, name in enumerate(names) if name in numeric)
-    layout = Layout(tuple(names), tuple(g.kind for g in guesses), tuple(g.order for g in guesses), fixed, notations)
+    layout = Layout(tuple(names), tuple(g.kind for g in guesses), tuple(g.order for g in guesses), fixed, notations,
+                    {names.index(name): texts for name, texts in absent.items()})  # fmt: skip
     return Source(str(path), path.stat().st_size, dialect, layout, start + mark, skip + 1, tuple(notes))
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from shoal.data.dialects import Dialect
 from shoal.data.notation.numbers import ODD_SHARE, Notation, are_grouped, notation_of
+from shoal.data.notation.words import without_words
 from shoal.kernels.csv_kernel import DateOrder, FieldKind, library
 
 
@@ -25,6 +26,7 @@ class Layout:
     orders: tuple[int, ...]
     fixed: frozenset[int] = frozenset()  # columns whose kind was given: a value of another kind is a bad row
     notations: Mapping[int, Notation] = field(default_factory=dict)  # of columns whose numbers have marks
+    absent: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # texts that mean none in that column alone
 
     @property
     def numbers(self) -> list[int]:
@@ -82,6 +84,10 @@ def guess_kind(
             return Guess(FieldKind.DATE, order)
     if notation := notation_of(present, dialect.decimal, dialect.thousands):
         return Guess(FieldKind.MARKED, notation=notation)
+    if rest := without_words(present):
+        guess = guess_kind(name, rest, dialect, categorical, numeric, sure)
+        if guess.kind != FieldKind.LEVEL:
+            return guess
     return Guess(FieldKind.NUMBER if name in numeric else FieldKind.LEVEL)
 
 

@@ -59,12 +59,14 @@ def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = No
 
 def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
     known = {f.name for f in fields(Dialect)}
+    overrides = dict(overrides)
+    more = tuple(overrides.pop("also_missing", None) or ())
     for name in overrides:
         if name not in known:
             raise ConfigError(f"Expected one of {', '.join(sorted(known))}, got '{name}'. Correct the name.")
     given = {k: v for k, v in overrides.items() if v is not None}
-    if "missing" in given:
-        given["missing"] = tuple(dict.fromkeys(("", *given["missing"])))
+    if "missing" in given or more:
+        given["missing"] = tuple(dict.fromkeys(("", *given.get("missing", DEFAULT_MISSING), *more)))
     if given.get("delimiter") in ("\\t", "tab"):
         given["delimiter"] = "\t"
     if "encoding" in given:

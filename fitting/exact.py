@@ -10,6 +10,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.columns import ColumnChoice, base_encoding, choose_columns, design_encoding, fills_for, small_medians
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding, mapped
+from shoal.data.notation.words import told
 from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
@@ -121,6 +122,14 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
     limit = {"stop": 0, "skip": manifest.bad_count}.get(config.on_bad_rows, min(100, manifest.rows // 100))
     if manifest.bad_count <= limit:
         return
+    if words := {word: None for column in manifest.columns for word, _ in column.words}:
+        raise BadRowsError(
+            f"{manifest.bad_count} of {manifest.rows} rows could not be read, expected at most {limit}: "
+            f"{words_told(dataset)}.",
+            Remedy.set("If these words mean that there is no value, treat them as missing", "also_missing",
+                       ",".join([*config.also_missing, *words])),
+            Remedy.set("Or leave these rows out", "on_bad_rows", "skip"),
+        )  # fmt: skip
     shown = "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:5])
     more = f" (and {manifest.bad_count - 5} more)" if manifest.bad_count > 5 else ""
     raise BadRowsError(
@@ -135,9 +144,15 @@ def bad_row_notes(dataset: Dataset) -> list[str]:
     manifest = dataset.manifest
     if not manifest.bad_count:
         return []
-    shown = "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:3])
+    shown = words_told(dataset) or "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:3])
     rows = "1 row" if manifest.bad_count == 1 else f"{manifest.bad_count} rows"
     return [f"{rows} could not be read and left out ({shown})."]
+
+
+def words_told(dataset: Dataset) -> str:
+    """The columns of numbers with words among them."""
+    having = [column for column in dataset.manifest.columns if column.words]
+    return "; ".join(f"column '{column.name}' has words among its numbers: {told(column.words)}" for column in having)
 
 
 def check_rows(count: float, config: RunConfig) -> None:

@@ -16,6 +16,8 @@ from shoal.coordinator import Coordinator
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Block, Column, Dataset
 from shoal.data.encoding import Encoding
+from shoal.data.notation.numbers import notation_of
+from shoal.data.notation.words import CODES, MOST, is_code, is_word
 from shoal.data.splits import Bits, Split, mixed
 from shoal.data.terms import Level, Number
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
@@ -28,7 +30,7 @@ from shoal.worker import Worker
 SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
 PROBE = 256  # first values of a block, from which it is told whether nearly all differ
 BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
-FORMAT = 2  # of profile.json; one of another format is made anew
+FORMAT = 3  # of profile.json; one of another format is made anew
 LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
 
 
@@ -71,18 +73,49 @@ def _sorted_set(hashes: Bits) -> Bits:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """How often a column's smallest and largest numbers come, and the ends of what is between them."""
+
+    lowest: int
+    highest: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.float64], least: float, greatest: float) -> Ends:
+        inner = values[(values != least) & (values != greatest)]
+        low, high = (float(inner.min()), float(inner.max())) if len(inner) else (np.inf, -np.inf)
+        return cls(int((values == least).sum()), int((values == greatest).sum()), low, high)
+
+    def merge(self, other: Ends) -> Ends:
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Ends(self.lowest + other.lowest, self.highest + other.highest, low, high)
+
+    def codes(self, least: float, greatest: float) -> list[tuple[float, int]]:
+        """Numbers that may stand for none, and in how many rows they come."""
+        if self.low > self.high:
+            return []
+        top = is_code(greatest, self.highest, self.high, self.low)
+        bottom = is_code(least, self.lowest, self.low, self.high if top else greatest)
+        top = is_code(greatest, self.highest, self.high, self.low if bottom else least)
+        return [(least, self.lowest)] * bottom + [(greatest, self.highest)] * top
+
+
+@dataclass(frozen=True)
 class Profile:
     """What some blocks say of the columns: sketches and histograms of numbers, counts of levels; each by slot."""
 
     sketches: list[Sketch]
     histograms: list[Integers]
     levels: list[Integers]
+    ends: list[Ends | None]  # of columns whose smallest or largest number may stand for none
 
     def merge(self, other: Profile) -> Profile:
         return Profile(
             [a.merge(b) for a, b in zip(self.sketches, other.sketches, strict=True)],
             [a + b for a, b in zip(self.histograms, other.histograms, strict=True)],
             [a + b for a, b in zip(self.levels, other.levels, strict=True)],
+            [a and b and a.merge(b) for a, b in zip(self.ends, other.ends, strict=True)],
         )
 
 
@@ -103,14 +136,17 @@ class ProfileBlocks:
 
 
 def _profile(dataset: Dataset, block: Block) -> Profile:
-    sketches, histograms = [], []
+    sketches, histograms, ends = [], [], []
     numbers = np.ascontiguousarray(dataset.numbers(block).T)
     for column, values in zip(dataset.number_columns, numbers, strict=True):
         present = values[~np.isnan(values)]
         sketches.append(_sketch(present))
         histograms.append(histogram(present, column.minimum, column.maximum))
+        low, high = column.minimum, column.maximum
+        coded = column.type == "numeric" and low is not None and high is not None and {low, high} & CODES
+        ends.append(Ends.of(present, low, high) if coded and low is not None and high is not None else None)
     levels = [level_counts(dataset.codes(block, c.slot), len(c.levels)) for c in dataset.level_columns]
-    return Profile(sketches, histograms, levels)
+    return Profile(sketches, histograms, levels, ends)
 
 
 def _sketch(values: npt.NDArray[np.float64]) -> Sketch:
@@ -148,9 +184,10 @@ def _described(column: Column, profile: dict[str, Any], leaks: bool) -> dict[str
         count, exact = profile["distinct"], profile["exact"]
         flags += ["id_like"] if profile["id_like"] else []
         shown = {"histogram": profile["histogram"]}
+        words = [[word, times] for word, times in column.words]
     else:
         count, exact = column.distinct, not column.more_levels
-        shown = {"frequent": profile["frequent"]}
+        shown, words = {"frequent": profile["frequent"]}, profile["words"]
         if column.type == "categorical":
             shown["levels"] = list(column.levels)
     as_date = column.type == "datetime"
@@ -164,6 +201,8 @@ def _described(column: Column, profile: dict[str, Any], leaks: bool) -> dict[str
         "max": _date(column.maximum) if as_date else column.maximum,
         "flags": flags + (["leak"] if leaks else []),
         "written": column.written,
+        "words": words,
+        "codes": profile.get("codes", []),
         **shown,
     }
 
@@ -202,17 +241,29 @@ def _profile_of_all(coordinator: Coordinator, dataset: Dataset) -> Profile:
 
 def _described_profile(dataset: Dataset, total: Profile) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for column, sketch, bars in zip(dataset.number_columns, total.sketches, total.histograms, strict=True):
+    parts = zip(dataset.number_columns, total.sketches, total.histograms, total.ends, strict=True)
+    for column, sketch, bars, ends in parts:
         count, exact = sketch.distinct()
         found[column.name] = {
             "distinct": count,
             "exact": exact,
             "id_like": column.type == "numeric" and _is_id_like(sketch, int(bars.sum())),
             "histogram": bars.tolist(),
+            "codes": ends.codes(column.minimum or 0.0, column.maximum or 0.0) if ends else [],
         }
     for column, counts in zip(dataset.level_columns, total.levels, strict=True):
-        found[column.name] = {"frequent": most_frequent(column.levels, counts)}
+        found[column.name] = {"frequent": most_frequent(column.levels, counts), "words": _words(column, counts)}
     return found
+
+
+def _words(column: Column, counts: Integers) -> list[tuple[str, int]]:
+    """The words of a text column that would be one of numbers without them."""
+    pairs = list(zip(column.levels, counts.tolist(), strict=True))
+    words = [(level, count) for level, count in pairs if is_word(level)]
+    rest = {level: count for level, count in pairs if not is_word(level)}
+    few = 0 < len(words) <= MOST and len(rest) >= 3 and not column.more_levels
+    most = sum(rest.values()) >= sum(count for _, count in words)
+    return words if few and most and notation_of(list(rest)) else []
 
 
 def _is_id_like(sketch: Sketch, present: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from shoal.data.cache import Cache, digest
 from shoal.data.dataset import FORMAT, Block, Column, Dataset, LevelTable, Manifest, block_path
 from shoal.data.encoding import Encoding
 from shoal.data.files import Identity, Source, file_format, inspect_text, reader_question, spool
+from shoal.data.notation.words import MOST
 from shoal.data.parquet_reader import inspect_parquet, row_groups
 from shoal.data.splits import Split
 from shoal.errors import BadRowsError, DataError, SourceChanged
@@ -52,6 +54,7 @@ class Ingest:
         self.tables = [LevelTable() for _ in layout.levels]
         self.block_levels: list[list[list[str]]] = []
         self.contents: list[int] = []
+        self.words: dict[int, Counter[str]] = {}
         self.cells: list[Merger] = []
 
     def requests(self, directory: Path) -> Iterator[ReadRange | ReadRowGroup]:
@@ -88,6 +91,8 @@ class Ingest:
         ):
             table.add(levels, missing, refused)
         self.block_levels.append(found)
+        for column, words in report.words.items():
+            self.words.setdefault(column, Counter()).update(words)
         self.contents.append(report.content)
         self.position, self.lines, self.rows = report.end, self.lines + report.lines, self.rows + report.rows
 
@@ -111,6 +116,7 @@ class Ingest:
             layout.names,
             layout.orders,
             written,
+            dict(layout.absent),
             self.source.data_start,
         ]  # the header is not among the hashed ranges
         key = digest([FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
@@ -153,6 +159,7 @@ class Ingest:
             layout.names[column], "datetime" if layout.kinds[column] == FieldKind.DATE else "numeric", slot, missing,
             low if missing < rows else None, high if missing < rows else None, flags=tuple(flags),
             written=notation.example if notation else "",
+            words=tuple(self.words.get(column, Counter()).most_common(MOST)) if missing < rows else (),
         )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ MODELS = ("linear", "ridge", "lasso", "elasticnet")
 CODINGS = ("drop_first", "full")
 IMPUTATIONS = ("median", "mean", "constant", "drop")
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
-DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing")
+DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing",
+           "also_missing")  # fmt: skip
 ENGINES = ("auto", "inline", "processes")
 SOLVERS = ("exact", "gradient")
 MODES = ("sync", "ssp", "async", "local")
@@ -175,6 +176,10 @@ class RunConfig:
     )
     missing: tuple[str, ...] | None = knob(
         None, "texts that mean a missing value", "reading", metavar="TOKENS"
+    )
+    also_missing: tuple[str, ...] = knob(
+        (), "texts that mean a missing value beside the usual ones; COLUMN=TEXT for one column", "reading",
+        metavar="TOKENS",
     )
     on_bad_rows: str = knob(
         "limit",

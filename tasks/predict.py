@@ -17,6 +17,7 @@ from shoal.errors import DataError
 from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
@@ -69,7 +70,12 @@ def _lines(first: int, predictions: list[float], width: float | None) -> str:
 
 def open_for(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
     """The data set of a file with its columns read as the model needs them."""
-    config = dataclasses.replace(config, categorical=model.texts, numeric=model.numbers)
+    known = config_from(model.file.config)  # what means that there is no value is the model's, unless it was said anew
+    missing = known.missing if config.missing is None else config.missing
+    config = dataclasses.replace(
+        config, categorical=model.texts, numeric=model.numbers, missing=missing,
+        also_missing=config.also_missing or known.also_missing,
+    )  # fmt: skip
     _check_columns(config, [*model.numbers, *model.texts])
     dataset = coordinator.open(config)
     _check_types(dataset, model)

@@ -24,7 +24,7 @@ MADE = {"build", "dist", "site"}  # folders that are made from the rest
 FREE = {"errors", "files", "home", "utils", "words"}
 
 MATHEMATICS = "kernels models results solve"
-ROWS = f"{MATHEMATICS} data settings"  # what everything about tables may use
+ROWS = f"{MATHEMATICS} data data.notation settings"  # what everything about tables may use
 PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "",
@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, str] = {
     "processes": "data exports fitting library report runs search settings storage tasks whatif",
     "api": f"{ROWS} coordinator engines exports fitting metrics passes tasks whatif worker",
     "shoal": "api fitting settings tasks",
-    "cli": "dashboard.http data exports fitting library metrics results runs search settings storage tasks",
+    "cli": "dashboard.http data data.notation exports fitting library metrics results runs search settings storage tasks",
     "dashboard.parts": "charts library results runs settings",
     "dashboard.tables": "dashboard.parts data runs settings",
     "dashboard.forms": "dashboard.parts plugins runs settings",

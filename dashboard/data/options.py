@@ -35,7 +35,8 @@ MARKS: dict[str, dict[str, Any]] = {
     "quote": QUOTES,
     "comment": COMMENTS,
 }
-WRITTEN = (*MARKS, "skip_lines", "on_bad_rows", "missing")  # the knobs of this form; types belong to the column table
+TOKENS = ("missing", "also_missing")
+WRITTEN = (*MARKS, "skip_lines", "on_bad_rows", *TOKENS)  # the knobs of this form; types belong to the column table
 BAD_ROWS_SHOWN = 3
 
 
@@ -51,7 +52,8 @@ def reading_options(found: Asked, open_: bool) -> None:
                 _choice(found, knob, marks)
             _lines(found)
             _bad_row_choice(found)
-            _tokens(found)
+            for knob in TOKENS:
+                _tokens(found, knob)
         if any(knob in found.read for knob in WRITTEN):
             st.button(
                 "Detect everything again", icon=":material/undo:", on_click=_forget, args=(found,), key="as-found"
@@ -88,17 +90,17 @@ def _bad_row_choice(found: Asked) -> None:
     st.selectbox(options=BAD_ROW_CHOICES, format_func=CHOICES.__getitem__, **_shown(found, "on_bad_rows", now))
 
 
-def _tokens(found: Asked) -> None:
-    common = _shown(found, "missing", ",".join(found.read.get("missing", [])))
+def _tokens(found: Asked, knob: str) -> None:
+    common = _shown(found, knob, ",".join(found.read.get(knob, [])))
     common["help"] += " Write them with commas between: NA,?,-999. An empty field always counts."
-    st.text_input(placeholder="NA, NaN, null, ? and the like", **common)
+    st.text_input(placeholder="NA, NaN, null, ? and the like" if knob == "missing" else "none", **common)
 
 
 def _changed(found: Asked, knob: str, key: str) -> None:
     value = st.session_state[key]
     if knob in MARKS:
         value = MARKS[knob].get(value, found.read.get(knob))
-    elif knob == "missing":
+    elif knob in TOKENS:
         value = [token.strip() for token in value.split(",") if token.strip()] or None
     read_otherwise(found, {**found.read, knob: value})
 

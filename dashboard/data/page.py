@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.data import gaps
 from shoal.dashboard.data import options as reading
 from shoal.dashboard.data.choose import choose_view
 from shoal.dashboard.data.columns import column_table
@@ -98,6 +99,7 @@ def _report(found: Asked, result: dict[str, Any]) -> None:
     reading.bad_rows(result["bad_rows"])
     for note in result["notes"]:
         notice("info", note)
+    gaps.offered(found, result)
     target = found.target if found.target in _numbers(result) and result["rows"] else None
     _action(found, result, target)
     st.subheader("Columns", anchor=False)

@@ -78,6 +78,7 @@ LABELS = {
     "comment": "Comment lines begin with",
     "skip_lines": "Lines above the table",
     "missing": "Texts that mean missing",
+    "also_missing": "More texts that mean missing",
     "on_bad_rows": "Rows that cannot be read",
 }
 CHOICES = {

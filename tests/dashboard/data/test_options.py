@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from typing import Any
 
@@ -151,3 +152,20 @@ def test_text_from_a_file_is_shown_as_it_is() -> None:
     assert page.dataframe[-1].value.iloc[0, 0] == "<b>x</b>"
     drawn = " ".join(m.value for m in [*page.markdown, *page.caption])
     assert "img" not in drawn + said(page)
+
+
+def test_words_among_numbers_and_codes_are_missing_by_one_click() -> None:
+    rows = "".join(
+        f"{'k.A.' if i % 20 == 0 else i * 1.5},{'VB' if i % 25 == 0 else i},{-999 if i % 50 == 7 else i % 9}\n"
+        for i in range(200)
+    )
+    page = view(f"a,b,c\n{rows}")
+    shown = html.unescape(said(page))
+    assert "'a' holds numbers but for words: 'k.A.' (10 rows)." in shown
+    assert "'c' is -999 in 4 rows, far from its other values." in shown
+    page = settle(checked(page.button(key="gaps:words").click().run()))
+    assert read_of(page) == {"also_missing": ["k.A.", "VB"]}
+    assert list(columns_of(page)["Missing"]) == [10, 8, 0]
+    assert "could not be read" not in said(page)
+    page = settle(checked(page.button(key="gaps:code:c:-999").click().run()))
+    assert list(columns_of(page)["Missing"]) == [10, 8, 4]

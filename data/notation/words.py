@@ -1,0 +1,75 @@
+"""Words among numbers, and numbers that may stand for none: what to offer as missing. Nothing is decided here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from shoal.words import listed
+
+MOST = 8  # different words that a column of numbers may have; where there are more it is one of texts
+LONGEST = 40  # characters of a word
+VALUES = 10  # different numbers at least, or they are as likely names as the words are
+
+CODES = frozenset(sign * number for number in (9, 99, 999, 9999, 99999, 999999) for sign in (1, -1)) | {-1, 888, 9998}
+
+
+def is_word(text: str) -> bool:
+    """Whether a text can be no number, however it is written."""
+    return 0 < len(text) <= LONGEST and not any(letter.isdigit() for letter in text)
+
+
+def without_words(cells: Sequence[str]) -> list[str] | None:
+    """The rest of a column that seems to be numbers but for a few words; None if it does not."""
+    words = {cell for cell in cells if is_word(cell)}
+    rest = [cell for cell in cells if cell not in words]
+    few = 0 < len(words) <= MOST and 2 * len(rest) >= len(cells)
+    return rest if few and len(set(rest)) >= VALUES else None
+
+
+def told(words: Mapping[str, int] | Iterable[tuple[str, int]]) -> str:
+    """Words with how often they come: 'k.A.' (912 rows), 'VB' (1 row)."""
+    pairs = words.items() if isinstance(words, Mapping) else words
+    return listed([f"'{word}' ({count:,} row{'s' if count != 1 else ''})" for word, count in pairs])
+
+
+def offers(column: Mapping[str, Any]) -> list[str]:
+    """What of a column, as `inspect` describes it, may be meant for missing, and how to say so."""
+    name, found = column["name"], []
+    if words := column["words"]:
+        flag = shlex.quote(",".join(word for word, _ in words))
+        lost = "These rows cannot be read. " if column["type"] in ("numeric", "datetime") else "So it is read as text. "
+        found.append(
+            f"Column '{name}' holds numbers but for words: {told(words)}. {lost}"
+            f"If they mean that there is no value: --also-missing {flag}"
+        )
+    for value, count in column["codes"]:
+        flag = shlex.quote(f"{name}={value:g}")
+        found.append(
+            f"Column '{name}' is {value:g} in {count:,} rows, far from its other values. "
+            f"If that means that there is no value: --also-missing {flag}"
+        )
+    return found
+
+
+def is_code(value: float, count: int, nearest: float, farthest: float) -> bool:
+    """Whether the smallest or largest number of a column may stand for none: a usual code, more than once, and as far
+    away from all others as they are from each other; `nearest` and `farthest` are the ends of those."""
+    if value not in CODES or count < 2 or nearest == farthest:
+        return False
+    return abs(value - nearest) >= max(abs(nearest - farthest), 1.0)
+
+
+def per_column(entries: Iterable[str], names: Iterable[str]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """`COLUMN=TEXT` is meant for that column alone: those by column, and the rest."""
+    known, rest = set(names), []
+    found: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        places = [i for i, letter in enumerate(entry) if letter == "=" and entry[:i] in known]
+        place = places[-1] if places else None  # the longest name, where one begins another
+        if place is None:
+            rest.append(entry)
+        else:
+            found[entry[:place]] = (*found.get(entry[:place], ()), entry[place + 1 :])
+    return found, tuple(rest)
