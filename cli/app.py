@@ -30,6 +30,8 @@ from shoal.settings.config import DIALECT
 from shoal.utils import THREAD_LIMITS
 from shoal.words import short
 
+COLUMNS = 200  # that `inspect` prints unless all are wanted
+
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are the parallel part
 gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: looking for it is a tenth of the start
 
@@ -100,6 +102,7 @@ def _parser() -> Parser:
     inspect = add("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
     inspect.add_argument("file", metavar="FILE")
     add_knobs(inspect, {"target", "categorical", "numeric", "workers", "engine", *DIALECT})
+    inspect.add_argument("--all", action="store_true", help=f"print all columns, not only the first {COLUMNS}")
     inspect.add_argument("--json", action="store_true", help="print one JSON object")
     inspect.set_defaults(command=_inspect)
 
@@ -170,17 +173,20 @@ def _inspect(chosen: argparse.Namespace) -> None:
         print_json(found)
         return
     dialect = found["dialect"]
-    print(f"{found['file']}: {found['rows']:,} rows, {len(found['columns'])} columns")
+    print(f"{found['file']}: {found['rows']:,} rows, {len(found['columns']):,} columns")
     print(
         f"encoding {dialect['encoding']}, delimiter {dialect['delimiter']!r}, decimal mark {dialect['decimal']!r}, "
         f"{'with' if dialect['header'] else 'no'} header"
     )
+    shown = found["columns"] if chosen.all else found["columns"][:COLUMNS]
     rows = [
         (c["name"], c["type"], f"{c['missing']:,}", ("" if c["distinct_exact"] else "~") + f"{c['distinct']:,}",
          short(c["min"]), short(c["max"]), _remarks(c))
-        for c in found["columns"]
+        for c in shown
     ]  # fmt: skip
     table(("column", "type", "missing", "distinct", "min", "max", "flags"), rows, right={2, 3, 4, 5})
+    if rest := len(found["columns"]) - len(shown):
+        print(f"... and {rest:,} more columns; --all prints them")
     bad = found["bad_rows"]
     if bad["count"]:
         print(f"\n{bad['count']:,} rows could not be read:")

@@ -21,6 +21,7 @@ DEFAULT_MISSING = (
 SINGLE_BYTE = {"utf-8", "ascii", "latin-1", "iso8859-1", "cp1252", "iso8859-15", "iso8859-2", "cp1250"}
 SAMPLE_ROWS, SAMPLE_CELLS = 300, 4000  # looked at one by one: enough to tell, and little next to starting a process
 SAMPLE_LEAST = 5  # rows, however wide
+SAMPLE_MOST = 1 << 20  # cells: what has more before its fifth row is no table that anybody can use
 
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
@@ -113,7 +114,7 @@ def split_with_places(sample: bytes, dialect: Dialect, at_end: bool, rows: int |
     buffer = np.zeros(len(sample) + PADDING, np.uint8)
     buffer[: len(sample)] = np.frombuffer(sample, np.uint8)
     buffer[len(sample)] = ord(dialect.newline)
-    cells = np.empty((len(sample) + 1, 4), np.int64)
+    cells = np.empty((min(len(sample) + 1, SAMPLE_MOST if rows is not None else len(sample) + 1), 4), np.int64)
     # A few cells are enough, unless the rows are so wide that these are not a few rows.
     room = SAMPLE_CELLS if rows is not None else len(cells)
     while True:

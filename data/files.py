@@ -24,14 +24,15 @@ from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, of
 from shoal.data.kinds import Layout, guess_kind
 from shoal.data.notation.numbers import Notation
 from shoal.data.notation.words import per_column
-from shoal.data.sniffing import detect, usual_width
+from shoal.data.sniffing import TOO_LONG, detect, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, ParserState, library
-from shoal.settings.limits import block_bytes, most_unpacked
+from shoal.settings.limits import MOST_COLUMNS, ROW_BYTES, block_bytes, most_unpacked
 from shoal.utils import disk_errors
 from shoal.words import file_size, listed, no_such_column
 
 SAMPLE_BYTES = 1 << 20
+SAMPLE_LINES = 2  # lines that are looked at at least, however long they are
 
 
 # ------------------------------------------------------------------ where the bytes are
@@ -153,9 +154,17 @@ def read_sample(path: Path) -> tuple[bytes, bool]:
     try:
         with open_plain(path) as file:
             sample = file.read(SAMPLE_BYTES)
+            while _ends(sample) < SAMPLE_LINES and len(sample) < SAMPLE_LINES * ROW_BYTES:
+                if not (more := file.read(len(sample))):
+                    break
+                sample += more  # names and values of very many columns
             return sample, not file.read(1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"'{path.name}' could not be read: {error}. Check the file and its permissions.") from None
+
+
+def _ends(sample: bytes) -> int:
+    return max(sample.count(b"\n"), sample.count(b"\r"))
 
 
 def open_plain(path: Path) -> IO[bytes]:
@@ -245,13 +254,18 @@ def inspect_text(
     if not table:
         raise DataError("Expected a table, got only comments or empty lines. Choose a file with rows.")
     width = usual_width(table)
+    if width > MOST_COLUMNS:
+        raise DataError(
+            f"Expected at most {MOST_COLUMNS:,} columns, got {width:,} or more in a line. "
+            "Check the delimiter and line ends, or leave columns out of the file."
+        )
     rows = [row for row in table[dialect.header :] if len(row) == width]
     last_is_empty = all(not row[-1] for row in rows)
     names, notes = column_names(table[0], width, dialect.header, last_is_empty)
     if dialect.skip_lines and "skip_lines" not in overrides:
         notes.append(f"The first {dialect.skip_lines} lines are above the table and are skipped.")
     if not at_end and len(table) < 2:
-        raise DataError("Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends.")
+        raise DataError(TOO_LONG)
     sure = overrides.get("decimal") is not None
     guesses = [
         guess_kind(name, [r[j] for r in rows], dialect, categorical, numeric, sure) for j, name in enumerate(names)

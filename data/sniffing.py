@@ -22,7 +22,9 @@ from shoal.data.dialects import (
     split_with_places,
 )
 from shoal.errors import ConfigError, DataError
+from shoal.settings.limits import ROW_BYTES
 
+TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. Check the delimiter and line ends."
 DELIMITERS = (",", ";", "\t", "|")
 DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
 
@@ -44,9 +46,7 @@ def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = No
     table = split(text, dialect, at_end)
     if not table:
         raise DataError(
-            "Expected a table, got only comments or empty lines. Choose a file with rows."
-            if at_end
-            else "Expected rows of text, got a first line longer than 1 MB. Check the delimiter and line ends."
+            "Expected a table, got only comments or empty lines. Choose a file with rows." if at_end else TOO_LONG
         )
     dialect = _with_number_marks(table, dialect, given)
     if "skip_lines" not in given:

@@ -15,7 +15,7 @@ from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
-from shoal.fitting.inspection import leak_columns
+from shoal.fitting.leaks import AgainstTarget, leak_columns
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
@@ -111,7 +111,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             units = Standardisation.of(moments, config.intercept, config.standardize)
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
-    leaks = _leak_notes(leak_columns(train, base))
+    leaks = _leak_notes(leak_columns(AgainstTarget.of(train), base))
     said = (*dataset.manifest.notes, *bad_row_notes(dataset), *choice.notes, *notes, *leaks)
     return Reduced(dataset, split, encoding, said, problem, moments, held)
 

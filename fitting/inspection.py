@@ -1,4 +1,4 @@
-"""What `inspect` says beyond the reading itself: distinct values, histograms, id-like columns, leaks of the target."""
+"""What `inspect` says beyond the reading itself: distinct values, histograms, id-like columns."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.coordinator import Coordinator
-from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Block, Column, Dataset
-from shoal.data.encoding import Encoding
 from shoal.data.notation.numbers import notation_of
 from shoal.data.notation.words import CODES, MOST, is_code, is_word
-from shoal.data.splits import Bits, Split, mixed
-from shoal.data.terms import Level, Number
+from shoal.data.splits import Bits, mixed
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
+from shoal.fitting.leaks import leaks_of
 from shoal.models import Integers
 from shoal.settings.config import RunConfig
-from shoal.solve.moments import Moments
 from shoal.utils import write_atomically
 from shoal.worker import Worker
 
@@ -31,7 +28,6 @@ SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more
 PROBE = 256  # first values of a block, from which it is told whether nearly all differ
 BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
 FORMAT = 3  # of profile.json; one of another format is made anew
-LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,7 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> di
     """All that is known of a file: the object that `inspect --json` prints."""
     manifest = dataset.manifest
     profile = _profiles(coordinator, dataset)
-    leaks = leak_columns(*_moments(coordinator, dataset, config)) if config.target else set()
+    leaks = leaks_of(coordinator, dataset, config) if config.target else set()
     return {
         "file": str(Path(config.file).expanduser().absolute()),  # not the manifest's: an equal file may be its source
         "rows": manifest.rows,
@@ -270,26 +266,3 @@ def _is_id_like(sketch: Sketch, present: int) -> bool:
     """Whether it looks like a row number or key: whole numbers, of which nearly every one differs."""
     count, exact = sketch.distinct()
     return sketch.whole and present > 20 and count >= (0.98 if exact else 0.93) * present
-
-
-def _moments(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> tuple[Moments, Encoding]:
-    base = base_encoding(choose_columns(dataset, config), config)
-    return coordinator.moments(dataset, base, Split())[0], base
-
-
-def leak_columns(moments: Moments, base: Encoding) -> set[str]:
-    """Columns that alone (nearly) determine the target: by a line, or level by level where levels are few."""
-    total = float(moments.scatter[-1, -1])
-    if moments.n < 10 or not total > 0:
-        return set()
-    cross, spread = moments.scatter[:-1, -1], np.diag(moments.scatter)[:-1]
-    found, explained = set(), dict.fromkeys(base.known, 0.0)
-    for i, term in enumerate(base.terms):
-        if isinstance(term, Number) and spread[i] > 0 and 1 - cross[i] ** 2 / (spread[i] * total) < LEAK:
-            found.add(term.column)
-        elif isinstance(term, Level) and moments.mean[i] > 0:
-            explained[term.column] += cross[i] ** 2 / (moments.n * moments.mean[i])
-    for name, part in explained.items():
-        if len(base.known[name]) < moments.n / 5 and 1 - part / total < LEAK:
-            found.add(name)
-    return found

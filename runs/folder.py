@@ -40,6 +40,7 @@ from shoal.utils import THREAD_LIMITS, write_atomically
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
 STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
+LARGE = 1 << 20  # bytes of a result from which it is not parsed at every look
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 ENDED = ("finished", "stopped", "failed", "interrupted")
 KILLED = "The run ended before it was finished: its process was stopped"
@@ -89,7 +90,18 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        return self._read("result.json")
+        """A large one, about very many columns, is parsed once for as long as somebody looks at this run."""
+        try:
+            seen = (self.directory / "result.json").stat()
+        except OSError:
+            return None
+        if seen.st_size < LARGE:
+            return self._read("result.json")
+        mark, known = (seen.st_mtime_ns, seen.st_ino, seen.st_size), vars(self)
+        if known.get("_mark") != mark:
+            known.update(_parsed=self._read("result.json"), _mark=mark)
+        parsed: dict[str, Any] | None = known["_parsed"]
+        return parsed
 
     @property
     def report(self) -> FitReport | None:

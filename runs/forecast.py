@@ -75,7 +75,8 @@ class TableShape:
     @classmethod
     def of(cls, found: Mapping[str, Any], config: RunConfig, size: int) -> TableShape:
         columns = {column["name"]: column for column in found["columns"]}
-        wanted = [name for name in config.features or columns if name != config.target and name not in config.exclude]
+        gone = {config.target, *config.exclude}
+        wanted = [name for name in config.features or columns if name not in gone]
         used = [columns[name] for name in wanted if name in columns]
         numbers = [column for column in used if _is_number(column)]
         levels = [_levels(c, config) for c in used if not _is_number(c) and c["distinct"] <= config.max_levels]

@@ -9,6 +9,7 @@ SMALL_FILE = 48 * MB  # below this, one process is done before others have start
 BLOCK_BYTES = 8 * MB  # text in one block: large enough to amortise a request, small enough to balance and to redo
 WIDE_BLOCK_BYTES = 64 * MB  # for wide tables: a block should have more rows than columns, or sums cost more than it
 ROW_BYTES = 16 * MB  # of text in one row: what is longer has no line ends, or a quote that is never closed
+MOST_COLUMNS = 200_000  # of a table: its names alone are some megabytes, and what is said of them some dozens
 PACKED_TIMES, UNPACKED_LEAST = 200, 512 * MB  # a packed file becomes so many times its size at most, or so much
 SLICE_BYTES = 16 * MB  # rows of a Parquet file that are decoded at a time: one row group may be all of it
 CHUNK_BYTES = 2 * MB  # rows that are worked on at a time: they stay in the cache

@@ -11,18 +11,20 @@ from shoal.data.dialects import as_kernel_bytes, body, dialect_from, split
 from shoal.data.files import file_format, inspect_text, read_sample
 
 ROWS = 20
+COLUMNS = 100
 LONGEST = 200  # characters of a cell; a preview is for the eye
 
 
 def preview(path: Path, dialect: Mapping[str, Any], names: Sequence[str], rows: int = ROWS) -> list[list[str]]:
-    """Up to `rows` rows without the header, each with a text for every name; a short row is filled up."""
+    """Up to `rows` rows without the header, each with a text for the first names; a short row is filled up."""
+    names = names[:COLUMNS]
     found = _parquet_rows(path, names, rows) if file_format(path) == "parquet" else _text_rows(path, dialect, rows)
     width = len(names)
     return [[cell[:LONGEST] for cell in [*row[:width], *[""] * (width - len(row))]] for row in found]
 
 
 def first_rows(path: Path, dialect: Mapping[str, Any], rows: int = ROWS) -> dict[str, Any]:
-    """The names of all columns and the first rows, of a file that nobody has looked at before."""
+    """The first names of columns and the first rows, of a file that nobody has looked at before."""
     if file_format(path) == "parquet":
         from shoal.data.parquet_reader import inspect_parquet
 
@@ -30,7 +32,7 @@ def first_rows(path: Path, dialect: Mapping[str, Any], rows: int = ROWS) -> dict
     else:
         source = inspect_text(path, dialect, (), ())
         names, known = list(source.layout.names), dataclasses.asdict(source.dialect)
-    return {"columns": names, "rows": preview(path, known, names, rows)}
+    return {"columns": names[:COLUMNS], "rows": preview(path, known, names, rows)}
 
 
 def _text_rows(path: Path, dialect: Mapping[str, Any], rows: int) -> list[list[str]]:

@@ -9,12 +9,14 @@ import streamlit as st
 
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.sources import Asked
 from shoal.words import number, plural
 
 AS_FOUND = "as found"
 READ_AS = {"numeric": "number", "categorical": "names", "exclude": "leave out"}  # knobs, and what a person chooses
 MANY = 15  # columns from which there is a search and a limit to the height
+SHOWN = 200  # columns at a time
 HEIGHT = 560  # pixels
 ROW = 44
 LONGEST = 40  # characters of a level; a summary is for the eye
@@ -22,7 +24,7 @@ LONGEST = 40  # characters of a level; a summary is for the eye
 
 def column_table(found: Asked, result: dict[str, Any], target: str | None) -> None:
     """The table, with what each column is to be read as open to change."""
-    columns = _searched(result["columns"])
+    columns = _turned_to(_searched(result["columns"]))
     if not columns:
         st.caption("No column has a name like that.")
         return
@@ -80,6 +82,23 @@ def _searched(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
         key="column-search",
     )
     return [column for column in columns if wanted.casefold() in column["name"].casefold()]
+
+
+def _turned_to(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the page that was turned to: a browser does not take the figures of a hundred thousand at once."""
+    if len(columns) <= SHOWN:
+        return columns
+    pages = -(-len(columns) // SHOWN)
+    key = f"column-page:{pages}"  # another search begins at its first page
+    with st.container(horizontal=True, vertical_alignment="center"):
+        page = int(st.number_input("Page of columns", 1, pages, key=key, width=160))
+        first = (page - 1) * SHOWN
+        shown = columns[first : first + SHOWN]
+        line(
+            f"Columns {first + 1:,} to {first + len(shown):,} of {len(columns):,} are shown; "
+            "turn the page for others, or find them by a part of their name."
+        )
+    return shown
 
 
 def described(columns: list[dict[str, Any]], read: dict[str, Any], target: str | None, rows: int) -> pd.DataFrame:

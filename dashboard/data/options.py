@@ -162,7 +162,7 @@ def preview(found: dict[str, Any]) -> None:
         st.caption("There are no rows below the header.")
         return
     # Columns go by number: a name may come twice for Arrow, or be taken for a setting of ours.
-    names = [column["name"] for column in found["columns"]]
+    names = [column["name"] for column in found["columns"][: len(rows[0])]]
     table = pd.DataFrame(rows, columns=[str(i) for i in range(len(names))])
     config = {str(i): st.column_config.TextColumn(name) for i, name in enumerate(names)}
     st.dataframe(
@@ -172,4 +172,8 @@ def preview(found: dict[str, Any]) -> None:
         column_config=config,
         alt=f"The first {len(rows)} rows of the file, as texts",
     )
-    line(f"The first {plural(len(rows), 'row')}, as the texts that are in the file, before anything is made of them.")
+    all_ = len(found["columns"])
+    of = f" in the first {len(names):,} of {all_:,} columns" if len(names) < all_ else ""
+    line(
+        f"The first {plural(len(rows), 'row')}{of}, as the texts that are in the file, before anything is made of them."
+    )

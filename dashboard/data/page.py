@@ -12,6 +12,7 @@ from shoal.dashboard.data.choose import choose_view
 from shoal.dashboard.data.columns import column_table
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.parts.picking import pick_column
 from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.parts.wording import LABELS, help_for
 from shoal.dashboard.tables import generation, recent
@@ -137,23 +138,19 @@ def _action(found: Asked, result: dict[str, Any], target: str | None) -> None:
 
 
 def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None:
-    key = f"{found.table.key}:{places.turn()}:target"
-    st.session_state[key] = target
-    st.selectbox(
+    def choose(chosen: str | None) -> None:
+        if chosen != target:
+            places.amend(target=chosen)
+
+    pick_column(
         LABELS["target"],
         numbers,
-        index=None,
+        target,
+        f"{found.table.key}:{places.turn()}:target",
+        choose,
         placeholder="Choose a column of numbers",
         help=f"{help_for('target')} Only columns of numbers can be predicted.",
-        key=key,
-        on_change=_choose_target,
-        args=(key, target),
     )
-
-
-def _choose_target(key: str, shown: str | None) -> None:
-    if st.session_state[key] != shown:
-        places.amend(target=st.session_state[key])
 
 
 def _with_leaks(found: Asked, result: dict[str, Any]) -> dict[str, Any]:

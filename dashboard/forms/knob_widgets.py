@@ -11,6 +11,7 @@ from typing import Any
 import streamlit as st
 
 from shoal import plugins
+from shoal.dashboard.parts.picking import LISTED, offered
 from shoal.dashboard.parts.wording import choice_for, default_of, help_for, label_for
 from shoal.errors import ConfigError
 from shoal.settings.config import RANGES, RunConfig
@@ -19,6 +20,7 @@ from shoal.settings.pairs import pair_text
 LARGEST_WHOLE = 2**53 - 1  # a browser holds no larger whole number
 SHORT = 3  # choices that fit side by side
 PAIRED = 40  # columns of which all pairs are on offer; others can be typed
+FEWER_PAIRED = 20  # the same of a table with very many columns
 
 Draft = dict[str, Any]
 
@@ -109,10 +111,14 @@ class KnobWidgets:
 
     def _names(self, knob: str, **more: Any) -> list[str]:
         now = list(self.value(knob))
-        options = self._options(knob)
-        if RunConfig.knobs()[knob].metadata.get("of") == "pairs":
-            more = {"accept_new_options": True, **more}
-        options += [name for name in now if name not in options]  # an unknown one is shown, and said to be so elsewhere
+        names, pairs = self._options(knob), RunConfig.knobs()[knob].metadata.get("of") == "pairs"
+        options = [*dict.fromkeys([*names, *now])] if pairs else offered(names, now)
+        many = not pairs and len(names) > LISTED
+        if pairs or many:
+            more = {"accept_new_options": True, **more}  # an unknown one is shown, and said to be so elsewhere
+        if many:
+            how = f"The first {LISTED} are listed; others are typed by their name."
+            more = {"help": f"{help_for(knob)} {how}", **more}
         chosen: list[str] = self._widget(st.multiselect, knob, now, options=options, **more)
         return chosen
 
@@ -121,7 +127,7 @@ class KnobWidgets:
         if "plugins" in metadata:
             return names_of(metadata["plugins"])
         if metadata.get("of") == "pairs":
-            few = list(self.columns)[:PAIRED]
+            few = list(self.columns)[: PAIRED if len(self.columns) <= LISTED else FEWER_PAIRED]
             return [pair_text(a, b) for a, b in itertools.combinations(few, 2)]
         return list(self.numbers if metadata.get("of") == "numbers" else self.columns)
 

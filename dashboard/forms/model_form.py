@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, is_asked, names_of
 from shoal.dashboard.parts import places
+from shoal.dashboard.parts.picking import pick_column
 from shoal.dashboard.parts.wording import ABOUT_MODELS, ABOUT_MODES, ABOUT_SOLVERS, GROUPS, SOLVERS, label_for
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
@@ -36,11 +37,11 @@ def first_draft(found: Mapping[str, Any]) -> Draft:
 
 def used_columns(values: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     """The columns of a table that a draft predicts from, in their order."""
-    chosen = values["features"] or columns
-    return [name for name in columns if name in chosen and name not in (values["target"], *values["exclude"])]
+    chosen, gone = set(values["features"] or columns), {values["target"], *values["exclude"]}
+    return [name for name in columns if name in chosen and name not in gone]
 
 
-def _stays(pair: str, used: Sequence[str], columns: Sequence[str]) -> bool:
+def _stays(pair: str, used: Collection[str], columns: Collection[str]) -> bool:
     """Whether a pair is of columns that are used; one that nobody understands is for the card to tell."""
     try:
         return all(name in used for name in split_pair(pair, columns))
@@ -104,18 +105,16 @@ class ModelForm:
 
     def _target(self) -> None:
         now = self.draft.get("target") or None
-        options = [*self.numbers, *([now] if now and now not in self.numbers else [])]
-        key = self.widgets.key("target")
-        st.session_state.setdefault(key, now)
-        chosen = st.selectbox(
-            label_for("target"), options, index=None, key=key, placeholder="Choose a column of numbers",
-            help="Only columns of numbers can be predicted.", on_change=self._retarget,
+        pick_column(
+            label_for("target"), self.numbers, now, self.widgets.key("target"), self._retarget,
+            placeholder="Choose a column of numbers", help="Only columns of numbers can be predicted.",
         )  # fmt: skip
-        self.draft["target"] = chosen or ""
+        self.draft["target"] = now or ""
 
-    def _retarget(self) -> None:
+    def _retarget(self, chosen: str | None) -> None:
         """The address says the column to predict, so that a reload keeps it."""
-        places.amend(target=st.session_state[self.widgets.key("target")] or None)
+        self.draft["target"] = chosen or ""
+        places.amend(target=chosen or None)
 
     def _columns(self) -> None:
         target = self.draft.get("target", "")
@@ -178,9 +177,10 @@ class ModelForm:
     def _products(self) -> None:
         """Squares and interactions, of columns that are used; what was chosen of others goes with them."""
         used = used_columns(self.values, self.columns)
+        of_use, known = set(used), set(self.columns)
         kept = {
-            "squares": [name for name in self.widgets.value("squares") if name in used or name not in self.columns],
-            "interactions": [pair for pair in self.widgets.value("interactions") if _stays(pair, used, self.columns)],
+            "squares": [name for name in self.widgets.value("squares") if name in of_use or name not in known],
+            "interactions": [pair for pair in self.widgets.value("interactions") if _stays(pair, of_use, known)],
         }
         numbers = [name for name in used if name in self.measured]
         about = f"{zlib.crc32(json.dumps(used).encode()):x}"  # a key for each choice of columns, as above

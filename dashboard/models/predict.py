@@ -31,6 +31,7 @@ STEPS = 12  # columns in the waterfall
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
 NO_VALUE, OTHER = "(no value)", "(another name, which the model does not know)"
 FIRST_COLUMNS = 6
+SUMMED = 1_000  # columns that a sum is told of one by one
 LEVEL = 0.9  # of the intervals that are shown
 
 
@@ -166,7 +167,11 @@ def _waterfall(found: Explained, target: str) -> None:
 
 
 def _sum(found: Explained) -> None:
-    rows = [("(intercept)", "", found.intercept), *((p.column, _said(p.value), p.adds) for p in found.parts)]
+    parts = sorted(found.parts, key=lambda part: -abs(part.adds))[:SUMMED] if len(found.parts) > SUMMED else found.parts
+    rows = [("(intercept)", "", found.intercept), *((p.column, _said(p.value), p.adds) for p in parts)]
+    if rest := len(found.parts) - len(parts):
+        added = sum(part.adds for part in found.parts) - sum(part.adds for part in parts)
+        rows.append((f"{plural(rest, 'other column')}", "", added))
     table = pd.DataFrame(rows, columns=["Column", "Value", "Adds"])
     st.dataframe(
         table, hide_index=True, column_config={"Adds": st.column_config.NumberColumn(format="%.6g")},

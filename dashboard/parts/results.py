@@ -21,6 +21,7 @@ from shoal.results.plain import plain
 from shoal.runs.launch import Run
 from shoal.words import certificate, duration, number, plural, power_of_ten
 
+ROWS = 1_000  # of coefficients in one table
 PER = {"sd": "One standard deviation", "unit": "One unit"}
 ENDINGS = {
     Reason.CONVERGED: "It ended because it came as close to the optimum as was asked for.",
@@ -142,13 +143,24 @@ def coefficient_table(report: FitReport) -> pd.DataFrame:
 
 def _table(report: FitReport, file_name: str) -> None:
     table = coefficient_table(report)
+    shown = largest(table)
     numbers = {name: st.column_config.NumberColumn(format="%.5g") for name in table.columns[1:]}
     st.dataframe(
-        table, hide_index=True, column_config=numbers, height="content" if len(table) < 16 else 560, placeholder=""
+        shown, hide_index=True, column_config=numbers, height="content" if len(shown) < 16 else 560, placeholder=""
     )
+    if len(shown) < len(table):
+        line(f"The intercept and the {ROWS - 1:,} largest of {len(table) - 1:,} coefficients; the CSV file has all.")
     st.download_button(
         "Coefficients as CSV", as_csv(table), file_name, "text/csv", icon=":material/download:", on_click="ignore"
     )
+
+
+def largest(table: pd.DataFrame) -> pd.DataFrame:
+    """All rows of a table of coefficients, or the intercept and the largest where a browser would suffer."""
+    if len(table) <= ROWS:
+        return table
+    size = table["Per standard deviation"].abs().fillna(float("inf"))  # of the intercept, which has none
+    return table.loc[size.nlargest(ROWS).index.sort_values()]
 
 
 def as_csv(table: pd.DataFrame) -> str:

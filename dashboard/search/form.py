@@ -12,6 +12,7 @@ from shoal.dashboard.forms.model_form import first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.picking import pick_column
 from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, label_for
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
@@ -80,11 +81,10 @@ class SearchForm:
     def _target(self) -> None:
         numbers = [column["name"] for column in self.result["columns"] if column["type"] == "numeric"]
         key, now = f"{self.prefix}:target", self.found.target
-        st.session_state[key] = now if now in numbers else None
-        st.selectbox(
-            label_for("target"), numbers, index=None, key=key, placeholder="Choose a column of numbers",
-            help="Only columns of numbers can be predicted.",
-            on_change=lambda: places.amend(target=st.session_state[key] or None),
+        pick_column(
+            label_for("target"), numbers, now if now in numbers else None, key,
+            lambda chosen: places.amend(target=chosen or None),
+            placeholder="Choose a column of numbers", help="Only columns of numbers can be predicted.",
         )  # fmt: skip
 
     def _wishes(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 // Which columns the model may use, and how much the error rises without each.
 
 class Columns {
+  static SHOWN = 200 // at a time
+
   constructor(view) {
     this.view = view
     const { columns } = view.settings
@@ -20,10 +22,11 @@ class Columns {
     tools.append(this.order, button("All", () => this.tick([])), button("None", () => this.tick(columns)))
     this.list = el("ul", "tune-columns")
     this.list.setAttribute("aria-label", "Columns to predict from")
-    this.items = new Map(columns.map((name) => [name, this.item(name)]))
+    this.items = new Map() // made when they are first shown: a page of ten thousand boxes is slow
+    this.rest = el("div", "tune-hint")
     const explained = el("div", "tune-hint", "Importance: how much the mean squared error of cross-validation rises, in percent, when the column is left out with all its levels and the model is refitted at this alpha.") // prettier-ignore
-    if (this.items.size > 12) root.append(this.search)
-    root.append(this.list, explained)
+    if (columns.length > 12) root.append(this.search)
+    root.append(this.list, this.rest, explained)
     root.dataset.part = "columns"
   }
 
@@ -47,6 +50,11 @@ class Columns {
     return { line, box, bar: bar.firstChild, value }
   }
 
+  shown(name) {
+    if (!this.items.has(name)) this.items.set(name, this.item(name))
+    return this.items.get(name)
+  }
+
   tick(out) {
     const { view } = this
     view.change({ out: new Set(out.filter((name) => name !== view.state.predict)) })
@@ -58,9 +66,13 @@ class Columns {
     const names = settings.columns.filter((name) => name !== state.predict && name.toLowerCase().includes(wanted))
     const risen = (name) => worth?.rises[name] ?? -Infinity
     if (this.ranked && worth) names.sort((a, b) => risen(b) - risen(a))
-    const most = Math.max(...Object.values(worth?.rises ?? {}), 1e-300)
+    const most = Object.values(worth?.rises ?? {}).reduce((a, b) => Math.max(a, b), 1e-300)
+    const found = names.length
+    names.length = Math.min(found, Columns.SHOWN)
+    put(this.rest, found > names.length ? `and ${(found - names.length).toLocaleString("en")} more: find them by a part of their name` : "") // prettier-ignore
+    this.rest.hidden = found <= names.length
     for (const name of names) {
-      const { line, box, bar, value } = this.items.get(name)
+      const { line, box, bar, value } = this.shown(name)
       const off = state.out.has(name)
       box.checked = !off
       line.classList.toggle("is-off", off)

@@ -12,6 +12,7 @@ from shoal.dashboard.forms.knob_widgets import KnobWidgets, forget, is_asked
 from shoal.dashboard.forms.problems import product_problems
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.picking import offered, pick_column
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.settings.config import RunConfig
@@ -115,12 +116,10 @@ def _ask_target(found: Asked, numbers: list[str]) -> None:
     """Nothing is summed before somebody says what is to be predicted."""
     if found.target:
         line(f"'{found.target}' is not a column of numbers in this table.")
-    chosen = st.selectbox(
-        "Column to predict", numbers, index=None, placeholder="Choose a column of numbers", key="tune:target"
-    )
-    if chosen:
-        places.amend(target=chosen)
-        st.rerun()
+    pick_column(
+        "Column to predict", numbers, None, "tune:target", lambda chosen: places.amend(target=chosen),
+        placeholder="Choose a column of numbers",
+    )  # fmt: skip
 
 
 class Preparation:
@@ -181,9 +180,11 @@ class Preparation:
         )  # fmt: skip
         if way not in ("group", "time"):
             return int(folds), str(way)
+        options = offered(self.columns, [column] if column in self.types else [])
         column = right.selectbox(
-            "Column of the folds", self.columns, self.columns.index(column) if column in self.columns else 0,
-            key=f"{self.prefix}:fold column", help="Groups or points in time; it can predict as well.",
+            "Column of the folds", options, options.index(column) if column in options else 0,
+            key=f"{self.prefix}:fold column", accept_new_options=len(options) < len(self.columns),
+            help="Groups or points in time; it can predict as well. Where columns are many, type its name.",
         )  # fmt: skip
         return int(folds), f"{way}:{column}"
 

@@ -62,3 +62,9 @@ def said(page: AppTest) -> str:
 
 def widget(page: AppTest, kind: str, label: str) -> Any:
     return next(w for w in page.get(kind) if w.label == label)
+
+
+def page_bytes(page: AppTest) -> int:
+    """What a browser is sent to draw the page."""
+    protos = (getattr(element, "proto", None) for element in page._tree)
+    return sum(proto.ByteSize() for proto in protos if proto is not None)

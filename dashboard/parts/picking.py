@@ -1,0 +1,87 @@
+"""Choosing among the columns of a table: all in one list where they are few, else some, and any by a part of its name.
+
+A browser is not sent a hundred thousand names, and nobody scrolls through them. What a choice means is the page's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.parts.literal import line
+from shoal.words import plural
+
+LISTED = 200  # names in one list; more are found by typing
+
+
+def offered(names: Sequence[str], chosen: Iterable[str] = ()) -> list[str]:
+    """The names that a list offers: all where they are few, else the first, and always those that are chosen."""
+    first = list(islice(names, LISTED))
+    known = set(first)
+    return [*first, *(name for name in dict.fromkeys(chosen) if name not in known)]
+
+
+def matching(names: Iterable[str], part: str) -> list[str]:
+    """Those that have this text in them, whatever the case of its letters."""
+    wanted = part.casefold()
+    return [name for name in names if wanted in name.casefold()] if wanted else list(names)
+
+
+def named(text: str | None, names: Sequence[str]) -> str | None:
+    """The column that a typed text means: its name, or a part that no other has; None where that is not clear."""
+    if text is None or text in names:
+        return text
+    found = matching(names, text.strip())
+    return found[0] if len(found) == 1 else None
+
+
+def pick_column(
+    label: str, names: Sequence[str], now: str | None, key: str, choose: Callable[[str | None], None], **more: Any
+) -> None:
+    """A list with `now` chosen; `choose` hears, as a callback, of another column or of none.
+
+    Where columns are many, the list takes typed text: a name, or a part of one, which lists the columns that have it.
+    """
+    asked: str = st.session_state.get(_asked(key), "")
+    if len(names) <= LISTED:
+        options, typed = list(names), {}
+        if now is not None and now not in names:
+            options.append(now)
+    else:
+        options, typed = offered(matching(names, asked), [now] if now is not None else []), {"accept_new_options": True}
+    st.session_state[key] = now
+    st.selectbox(label, options, index=None, key=key, on_change=_settle, args=(key, names, choose), **typed, **more)
+    if typed:
+        line(found_words(names, asked))
+
+
+def _settle(key: str, names: Sequence[str], choose: Callable[[str | None], None]) -> None:
+    text = st.session_state[key]
+    found = named(text, names)
+    if text is not None and found is None:
+        st.session_state[_asked(key)] = str(text).strip()
+        return
+    st.session_state.pop(_asked(key), None)
+    choose(found)
+
+
+def _asked(key: str) -> str:
+    """Where a session keeps the part of a name that was typed; a form that begins anew does not forget it."""
+    return f"asked~{key}"
+
+
+def found_words(names: Sequence[str], asked: str) -> str:
+    """What a list shows of many columns, and how to come to the others."""
+    if not asked:
+        return (
+            f"The first {LISTED} of {len(names):,} are listed. "
+            "To find another, type its name or a part of it, and press Enter."
+        )
+    count = len(matching(names, asked))
+    if not count:
+        return f"No column to choose has “{asked}” in its name."
+    rest = f"; the first {LISTED} are listed" if count > LISTED else ""
+    return f"{plural(count, 'column')} {'has' if count == 1 else 'have'} “{asked}” in the name{rest}."
