@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import PADDING, Marks, ParserState, Written, library
+from shoal.settings.limits import MOST_COLUMNS
 
 DEFAULT_MISSING = (
     "", "NA", "N/A", "#N/A", "<NA>", "n/a", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "Null",
@@ -126,12 +127,21 @@ def split_with_places(sample: bytes, dialect: Dialect, at_end: bool, rows: int |
         if parser.rows >= SAMPLE_LEAST or room >= len(cells):
             break
         room *= 2
+    if not parser.rows and sample.count(dialect.delimiter.encode()) >= SAMPLE_MOST:
+        raise DataError(too_many_columns(SAMPLE_MOST))
     table: list[list[tuple[str, int]]] = []
     for row, offset, length, written in cells[:count].tolist():
         if row == len(table):
             table.append([])
         table[row].append((dialect.text(sample[offset : offset + length], written), offset))
     return [row for row in table if len(row) > 1 or row[0][0] or row[0][1]]
+
+
+def too_many_columns(count: int) -> str:
+    return (
+        f"Expected at most {MOST_COLUMNS:,} columns, got {count:,} or more in a line. "
+        "Check the delimiter and line ends, or leave columns out of the file."
+    )
 
 
 def as_kernel_bytes(sample: bytes, encoding: str, at_end: bool) -> bytes:

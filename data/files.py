@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import plugins
-from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split
+from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split, too_many_columns
 from shoal.data.kinds import Layout, guess_kind
 from shoal.data.notation.numbers import Notation
 from shoal.data.notation.words import per_column
@@ -255,10 +255,7 @@ def inspect_text(
         raise DataError("Expected a table, got only comments or empty lines. Choose a file with rows.")
     width = usual_width(table)
     if width > MOST_COLUMNS:
-        raise DataError(
-            f"Expected at most {MOST_COLUMNS:,} columns, got {width:,} or more in a line. "
-            "Check the delimiter and line ends, or leave columns out of the file."
-        )
+        raise DataError(too_many_columns(width))
     rows = [row for row in table[dialect.header :] if len(row) == width]
     last_is_empty = all(not row[-1] for row in rows)
     names, notes = column_names(table[0], width, dialect.header, last_is_empty)

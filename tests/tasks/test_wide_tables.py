@@ -24,19 +24,19 @@ def test_a_header_of_more_than_a_megabyte_is_read(tmp_path: Path) -> None:
 def test_more_columns_than_anybody_can_use_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MOST_COLUMNS", 50)
     path = written(tmp_path, "1," * 60 + "1\n")
-    with pytest.raises(DataError, match="at most 50 columns, got 61 or more"):
+    with pytest.raises(DataError, match="columns, got 61 or more"):
         opened(path)
 
 
 def test_inspect_prints_the_first_columns_and_how_to_see_all(tmp_path: Path) -> None:
     path = written(tmp_path, ",".join(f"c{i}" for i in range(250)) + "\n" + ",".join("1" * 250) + "\n")
     few, every = shoal("inspect", path), shoal("inspect", path, "--all")
-    assert "1 rows, 250 columns" in few.stdout
-    assert "... and 50 more columns; --all prints them" in few.stdout
-    assert "c199 " in few.stdout
-    assert "c200 " not in few.stdout
-    assert "c249 " in every.stdout
-    assert "more columns" not in every.stdout
+    assert "1 rows, 250 columns" in few.out
+    assert "... and 50 more columns; --all prints them" in few.out
+    assert "c199 " in few.out
+    assert "c200 " not in few.out
+    assert "c249 " in every.out
+    assert "more columns" not in every.out
 
 
 def test_leaks_of_a_wide_table_are_those_of_a_narrow_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from support.pages import checked, open_page, page_bytes, said, settle, uploaded, widget
 
 from shoal.dashboard.data.columns import SHOWN
 from shoal.dashboard.parts.picking import LISTED, found_words, matching, named, offered
 from shoal.dashboard.tables import uploads
+from support.pages import checked, open_page, page_bytes, said, settle, uploaded, widget
 
 COLUMNS = 1_500
 LONG = 100  # letters of a name
