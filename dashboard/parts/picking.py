@@ -46,15 +46,17 @@ def pick_column(
     Where columns are many, the list takes typed text: a name, or a part of one, which lists the columns that have it.
     """
     asked: str = st.session_state.get(_asked(key), "")
-    if len(names) <= LISTED:
-        options, typed = list(names), {}
+    many = len(names) > LISTED
+    if not many:
+        options = list(names)
         if now is not None and now not in names:
             options.append(now)
     else:
-        options, typed = offered(matching(names, asked), [now] if now is not None else []), {"accept_new_options": True}
+        options = offered(matching(names, asked), [now] if now is not None else [])
     st.session_state[key] = now
-    st.selectbox(label, options, index=None, key=key, on_change=_settle, args=(key, names, choose), **typed, **more)
-    if typed:
+    more |= {"on_change": _settle, "args": (key, names, choose)}
+    st.selectbox(label, options, index=None, key=key, accept_new_options=many, **more)
+    if many:
         line(found_words(names, asked))
 
 

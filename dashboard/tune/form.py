@@ -181,12 +181,12 @@ class Preparation:
         if way not in ("group", "time"):
             return int(folds), str(way)
         options = offered(self.columns, [column] if column in self.types else [])
-        column = right.selectbox(
+        chosen = right.selectbox(
             "Column of the folds", options, options.index(column) if column in options else 0,
             key=f"{self.prefix}:fold column", accept_new_options=len(options) < len(self.columns),
             help="Groups or points in time; it can predict as well. Where columns are many, type its name.",
         )  # fmt: skip
-        return int(folds), f"{way}:{column}"
+        return int(folds), f"{way}:{chosen}"
 
     def _products(self) -> None:
         """Squares and products of columns; asked for where the config knows them."""
