@@ -6,20 +6,28 @@
  * the first that would change its sign stops the move and leaves. At rest, the columns whose correlation with the
  * residual is above l1 come in. One that depends on the set and is above l1 takes the place of a column of it, along
  * the line on which the fit stays the same. Every move lowers the objective, so no set of signs comes twice.
+ *
+ * H = R'R holds half the digits of R. Where R is given as well, solutions on the set are corrected by residuals of R
+ * (the corrected semi-normal equations: Björck 1987), and correlations are R'(z - R w): as good as a QR of the set's
+ * columns while their Gram matrix has a factor at all, at the price of some products.
  */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #define DEPENDENT 1e-11 /* share of a column that is left when those in the set are taken away: under this, rounding */
+#define CORRECTIONS 6
+#define ROUNDING 1e-16
 #define ABOVE 1e-9      /* share of l1 by which a column that depends on the set has to be above it: more than rounding */
 
 typedef struct {
     int64_t p, k;    /* columns in all and in the set */
     const double *H; /* (p, p) */
     double *L;       /* (p, p): lower triangle of the set, H_AA + l2 I = L L' */
+    const double *Rt, *z; /* (p, p): row j is column j of R, upper triangular; (p,) with c = R'z. Or both NULL */
     double *w, *g, *x; /* weights, correlations c - H w, solution on the set */
     double *turns;     /* (2, p): rotations */
+    double *step, *r;  /* correction of x, residual z - R x */
     int64_t *set;
     int8_t *sign, *barred;
 } Set;
@@ -90,27 +98,67 @@ static void unbar(Set *s, const int8_t *shut) {
     for (int64_t j = 0; j < s->p; j++) s->barred[j] = shut[j] || !(s->H[j * s->p + j] > 0);
 }
 
-/* x = (L L')^-1 (c - l1 sign) on the set. */
-static void solve(Set *s, const double *c, double l1) {
+/* x = (L L')^-1 x on the set. */
+static void by_factor(const Set *s, double *x) {
     int64_t p = s->p;
     for (int64_t i = 0; i < s->k; i++) {
         const double *Li = s->L + i * p;
-        int64_t j = s->set[i];
-        s->x[i] = (c[j] - l1 * s->sign[j] - dot(Li, s->x, i)) / Li[i];
+        x[i] = (x[i] - dot(Li, x, i)) / Li[i];
     }
     for (int64_t i = s->k - 1; i >= 0; i--) {
         const double *Li = s->L + i * p;
-        double found = s->x[i] / Li[i];
-        s->x[i] = found;
-        for (int64_t b = 0; b < i; b++) s->x[b] -= Li[b] * found;
+        double found = x[i] / Li[i];
+        x[i] = found;
+        for (int64_t b = 0; b < i; b++) x[b] -= Li[b] * found;
     }
 }
 
+/* r = target - R x for weights x of the set's columns; column j of R ends at row j. */
+static void residual(const Set *s, const double *target, const double *x) {
+    int64_t p = s->p;
+    memcpy(s->r, target, (size_t)p * sizeof *target);
+    for (int64_t i = 0; i < s->k; i++) {
+        int64_t j = s->set[i];
+        const double *column = s->Rt + j * p;
+        double weight = x[i];
+        for (int64_t row = 0; row <= j; row++) s->r[row] -= weight * column[row];
+    }
+}
+
+/* Steps towards R'(target - R x) = l1 sign + l2 x on the set, as long as each is less than half the one before and the
+ * next, which is shorter in the same proportion, would be more than rounding. */
+static void correct(Set *s, const double *target, double l1, double l2) {
+    double all = 0, last;
+    for (int64_t i = 0; i < s->k; i++) all += fabs(s->x[i]);
+    last = all;
+    for (int round = 0; round < CORRECTIONS; round++) {
+        double size = 0;
+        residual(s, target, s->x);
+        for (int64_t i = 0; i < s->k; i++) {
+            int64_t j = s->set[i];
+            s->step[i] = dot(s->Rt + j * s->p, s->r, j + 1) - l1 * s->sign[j] - l2 * s->x[i];
+        }
+        by_factor(s, s->step);
+        for (int64_t i = 0; i < s->k; i++) size += fabs(s->step[i]);
+        if (!(size < last / 2)) return;
+        for (int64_t i = 0; i < s->k; i++) s->x[i] += s->step[i];
+        if (size * (size / last) <= ROUNDING * all) return;
+        last = size;
+    }
+}
+
+/* x = (L L')^-1 (c - l1 sign) on the set; exactly with c = R'target. */
+static void solve(Set *s, const double *c, const double *target, double l1, double l2) {
+    for (int64_t i = 0; i < s->k; i++) s->x[i] = c[s->set[i]] - l1 * s->sign[s->set[i]];
+    by_factor(s, s->x);
+    if (target) correct(s, target, l1, l2);
+}
+
 /* Move to the solution for the present signs, losing the columns whose sign would change on the way. */
-static int64_t move(Set *s, const double *c, double l1) {
+static int64_t move(Set *s, const double *c, double l1, double l2, int exactly) {
     int64_t lost = 0;
     for (;;) {
-        solve(s, c, l1);
+        solve(s, c, exactly ? s->z : NULL, l1, l2);
         double step = 1;
         int64_t first = -1;
         for (int64_t i = 0; i < s->k; i++) {
@@ -131,6 +179,12 @@ static int64_t move(Set *s, const double *c, double l1) {
 
 static void correlate(Set *s, const double *c) {
     int64_t p = s->p;
+    if (s->Rt) {
+        for (int64_t i = 0; i < s->k; i++) s->x[i] = s->w[s->set[i]];
+        residual(s, s->z, s->x);
+        for (int64_t j = 0; j < p; j++) s->g[j] = dot(s->Rt + j * p, s->r, j + 1);
+        return;
+    }
     memcpy(s->g, c, (size_t)p * sizeof *c);
     for (int64_t i = 0; i < s->k; i++) {
         const double *row = s->H + s->set[i] * p;
@@ -171,7 +225,7 @@ static int64_t replace(Set *s, double l1, double slack, double l2, const int8_t 
     }
     if (at < 0) return 0;
     double sign = s->g[at] > 0 ? 1 : -1;
-    solve(s, s->H + at * s->p, 0); /* x: the column as a sum of those in the set */
+    solve(s, s->H + at * s->p, s->Rt ? s->Rt + at * s->p : NULL, 0, l2); /* x: the column as a sum of those in the set */
     for (int64_t i = 0; i < s->k; i++) {
         double now = s->w[s->set[i]], less = sign * s->x[i];
         gain += less * s->sign[s->set[i]];
@@ -189,12 +243,14 @@ static int64_t replace(Set *s, double l1, double slack, double l2, const int8_t 
 }
 
 /* W (m, p): the minimum at each of m penalties; W[0] holds a guess. Columns with shut[j] keep weight 0. Returns how
- * many points were settled: m if all. doubles: p * p + 5 p; ints: p; bytes: 2 p of room to work in. */
+ * many points were settled: m if all. doubles: p * p + 7 p; ints: p; bytes: 2 p of room to work in. */
 __attribute__((visibility("default")))
-int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *shut, int64_t m, const double *l1,
-                    const double *l2, double *W, double *doubles, int64_t *ints, int8_t *bytes, int64_t most) {
-    double *room = doubles + p * p;
-    Set s = {p, 0, H, doubles, room, room + p, room + 2 * p, room + 3 * p, ints, bytes, bytes + p};
+int64_t sparse_path(int64_t p, const double *H, const double *c, const double *Rt, const double *z,
+                    const int8_t *shut, int64_t m, const double *l1, const double *l2, double *W, double *doubles,
+                    int64_t *ints, int8_t *bytes, int64_t most) {
+    double *w = doubles + p * p;
+    Set s = {.p = p, .H = H, .Rt = Rt, .z = z, .L = doubles, .w = w, .g = w + p, .x = w + 2 * p, .turns = w + 3 * p,
+             .step = w + 5 * p, .r = w + 6 * p, .set = ints, .sign = bytes, .barred = bytes + p};
     double largest = 0, factored = -1; /* the l2 that the factor was made with */
     for (int64_t j = 0; j < p; j++) if (fabs(c[j]) > largest) largest = fabs(c[j]);
     memset(bytes, 0, 2 * (size_t)p);
@@ -207,17 +263,18 @@ int64_t sparse_path(int64_t p, const double *H, const double *c, const int8_t *s
     for (int64_t point = 0; point < m; point++) {
         double slack = 1e-12 * l1[point] + 1e-15 * largest;
         int64_t steps = 0;
-        int bold = 1, settled = 0;
+        int bold = 1, settled = 0, exactly = 0; /* corrections are dear: where it rests without them, and from then on */
         unbar(&s, shut);
         if (l2[point] != factored) factor(&s, 0, factored = l2[point]);
         while (steps++ < most) {
             int64_t before = s.k;
-            int64_t lost = move(&s, c, l1[point]);
+            int64_t lost = move(&s, c, l1[point], l2[point], exactly);
             if (lost) unbar(&s, shut); /* what depended on those that left may come in now */
             if (lost > 1 && before) bold = 0; /* too many came at once: one at a time always makes progress */
             correlate(&s, c);
             if (enter(&s, l1[point], slack, l2[point], bold)) continue;
             int64_t replaced = replace(&s, l1[point], slack, l2[point], shut);
+            if (replaced <= 0 && Rt && !exactly) { exactly = 1; continue; }
             settled = !replaced;
             if (replaced <= 0) break;
         }

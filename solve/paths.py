@@ -13,7 +13,7 @@ from shoal.kernels.path_kernel import sparse_path
 from shoal.models import L1L2, TINY, Array, Certificate, RestsOn, certify, penalty_for
 from shoal.solve.least_squares import CONSTANT, ENOUGH_DIGITS, LeastSquares, solve_lower, solve_upper
 from shoal.solve.smooth import smallest_norm, solve_smooth, solve_transposed, triangular
-from shoal.solve.sparse import correlations, solve_sparse
+from shoal.solve.sparse import correlations, settled_along, solve_sparse
 
 RIDGE_AS = 1e-3  # the share of lasso at which a ridge path begins, as in glmnet: it has no end of its own
 
@@ -119,12 +119,24 @@ def _penalties(model: str, alphas: Array, l1_ratio: float, n: float) -> tuple[Ar
 
 
 def _sparse_weights(problem: LeastSquares, l1: Array, l2: Array) -> Array:
-    """From the Gram matrix, which is quick; where that loses too many digits, on R itself with the signs found so."""
-    W, settled = sparse_path(problem.gram / problem.n, problem.R.T @ problem.z / problem.n, l1, l2)
+    """From the Gram matrix, which is quick; with corrections by R where that loses too many digits. What is not settled
+    so, or not to rounding, is solved on R itself with the signs found, and the path goes on from there."""
+    root = np.sqrt(problem.n)
+    H, c = problem.gram / problem.n, problem.R.T @ problem.z / problem.n
     coarse = _squares_too_coarse(problem, l2)
-    for i in range(len(W)):
-        if i >= settled or coarse[i]:
-            W[i] = solve(problem, L1L2(l1[i], l2[i]), W[i if i < settled else max(i - 1, 0)]).w
+    factor = (problem.R / root, problem.z / root) if coarse.any() else None
+    W = np.zeros((len(l1), len(c)))
+    at, start = 0, None
+    while at < len(l1):
+        found, settled = sparse_path(H, c, l1[at:], l2[at:], start, factor=factor)
+        end = at + settled
+        W[at:end] = found[:settled]
+        exact = settled_along(problem, l1[at:end], l2[at:end], W[at:end]) if factor else np.ones(settled, bool)
+        for i in at + np.flatnonzero(~exact):
+            W[i] = solve(problem, L1L2(l1[i], l2[i]), W[i]).w
+        if end < len(l1):
+            W[end] = start = solve(problem, L1L2(l1[end], l2[end]), W[max(end - 1, 0)]).w
+        at = end + 1
     return W
 
 

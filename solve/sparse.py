@@ -40,6 +40,15 @@ def correlations(problem: LeastSquares, penalty: L1L2, w: Array) -> tuple[Array,
     return -(problem.gradient(w) + penalty.l2 * w), rounding
 
 
+def settled_along(problem: LeastSquares, l1: Array, l2: Array, W: Array) -> NDArray[np.bool_]:
+    """Whether each row of W (m, p) meets the optimality conditions at its penalty, but for rounding."""
+    correlation = (problem.z - W @ problem.R.T) @ problem.R / problem.n - l2[:, None] * W
+    reach = (np.linalg.norm(problem.z) + np.abs(W) @ problem.norms) / problem.n
+    rounding = 1e-13 * l1[:, None] + 16 * EPS * reach[:, None] * problem.norms
+    off = np.where(W == 0, np.abs(correlation) - l1[:, None], np.abs(correlation - l1[:, None] * np.sign(W)))
+    return np.asarray((off <= rounding).all(axis=1))
+
+
 def _at_bound(problem: LeastSquares, penalty: L1L2, w: Array) -> NDArray[np.bool_]:
     correlation, rounding = correlations(problem, penalty, w)
     bound: NDArray[np.bool_] = (w != 0) | (np.abs(correlation) >= penalty.l1 * (1 - 1e-9) - rounding)

@@ -7,6 +7,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from shoal.data.terms import Number
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.models import Array
 from shoal.settings.config import RunConfig
-from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
+from shoal.solve.least_squares import LeastSquares, Standardisation, stack, triangle
 from shoal.solve.moments import Moments, merge_all
 from shoal.whatif.folds import FoldChoice
 
@@ -36,9 +38,29 @@ class Factors:
         columns = [0, *(1 + place for place in places)]
         return Factors(self.origin[list(places)], tuple(T[:, columns] for T in self.triangles))
 
+    @cached_property
+    def _before(self) -> tuple[Array, ...]:
+        """For each cell the triangle of it and all before it."""
+        return tuple(accumulate(self.triangles, stack))
+
+    @cached_property
+    def _after(self) -> tuple[Array, ...]:
+        """For each cell the triangle of it and all after it."""
+        return tuple(accumulate(self.triangles[::-1], stack))[::-1]
+
+    def _merged(self, cells: Iterable[int]) -> list[Array]:
+        """Few triangles that are equal to those of some cells: folds leave out one or the last of them, so that the
+        cells before and after what is left out are stacked once for all folds."""
+        chosen, count = set(cells), len(self.triangles)
+        first = next((cell for cell in range(count) if cell not in chosen), count)
+        last = next((cell for cell in reversed(range(first, count)) if cell not in chosen), first)
+        head = [self._before[first - 1]] if first else []
+        tail = [self._after[last + 1]] if last + 1 < count else []
+        return [*head, *(self.triangles[cell] for cell in range(first, last) if cell in chosen), *tail]
+
     def rows(self, cells: Iterable[int], base: Encoding, encoding: Encoding, units: Standardisation) -> Array:
         """Rows that are equal to those of some cells, as `units.apply` gives them, but with a column of ones always."""
-        S = np.vstack([self.triangles[cell] for cell in cells])
+        S = np.vstack(self._merged(cells))
         columns, A = matrix_between(base, encoding)
         z, start = S[:, 1:-1], self.origin[:-1]
         z, start = (z[:, columns], start[columns]) if A is None else (z @ A.T, A @ start)
@@ -147,9 +169,8 @@ class CellMoments:
 
     def problem(self, fold: int | None = None) -> tuple[Encoding, LeastSquares]:
         encoding, moments = self.training(fold)
-        problem = LeastSquares.from_moments(moments, self.config.intercept, self.config.standardize)
-        if self.factors is None or not needs_data(problem):
-            return encoding, problem
+        if self.factors is None:
+            return encoding, LeastSquares.from_moments(moments, self.config.intercept, self.config.standardize)
         units = Standardisation.of(moments, self.config.intercept, self.config.standardize)
         rows = self.factors.rows(self.training_cells(fold), self.base, encoding, units)
         T = triangle(rows if units.intercept else rows[:, 1:])
