@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -203,6 +204,35 @@ class Predict:
         predictions = np.concatenate(parts)
         predictions[list(self.block.bad)] = np.nan
         return predictions, unseen
+
+
+class Lines(NamedTuple):
+    """Predictions of a block as text: how many rows, how many of them without one, how many with unseen levels."""
+
+    text: bytes
+    rows: int
+    empty: int
+    unseen: int
+
+
+@dataclass(frozen=True)
+class PredictLines:
+    """Predictions as lines `row,prediction`, and with a width also `lower,upper`: writing numbers takes longer than
+    finding them, so that it is done by all workers."""
+
+    of: Predict
+    width: float | None
+
+    def answer(self, worker: Worker) -> Lines:
+        predictions, unseen = self.of.answer(worker)
+        text = "".join(self._lines(predictions.tolist())).encode()
+        return Lines(text, len(predictions), int(np.isnan(predictions).sum()), unseen)
+
+    def _lines(self, predictions: list[float]) -> Iterator[str]:
+        rows, width = enumerate(predictions, self.of.block.first), self.width
+        if width is None:
+            return (f"{row},{p!r}\n" if p == p else f"{row},\n" for row, p in rows)
+        return (f"{row},{p!r},{p - width!r},{p + width!r}\n" if p == p else f"{row},,,\n" for row, p in rows)
 
 
 @dataclass(frozen=True)

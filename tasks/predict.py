@@ -6,8 +6,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.files import file_format, inspect_text
@@ -16,6 +14,7 @@ from shoal.data.terms import Number
 from shoal.errors import DataError
 from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel, load_model
+from shoal.passes.blocks import Predict, PredictLines
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
@@ -40,10 +39,9 @@ def predict_file(
         dataset = open_for(model, coordinator, config)
         with output.open() as file:
             file.write(b"row,prediction\n" if width is None else b"row,prediction,lower,upper\n")
-            for predictions, count in coordinator.predict(dataset, model.encoding, model.coef, model.intercept):
-                file.write(_lines(rows, predictions.tolist(), width).encode())
-                rows, unseen = rows + len(predictions), unseen + count
-                empty += int(np.isnan(predictions).sum())
+            for lines in coordinator.swept("predicting", _requests(model, dataset, width)):
+                file.write(lines.text)
+                rows, empty, unseen = rows + lines.rows, empty + lines.empty, unseen + lines.unseen
     warnings = list(dataset.manifest.notes)
     fills = {t.column: t.fill for t in model.encoding.terms if isinstance(t, Number)}
     for name, fill in fills.items():
@@ -61,11 +59,9 @@ def predict_file(
             "out": str(out), "interval": interval, "half_width": width, "warnings": warnings}  # fmt: skip
 
 
-def _lines(first: int, predictions: list[float], width: float | None) -> str:
-    rows = enumerate(predictions, first)
-    if width is None:
-        return "".join(f"{row},{p!r}\n" if p == p else f"{row},\n" for row, p in rows)
-    return "".join(f"{row},{p!r},{p - width!r},{p + width!r}\n" if p == p else f"{row},,,\n" for row, p in rows)
+def _requests(model: SavedModel, dataset: Dataset, width: float | None) -> list[PredictLines]:
+    place, fitted = str(dataset.directory), (model.encoding, model.coef, model.intercept)
+    return [PredictLines(Predict(place, block, *fitted), width) for block in dataset.blocks]
 
 
 def open_for(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
