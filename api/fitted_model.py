@@ -17,11 +17,11 @@ from shoal.api.frames import encoded, is_frame
 from shoal.errors import DataError
 from shoal.exports import export
 from shoal.files.output import Output
-from shoal.fitting.model_file import model_bytes, usable
+from shoal.fitting.model_file import usable
 from shoal.fitting.reports import Trained, described
 from shoal.models import Floats
 from shoal.results.fit import FitReport
-from shoal.results.model import ModelFile
+from shoal.results.model import ModelFile, model_bytes
 from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from

@@ -199,7 +199,8 @@ def _show(chosen: argparse.Namespace) -> None:
     pid = f", process {found['pid']}" if found["pid"] else ""
     print(f"started {_time(found['started'])}{pid}; folder {run.directory}")
     _show_training(found)
-    if report := run.report:
+    report = run.report if found["result"] else None  # one that cannot be read is the cause above
+    if report:
         print()
         show_fit(report)
         show_solver(report)

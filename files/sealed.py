@@ -6,6 +6,7 @@ Needs no NumPy: queued runs and the command line read them. What a document mean
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +18,15 @@ from shoal.utils import write_atomically
 CHECKSUM = "checksum"  # the last field of a document
 
 Older = Callable[[dict[str, Any]], bool]
+
+
+_A_CHECKSUM = re.compile("[0-9a-f]{8}")
+
+
+def never_sealed(values: dict[str, Any]) -> bool:
+    """Whether a document may be of a version that had no checksums: its last field is none under a damaged name."""
+    last = next(reversed(values.values()), None)
+    return not (isinstance(last, str) and _A_CHECKSUM.fullmatch(last))
 
 
 def nobody(values: dict[str, Any]) -> bool:
@@ -38,10 +48,11 @@ def read(path: Path, of: str = "", older: Older = nobody) -> dict[str, Any]:
     return proven(path.read_bytes(), str(path), of, older)
 
 
-def sealed(values: Mapping[str, Any], of: str = "", *, indent: int | None = None) -> bytes:
-    """The bytes of a document; ASCII, since texts need not be valid UTF-8. Keys keep their order."""
+def sealed(values: Mapping[str, Any], of: str = "", *, indent: int | None = None, ascii: bool = True) -> bytes:
+    """The bytes of a document, its keys in their order; ASCII unless told, since texts need not be valid UTF-8."""
     plain = {key: value for key, value in values.items() if key != CHECKSUM}
-    return json.dumps({**plain, CHECKSUM: _checksum(plain, of)}, indent=indent).encode()
+    text = json.dumps({**plain, CHECKSUM: _checksum(plain, of)}, indent=indent, ensure_ascii=ascii)
+    return text.encode()
 
 
 def proven(data: bytes, path: str, of: str = "", older: Older = nobody) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,11 +12,21 @@ import numpy as np
 
 from shoal.data.encoding import Encoding, encoding_from
 from shoal.data.terms import Level, Product
-from shoal.errors import Remedy, StateError
+from shoal.errors import DamagedFile, StateError
 from shoal.files.output import Output
 from shoal.models import Array
 from shoal.results.fit import FitReport
-from shoal.results.model import NAME, VERSION, WITH_PRODUCTS, Design, ModelFile, Origin
+from shoal.results.model import (
+    NAME,
+    VERSION,
+    WITH_PRODUCTS,
+    Design,
+    ModelFile,
+    Origin,
+    model_bytes,
+    read_model,
+    unproven,
+)
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.utils import write_atomically
@@ -71,12 +80,6 @@ def save_model(path: Path, model: ModelFile) -> None:
     write_atomically(path, model_bytes(model))
 
 
-def model_bytes(model: ModelFile) -> bytes:
-    """What a model file holds."""
-    text = json.dumps(model.as_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    return f"{text}\n".encode()
-
-
 def model_output(config: RunConfig) -> Output | None:
     """Where a person wants the model of a fit, if that can be written to."""
     return Output(config.out, {"the file that the model is trained on": config.file}).check() if config.out else None
@@ -84,14 +87,24 @@ def model_output(config: RunConfig) -> Output | None:
 
 def load_model(path: Path) -> SavedModel:
     try:
-        contents = json.loads(path.read_text())
+        contents = read_model(path)
     except OSError as error:
         raise StateError(f"Expected a model file at '{path}', got: {error.strerror}. Check the path.") from None
-    except ValueError as error:
-        raise StateError(
-            f"'{path}' is not a whole model file: {error}.", Remedy.run("Make it again", "train", "--out", path.name)
-        ) from None
-    if not isinstance(contents, dict) or contents.get("format") != NAME:
+    except DamagedFile:
+        if (found := unproven(path)) is not None:
+            _check_kind(path, found)
+        raise
+    _check_kind(path, contents)
+    try:
+        return model_from(contents)
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"{error.args[0]!r} is missing or wrong" if isinstance(error, KeyError) else error
+        raise StateError(f"The model file '{path}' is damaged: {why}. Train again.") from None
+
+
+def _check_kind(path: Path, contents: Mapping[str, Any]) -> None:
+    """Refuse what another program wrote, or a later version of this one."""
+    if contents.get("format") != NAME:
         raise StateError(f"Expected a model file that Shoal has written, got another kind of file: '{path}'.")
     if contents.get("version") not in (VERSION, WITH_PRODUCTS):
         raise StateError(
@@ -99,11 +112,6 @@ def load_model(path: Path) -> SavedModel:
             f"{WITH_PRODUCTS}. "
             "Use the program that wrote it, or train again."
         )
-    try:
-        return model_from(contents)
-    except (KeyError, TypeError, ValueError) as error:
-        why = f"{error.args[0]!r} is missing or wrong" if isinstance(error, KeyError) else error
-        raise StateError(f"The model file '{path}' is damaged: {why}. Train again.") from None
 
 
 def model_from(contents: Mapping[str, Any]) -> SavedModel:

@@ -202,7 +202,7 @@ def _unpack(path: Path, name: str, into: Path, progress: _Share) -> None:
     whole = max(1, path.stat().st_size)
     into.mkdir(mode=0o700)
     try:
-        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:xz") as tar:
+        with path.open("rb") as file, lzma.open(file) as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
             for member in tar:
                 inside = Path(member.name).parts[:1] == (name,) and ".." not in Path(member.name).parts
                 if not inside or not (member.isfile() or member.isdir()):
@@ -210,6 +210,8 @@ def _unpack(path: Path, name: str, into: Path, progress: _Share) -> None:
                 member.mode &= 0o755
                 tar.extract(member, into, **SAFELY)
                 progress(min(1.0, file.tell() / whole))
+            while stream.read(PIECE):  # the checksum of the whole comes after its last file
+                pass
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
         raise _unusable(name, f"it is damaged ({error})") from error
 

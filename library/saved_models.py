@@ -27,7 +27,7 @@ from typing import Any
 from shoal.errors import ResourceError, StateError
 from shoal.home import by_beginning, lock_file, models_directory
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
-from shoal.results.model import ModelFile
+from shoal.results.model import ModelFile, read_model
 from shoal.results.plain import Malformed
 from shoal.runs.folder import Run, find_run, write_json
 from shoal.utils import disk_errors, write_atomically
@@ -85,12 +85,13 @@ class Version:
     @property
     def contents(self) -> dict[str, Any]:
         """The whole model file."""
-        found = _read(self.model_path)
-        if not found:
+        try:
+            return read_model(self.model_path)
+        except OSError as error:
             raise StateError(
-                f"The model file of {self.label} is damaged or gone: '{self.model_path}'. Train it again, or delete it."
-            )
-        return found
+                f"Expected the model file of {self.label} at '{self.model_path}', got: {error.strerror}. "
+                "Train it again, or delete it."
+            ) from None
 
     @property
     def model(self) -> ModelFile:
@@ -218,9 +219,10 @@ def version_of(run: Run) -> Version | None:
 
 def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Version:
     """A version from the model file in a run's folder; the same model of the same run is saved once."""
-    contents = _read(run.model_path)
-    if not contents:
-        raise StateError(f"The run {run.id} has no model file to save. Let it finish, or resume it.")
+    try:
+        contents = read_model(run.model_path)
+    except OSError:
+        raise StateError(f"The run {run.id} has no model file to save. Let it finish, or resume it.") from None
     earlier = version_of(run)
     if earlier and name in (None, earlier.name) and _same_bytes(earlier.model_path, run.model_path):
         return earlier

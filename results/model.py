@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from shoal.errors import DamagedFile
+from shoal.files import sealed
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed, plain, read
 
 NAME = "shoal-model"
 VERSION, WITH_PRODUCTS = 1, 2  # what older programs read as well; and what they cannot, so that they say so
+
+BY_HAND = "none"  # what stands in place of a checksum where a person has edited a file on purpose
+ADVICE = (
+    "Use another copy of it, or train again. Whoever has edited it on purpose puts "
+    f'"{BY_HAND}" in place of its {sealed.CHECKSUM}.'
+)
 
 
 @dataclass(frozen=True)
@@ -61,5 +71,39 @@ class ModelFile:
             read(Origin, values.get("data") or {}, "data"), values.get("version", VERSION),
         )  # fmt: skip
         known = found.as_dict()
-        found.more.update({name: value for name, value in values.items() if name not in known})
+        found.more.update({name: value for name, value in values.items() if name not in {*known, sealed.CHECKSUM}})
         return found
+
+
+def model_bytes(model: ModelFile) -> bytes:
+    """What a model file holds: readable JSON, whose last field is a checksum of what the others say."""
+    return sealed.sealed(model.as_dict(), NAME, indent=1, ascii=False) + b"\n"
+
+
+def read_model(path: Path) -> dict[str, Any]:
+    """The object in a model file, proven by its checksum; OSError as usual, DamagedFile if it is not what was written.
+
+    Files of older versions have no checksum and are taken as they are; so is one that says it was edited by hand.
+    """
+    data = path.read_bytes()
+    try:
+        return sealed.proven(data, str(path), NAME, sealed.never_sealed)
+    except DamagedFile as damage:
+        found = _object(data)
+        if found and found.pop(sealed.CHECKSUM, None) == BY_HAND:
+            return found
+        what = damage.message if found else f"'{path}' is not a whole model file: {damage.message.partition(': ')[2]}"
+        raise DamagedFile(f"{what} {ADVICE}", path=str(path)) from None
+
+
+def unproven(path: Path) -> dict[str, Any] | None:
+    """What a damaged file seems to say, for a word on what it is; it has every right to be wrong."""
+    return _object(path.read_bytes())
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None

@@ -10,6 +10,9 @@
     lock          held by the kernel for as long as the process lives, however it ends
     started       there once the process has come so far
 
+Every document carries a checksum (`documents`). One that cannot be read is told as the state of the run: with a result
+or an error that is damaged it failed, without a state it was interrupted, and why and what to do is said with it.
+
 What is decided about runs (launch, resume, fork, commands) is in `launch`; who may start when is in `scheduling`.
 Imports are light: the dashboard and the scheduler live on this.
 """
@@ -17,7 +20,6 @@ Imports are light: the dashboard and the scheduler live on this.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -25,26 +27,42 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from shoal.errors import Reason, Remedy, Standing, StateError
+from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError
 from shoal.home import entry_name, home, is_held, runs_directory
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed
+from shoal.runs.documents import ENDED, FITTED, last_word, read_json, write_json
 from shoal.runs.tickets import place_in_words
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.utils import THREAD_LIMITS, write_atomically
+from shoal.utils import THREAD_LIMITS
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
 STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
 LARGE = 1 << 20  # bytes of a result from which it is not parsed at every look
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
-ENDED = ("finished", "stopped", "failed", "interrupted")
 KILLED = "The run ended before it was finished: its process was stopped"
-FITTED = Standing("finished", "The fit is complete.", Reason.COMPLETE)  # a result that says nothing else
+
+__all__ = [
+    "ACTIVE",
+    "ENDED",
+    "FITTED",
+    "PATIENCE",
+    "STOPS",
+    "Run",
+    "find_run",
+    "hear_signals",
+    "list_runs",
+    "new_run_id",
+    "read_config",
+    "spawn",
+    "write_json",
+    "write_state",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,11 +76,11 @@ class Run:
         return self.directory.name
 
     def _read(self, name: str) -> dict[str, Any] | None:
+        """A document; None where it is not there or damaged, which the state of the run tells (`standing`)."""
         try:
-            value = json.loads((self.directory / name).read_text())
-        except (OSError, ValueError):
+            return read_json(self.directory / name)
+        except DamagedFile:
             return None
-        return value if isinstance(value, dict) else None
 
     @property
     def job(self) -> dict[str, Any]:
@@ -80,7 +98,10 @@ class Run:
     @property
     def is_gradient(self) -> bool:
         """Whether it trains by gradient steps, and so has metrics, checkpoints and commands."""
-        return self.task == "train" and self.config.get("solver") == "gradient"
+        if self.task != "train":
+            return False
+        config = self.config
+        return config.get("solver") == "gradient" if config else self.checkpoints_path.is_dir()
 
     @property
     def search(self) -> str | None:
@@ -106,12 +127,17 @@ class Run:
     @property
     def report(self) -> FitReport | None:
         """Of a fit that has one; a file that is not one is said to be damaged."""
-        result = self.result
+        path = self.directory / "result.json"
         try:
-            return FitReport.from_dict(result) if result else None
+            result = self.result or read_json(path)
+            return None if result is None else FitReport.from_dict(result)
+        except DamagedFile as error:
+            raise DamagedFile(
+                f"The result of {self.id} cannot be read. {error.message} Train again.", path=str(path)
+            ) from None
         except Malformed as error:
-            raise StateError(
-                f"The result of {self.id} is damaged ({error}): '{self.directory / 'result.json'}'. Train again."
+            raise DamagedFile(
+                f"The result of {self.id} is damaged ({error}): '{path}'. Train again.", path=str(path)
             ) from None
 
     @property
@@ -167,13 +193,57 @@ class Run:
     @property
     def standing(self) -> Standing:
         """State and why, of one and the same look; interrupted: the process is gone without a last word."""
-        said = self._last_word()
-        if said:
-            return said
-        if self.is_alive:
-            return Standing.read(self._read("state.json") or {}, "running")
-        # The process may end between two looks: once the lock is free, its last word counts.
-        return self._last_word() or self._without_process()
+        found = self._said()
+        if found.state in ACTIVE:
+            return found
+        problem = self._unreadable_settings()
+        if problem is None:
+            return found
+        cause = f"{found.cause.rstrip('.')}. {problem.cause}" if found.cause else problem.cause
+        return replace(found, cause=cause, reason=problem.reason, remedies=problem.remedies)
+
+    def _said(self) -> Standing:
+        try:
+            said = self._last_word()
+            if said:
+                return said
+            if self.is_alive:
+                return Standing.read(read_json(self.directory / "state.json") or {}, "running")
+            # The process may end between two looks: once the lock is free, its last word counts.
+            return self._last_word() or self._without_process()
+        except DamagedFile as damage:
+            return self._with_damage(damage)
+
+    def _with_damage(self, damage: DamagedFile) -> Standing:
+        """The state of a run that says how it stands in a file which cannot be read."""
+        name = Path(damage.path).name
+        if name == "state.json" and self.is_alive:
+            return Standing("running", f"What its process is doing cannot be told. {damage.message}", damage.reason)
+        if name == "state.json":
+            cause = f"Its process is gone, and how it ended cannot be told. {damage.message}"
+            return Standing("interrupted", cause, damage.reason, (self._way_on(),))
+        what = "its result cannot be read" if name == "result.json" else "it failed, and why cannot be read"
+        return Standing("failed", f"The run has ended, but {what}. {damage.message}", damage.reason, (self._way_on(),))
+
+    @property
+    def damage(self) -> DamagedFile | None:
+        """What is wrong with one of the documents that say what it is and how it ended."""
+        try:
+            self._last_word()
+            for name in ("config.json", "job.json"):
+                read_json(self.directory / name)
+        except DamagedFile as damage:
+            return damage
+        return None
+
+    def _unreadable_settings(self) -> Standing | None:
+        """What is wrong with the documents that a run begins with."""
+        for name in ("config.json", "job.json"):
+            try:
+                read_json(self.directory / name)
+            except DamagedFile as damage:
+                return Standing("", f"Its settings cannot be read. {damage.message}", damage.reason, (self._way_on(),))
+        return None
 
     @property
     def state(self) -> str:
@@ -193,15 +263,7 @@ class Run:
         return found if without else None
 
     def _last_word(self) -> Standing | None:
-        if (self.directory / "result.json").exists():
-            result = self.result or {}
-            return Standing.read(result, "finished") if "state" in result else FITTED
-        if (self.directory / "error.json").exists():
-            found = self._read("error.json") or {}
-            cause = found.get("message", "The run failed, and the file that says why cannot be read.")
-            return Standing.read({**found, "cause": cause}, "failed")
-        now = Standing.read(self._read("state.json") or {}, "")
-        return now if now.state in ENDED else None
+        return last_word(self.directory)
 
     def _without_process(self) -> Standing:
         if self.is_waiting and (place := place_in_words(self.id)):
@@ -211,9 +273,11 @@ class Run:
         return Standing("interrupted", f"{KILLED}.", Reason.KILLED, (self._way_on(),))
 
     def _way_on(self) -> Remedy:
-        if self.task != "train" or not self.config.get("target"):
-            return Remedy.say("Start it again")
-        return Remedy.run("Start it again, or resume it", "resume", self.id)
+        if self.task == "train" and self.config.get("target"):
+            return Remedy.run("Start it again, or resume it", "resume", self.id)
+        if self.task == "train" and self.checkpoints_path.is_dir():
+            return Remedy.run("Its checkpoints know its settings: fork it", "fork", self.id)
+        return Remedy.say("Start it again")
 
     @property
     def is_waiting(self) -> bool:
@@ -247,29 +311,23 @@ def list_runs() -> list[Run]:
     return [Run(path.parent) for path in sorted(found, reverse=True)]
 
 
+def _without_knobs(why: str) -> StateError:
+    return StateError(f"Expected the knobs of this run. {why} Start the fit anew, or fork it from a checkpoint.")
+
+
 def read_config(run: Run) -> RunConfig:
     """The knobs of a run, or a plain word on what is wrong with its file."""
     path = run.directory / "config.json"
     try:
-        values = json.loads(path.read_text())
-        if not isinstance(values, dict):
-            raise ValueError("it does not hold knobs")
-    except (OSError, ValueError) as error:
-        raise StateError(
-            f"Expected the knobs of this run in '{path}', but the file is damaged or gone ({error}). "
-            "Start the fit anew, or fork it from a checkpoint."
-        ) from None
+        values = read_json(path)
+    except DamagedFile as error:
+        raise _without_knobs(error.message) from None
+    if values is None:
+        raise _without_knobs(f"'{path}' is gone.")
     return config_from(values)
 
 
 # ------------------------------------------------------------------ states and processes
-
-
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """A file of the folder; never makes the folder anew, which a person may have removed."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(2, "the run's folder is gone", str(path.parent))
-    write_atomically(path, json.dumps(values).encode())
 
 
 def write_state(directory: Path, standing: Standing) -> None:

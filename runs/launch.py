@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
+from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
 from shoal.runs import scheduling
+from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
@@ -107,10 +108,11 @@ def _from_anywhere(config: RunConfig) -> RunConfig:
 def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:
     """Do one of `jobs` in a process of its own, or find it done: same file, options and arguments, same folder.
 
+    A damaged answer is made again.
     `anew` forgets an earlier answer, which may have come from a full disk or a killed process.
     """
     directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
-    if anew and not Run(directory).is_active:
+    if (anew or Run(directory).damage) and not Run(directory).is_active:
         shutil.rmtree(directory, ignore_errors=True)
     with disk_errors(FOLDER):
         try:
@@ -160,6 +162,7 @@ def resume(run: Run) -> Run:
         return run
     _check_resumable(run)
     config = read_config(run)
+    _mend_job(run)
     with disk_errors(FOLDER), own_lock(run.directory) as mine:
         if not mine:
             raise StateError(f"The run {run.id} was resumed by somebody else a moment ago.", _look_at(run))
@@ -176,6 +179,14 @@ def resume(run: Run) -> Run:
         else:
             spawn(run.directory)
     return run
+
+
+def _mend_job(run: Run) -> None:
+    """What is among the runs is a fit, even where the document that says so is damaged; where it came from is lost."""
+    try:
+        read_json(run.directory / "job.json")
+    except DamagedFile:
+        write_json(run.directory / "job.json", {"task": "train"})
 
 
 def _check_resumable(run: Run) -> None:

@@ -22,11 +22,12 @@ from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
 from shoal.fitting.exact import fit_exact
 from shoal.fitting.inspection import inspect
-from shoal.fitting.model_file import model_bytes, model_output, save_model
+from shoal.fitting.model_file import model_output, save_model
 from shoal.fitting.reports import Trained, described
 from shoal.home import home
 from shoal.metrics import Timings
 from shoal.results.fit import FitReport
+from shoal.results.model import model_bytes
 from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig

@@ -1,14 +1,6 @@
 """Checkpoints: snapshots of a run that survive kills, full disks and damaged files, and become fewer with age.
 
-What does not belong here: what a snapshot means, and when one is due.
-
-A file holds one snapshot and needs nothing else to be read. There is no pickle in it, so that reading runs no code:
-
-    8 bytes    "SHOALCK" and the version of this format, 1
-    8 bytes    length of the header, unsigned, little-endian
-    header     JSON in UTF-8: step, meta, packed ("" or "zlib"), arrays: [[name, type, shape], ...]
-    payload    the arrays in that order, little-endian, row by row, one right after the other; packed as a whole
-    32 bytes   blake2b (256 bits) of all bytes before
+What does not belong here: what a snapshot means, its bytes (`snapshots`), and when one is due.
 
 Folder:  step-000000001200.ckpt          the newest `keep`, as they are
          archive/step-000000000400.ckpt  older ones: packed if that helps, and the fewer the older
@@ -22,46 +14,32 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
-import math
 import os
 import re
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from shoal.errors import ConfigError, DiskFull, ResourceError, StateError
 from shoal.home import alone_with
+from shoal.training.snapshots import (
+    MAGIC,
+    START,
+    Damaged,
+    OtherFormat,
+    Snapshot,
+    check_start,
+    decode,
+    encode,
+    fits_otherwise,
+)
 from shoal.utils import is_full, sync_folder, write_at
 from shoal.words import listed
 
-MAGIC, VERSION = b"SHOALCK", b"1"
-START, DIGEST = 16, 32  # bytes before the header and after the payload
-PACKING = 1  # zlib's quickest level: the digits of weights hardly pack by any, zeros pack well by all
-SAMPLE, WORTH = 1 << 16, 0.9  # bytes of an array that are tried, and the share that packing has to bring them to
+__all__ = ["MAGIC", "Checkpoints", "Damaged", "OtherFormat", "Snapshot", "decode", "encode", "spread"]
+
 FILE = re.compile(r"step-(\d{12,})\.ckpt")
 TEMPORARY = re.compile(r"\.step-\d{12,}\.ckpt-.+\.tmp")
-NUMBERS = re.compile(r"[<|](b1|[iu][1248]|f[248]|c(8|16))")  # types that are the same on every machine
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A run at one step. `meta` is JSON (tuples come back as lists), `arrays` are of numbers or truth values."""
-
-    step: int
-    meta: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
-
-
-class Damaged(Exception):
-    """A file is not a whole checkpoint; the text says what is wrong with it, as the end of a sentence."""
 
 
 def to_stderr(text: str) -> None:
@@ -133,6 +111,8 @@ class Checkpoints:
         plain, packed = self.directory / _name(step), self.archive / _name(step)
         try:
             _write(packed, encode(_read(plain, step), pack=True))
+        except OtherFormat:
+            return False
         except Damaged as damage:
             self.warn(f"The checkpoint '{plain}' {damage}. It was too old to be needed, and is removed.")
             return True
@@ -148,12 +128,16 @@ class Checkpoints:
     def _remove(self, path: Path) -> None:
         self._whole.pop(path, None)
         with contextlib.suppress(OSError):  # it is tried again after the next one
-            path.unlink()
+            if not _is_of_other_format(path):
+                path.unlink()
 
     # ---------------------------------------------------------------- load
 
     def newest(self) -> Snapshot | None:
-        """The last snapshot that is whole: from memory, disk or archive; None if there is none."""
+        """The last snapshot that is whole: from memory, disk or archive; None if there is none.
+
+        One of another format is not passed over: what comes after it would be done again, and be lost.
+        """
         if self._latest is not None:
             return decode(self._latest[1])
         skipped: list[str] = []
@@ -163,6 +147,11 @@ class Checkpoints:
                 found = _read(path, step)
             except FileNotFoundError:
                 continue  # the process that saves has thinned it out meanwhile
+            except OtherFormat as other:
+                raise StateError(
+                    f"The checkpoint '{path}' {other}. Nothing was changed. Go on with the Shoal that wrote it, or "
+                    "move the file elsewhere to go on from the one before."
+                ) from None
             except Damaged as damage:
                 skipped.append(f"The checkpoint '{path}' {damage}.")
                 continue
@@ -221,81 +210,6 @@ def spread(steps: Iterable[int], newest: int) -> set[int]:
     return set(oldest.values())
 
 
-# ------------------------------------------------------------------ snapshot to bytes and back
-
-
-def encode(snapshot: Snapshot, pack: bool = False) -> bytearray:
-    """The bytes of a file, packed if that is wanted and makes it smaller."""
-    arrays = {name: _portable(name, array) for name, array in snapshot.arrays.items()}
-    payloads = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
-    packer = zlib.compressobj(PACKING) if pack and _packs_well(payloads) else None
-    table = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-    header = {"step": int(snapshot.step), "meta": snapshot.meta, "packed": "zlib" if packer else "", "arrays": table}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    data = bytearray(MAGIC + VERSION + len(text).to_bytes(8, "little") + text)
-    for payload in payloads:
-        data += packer.compress(payload) if packer else payload
-    data += packer.flush() if packer else b""
-    data += blake2b(data, digest_size=DIGEST).digest()
-    return data
-
-
-def _packs_well(payloads: list[memoryview]) -> bool:
-    """By a piece of each array: to pack 20 MB of digits in vain takes most of a second, and the run would wait."""
-    pieces = [payload[len(payload) // 2 :][:SAMPLE] for payload in payloads]
-    return sum(len(zlib.compress(piece, PACKING)) for piece in pieces) < WORTH * sum(map(len, pieces))
-
-
-def decode(data: bytes | bytearray | memoryview) -> Snapshot:
-    """The snapshot in the bytes of a file, or Damaged; nothing is believed before the checksum fits."""
-    view = memoryview(data)
-    _check_start(view[:START])
-    if len(view) < START + DIGEST or blake2b(view[:-DIGEST], digest_size=DIGEST).digest() != view[-DIGEST:]:
-        raise Damaged("is cut off or damaged: its checksum does not fit")
-    try:
-        end = START + int.from_bytes(view[8:START], "little")
-        header = json.loads(bytes(view[START:end]))
-        arrays = _arrays(header["arrays"], view[end:-DIGEST], header["packed"])
-        return Snapshot(int(header["step"]), dict(header["meta"]), arrays)
-    except (ValueError, TypeError, KeyError, zlib.error) as error:
-        raise Damaged(f"has a checksum that fits but is not written as it should be ({error})") from error
-
-
-def _check_start(start: memoryview) -> None:
-    if not len(start):
-        raise Damaged("is empty")
-    if start[: len(MAGIC)] != MAGIC:
-        raise Damaged("is not a checkpoint: it begins with other bytes")
-    if start[len(MAGIC) : len(MAGIC) + 1] != VERSION:
-        raise Damaged("is damaged, or was written by another version of Shoal")
-
-
-def _arrays(table: list[tuple[str, str, list[int]]], payload: memoryview, packed: str) -> dict[str, NDArray[Any]]:
-    if not all(NUMBERS.fullmatch(kind) and min(shape, default=0) >= 0 for _, kind, shape in table):
-        raise ValueError("an array of another type or shape")
-    sizes = [np.dtype(kind).itemsize * math.prod(shape) for _, kind, shape in table]
-    if packed:
-        unpacker = zlib.decompressobj()
-        payload = memoryview(unpacker.decompress(payload, sum(sizes) + 1))
-    if len(payload) != sum(sizes):
-        raise ValueError(f"{len(payload)} bytes of arrays where {sum(sizes)} are announced")
-    arrays, begin = {}, 0
-    for (name, kind, shape), size in zip(table, sizes, strict=True):
-        array = np.frombuffer(payload[begin : begin + size], np.dtype(kind)).reshape(shape)
-        arrays[name] = array.astype(array.dtype.newbyteorder("="))  # a copy, so that it can be changed
-        begin += size
-    return arrays
-
-
-def _portable(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array in row order and little-endian."""
-    made = np.asarray(array)
-    made = np.asarray(made, made.dtype.newbyteorder("<"), order="C")
-    if not NUMBERS.fullmatch(made.dtype.str):
-        raise TypeError(f"Expected an array of numbers as '{name}', got one of {made.dtype}. Put it into meta.")
-    return made
-
-
 # ------------------------------------------------------------------ files
 
 
@@ -309,6 +223,16 @@ def _steps_in(folder: Path) -> list[int]:
     return []
 
 
+def _is_of_other_format(path: Path) -> bool:
+    try:
+        _content(path)
+    except OtherFormat:
+        return True
+    except (Damaged, OSError):
+        return False
+    return False
+
+
 def _signature(path: Path) -> tuple[int, ...]:
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
@@ -316,18 +240,30 @@ def _signature(path: Path) -> tuple[int, ...]:
 
 def _read(path: Path, step: int) -> Snapshot:
     """The snapshot in a file, Damaged, or FileNotFoundError."""
+    snapshot = decode(_content(path))
+    if snapshot.step != step:
+        raise Damaged(f"holds step {snapshot.step}, not the one that its name says")
+    return snapshot
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file that begins as a checkpoint does; Damaged or OtherFormat if it does not."""
     try:
         with path.open("rb") as file:
             start = file.read(START)
-            _check_start(memoryview(start))  # before the rest: a foreign file may be of any size
-            snapshot = decode(start + file.read())
+            try:
+                check_start(memoryview(start))  # before the rest: a foreign file may be of any size
+            except OtherFormat:
+                if fits_otherwise(start + file.read()):
+                    raise Damaged(
+                        "is damaged: its checksum fits the format of this Shoal, not the one it names"
+                    ) from None
+                raise
+            return start + file.read()
     except FileNotFoundError:
         raise
     except OSError as error:
         raise Damaged(f"could not be read: {error.strerror}") from error
-    if snapshot.step != step:
-        raise Damaged(f"holds step {snapshot.step}, not the one that its name says")
-    return snapshot
 
 
 def _write(path: Path, data: bytearray) -> None:

@@ -201,13 +201,26 @@ class _Training:
         if self.resume is not None:
             self.session.storage.forget_after(self.resume.step)
             self.session.checkpoints.forget_after(self.resume.step)
+        before = self.session.storage.last_round() if self.resume is None else None
+        if before is not None:
+            self.session.storage.forget_after(-1)
         conductor.begin(self.resume)
         begun = f"Resuming from the checkpoint of round {self.resume.step}." if self.resume else "Training begins."
         conductor.happened("started", begun, resolved=vars(conductor.resolved))
-        self.session.state(Standing("running"))
+        self.session.state(Standing("running", self._said_of_a_loss(conductor, before.round) if before else ""))
         if self.resume is None:
             conductor.checkpoint()
         self.session.callbacks.run_started(conductor)
+
+    def _said_of_a_loss(self, conductor: Conductor, done: int) -> str:
+        """A run that had come further, and whose checkpoints are all damaged or gone: that is no silent matter."""
+        text = (
+            f"The run had come to round {done:,}, but none of its checkpoints in "
+            f"'{self.session.checkpoints.directory}' can be used: they are damaged or gone. "
+            "So it begins again with round 0."
+        )
+        conductor.happened("warning", text, reason=Reason.BAD_STATE, rounds_lost=done)
+        return text
 
     def _end(self, conductor: Conductor) -> None:
         conductor.commands.refuse_the_rest()

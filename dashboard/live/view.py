@@ -35,7 +35,7 @@ def show(run_id: str) -> None:
         return
     config = run.config
     if "file" not in config:
-        nothing_there("The settings of this run are damaged and cannot be read. Start it again with new data.")
+        nothing_there(f"The run {run.id} is {state_of(run.state).word.lower()}. {wording.told(run.standing)}")
         return
     state = run.state
     _head(run, state, config)
@@ -57,7 +57,7 @@ def _head(run: Run, state: str, config: Mapping[str, Any]) -> None:
 
 def _lineage(run: Run) -> str:
     origin = run.job.get("forked_from")
-    return f" · forked from {origin['run']}, round {origin['step']:,}" if isinstance(origin, dict) else ""
+    return f" · forked from {origin.get('run')}, round {origin.get('step')}" if isinstance(origin, dict) else ""
 
 
 # ------------------------------------------------------------------ exact fits

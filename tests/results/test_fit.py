@@ -52,6 +52,8 @@ def test_a_gradient_run_comes_back_and_its_facts_stand_beside_the_others(path: P
     run = launch(short_run(path, target="y", epochs=3, tolerance=0.0, finish_passes=0))
     assert ended(run) == "finished", run.cause
     written, report = json.loads((run.directory / "result.json").read_text()), run.report
+    assert list(written)[-1] == "checksum"
+    written.pop("checksum")
     assert report is not None
     assert report.training is not None
     assert report.as_dict() == written
@@ -105,4 +107,7 @@ def test_a_damaged_result_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"damaged \('coefficients' should be an object\).*Train again\."):
         Run(tmp_path).report  # noqa: B018
     (tmp_path / "result.json").write_text("{torn")
+    with pytest.raises(StateError, match=r"result\.json' is damaged: expected a JSON document, got .*Train again\."):
+        Run(tmp_path).report  # noqa: B018
+    (tmp_path / "result.json").unlink()
     assert Run(tmp_path).report is None

@@ -146,3 +146,35 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     store.forget_after(-1)
     assert files(tmp_path) == sorted(others)
     assert store.said == []
+
+
+def of_a_later_format(path: Path) -> bytes:
+    """A checkpoint as a later Shoal would write it: what follows the number is its own affair."""
+    content = bytearray(encode(snapshot(20)))
+    content[7:8] = b"2"
+    content[8:40] = bytes(32)
+    path.write_bytes(content)
+    return bytes(content)
+
+
+def test_a_later_format_is_named_and_never_removed(saved: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(saved, folder)
+    content = of_a_later_format(folder / PLAIN)
+    store = Store(folder)
+    assert store.steps() == [10]
+    with pytest.raises(
+        StateError, match=r"is of format 2, where this Shoal reads format 1.*with the Shoal that wrote it"
+    ):
+        store.newest()
+    store.forget_after(10)
+    assert (folder / PLAIN).read_bytes() == content
+
+
+def test_what_a_later_format_left_behind_outlives_all_that_is_thinned_out(tmp_path: Path) -> None:
+    content = of_a_later_format(tmp_path / "step-000000000001.ckpt")
+    store = Store(tmp_path, keep=1)
+    for step in range(2, 40):
+        store.save(snapshot(step))
+    store.forget_after(0)
+    assert (tmp_path / "step-000000000001.ckpt").read_bytes() == content

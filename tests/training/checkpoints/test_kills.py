@@ -141,9 +141,7 @@ def test_what_is_being_written_by_a_live_process_is_not_taken_for_a_leftover(
 
     def meanwhile(descriptor: int, data: memoryview, offset: int) -> None:
         write_at(descriptor, data, offset)
-        code = (
-            f"import sys; from shoal.training.checkpoints import *; print(Checkpoints(Path({str(tmp_path)!r})).steps())"
-        )
+        code = f"import sys; from pathlib import Path; from shoal.training.checkpoints import *; print(Checkpoints(Path({str(tmp_path)!r})).steps())"
         seen.append(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout)
 
     monkeypatch.setattr(checkpoints, "write_at", meanwhile)

@@ -16,7 +16,7 @@ from shoal.engines.base import Engine
 from shoal.metrics import Round
 from shoal.training.conductor import Conductor
 from support.tables import same_bits
-from support.training import MODES, At, Bench, Each, Reference, Trainer, Vector, data, plain, reference_of
+from support.training import EQUAL, MODES, At, Bench, Each, Reference, Trainer, Vector, data, plain, reference_of
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -85,3 +85,20 @@ def test_events_tell_the_course_of_a_run(run: Trainer, place: Path, engines: Cal
 def test_the_last_checkpoint_has_the_weights_of_the_model(run: Trainer, place: Path) -> None:
     found = run(plain(place), "y", epochs=2)
     assert same_bits(found.checkpoints.load(found.report["rounds"]).arrays["weights"], found.w)
+
+
+def test_a_run_whose_checkpoints_are_all_gone_says_that_it_begins_again(run: Trainer, place: Path) -> None:
+    path = plain(place, 320, 4)
+    knobs = {"epochs": 3, "tolerance": 0, "batch_size": 40} | EQUAL
+    bench = run(path, "y", **knobs)
+    done, before = bench.rounds[-1].round, bench.w
+    assert not bench.events("warning")
+    bench.states.clear()
+    again = run(path, "y", bench=bench, **knobs)  # as a resumed run does that has found no checkpoint
+    (event,) = again.events("warning")
+    assert f"The run had come to round {done}, but none of its checkpoints in '{bench.folder}'" in event.text
+    assert event.data["rounds_lost"] == done
+    assert ("warning", event.text) in again.log
+    assert ("running", event.text) in again.states
+    assert [record.round for record in again.rounds] == sorted({record.round for record in again.rounds})
+    assert again.w.tolist() == before.tolist()

@@ -1,0 +1,82 @@
+"""The small documents in the folder of a run, a job or a search: how they are written, proven and read back.
+
+Each is JSON with a checksum that covers what it says and which document it is, so that a damaged byte, or one document
+in the place of another, is told and never believed. A folder may be copied under another name. What the documents
+mean together is in `folder`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import DamagedFile, Reason, Standing
+from shoal.files import sealed
+
+ENDED = ("finished", "stopped", "failed", "interrupted")
+FITTED = Standing("finished", "The fit is complete.", Reason.COMPLETE)  # a result that says nothing else
+REMEMBERED = 10_000  # results whose ending a process knows
+
+_endings: dict[str, tuple[tuple[int, ...], Standing]] = {}  # by path: what the file looked like, and what it says
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """A file of the folder; never makes the folder anew, which a person may have removed."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(2, "the run's folder is gone", str(path.parent))
+    sealed.write(path, values, path.name)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What a document says; None if it is not there. DamagedFile if it is not what was written.
+
+    Documents of older versions have no checksum and are taken as they are.
+    """
+    try:
+        return sealed.read(path, path.name, sealed.never_sealed)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedFile(
+            f"'{path}' cannot be read: expected a JSON document, got: {error.strerror}.", path=str(path)
+        ) from None
+
+
+def last_word(directory: Path) -> Standing | None:
+    """How a run says that it ended; None if it does not say so. DamagedFile if what it says cannot be read."""
+    ending = _ending_in_result(directory / "result.json")
+    if ending is not None:
+        return ending
+    if (found := read_json(directory / "error.json")) is not None:
+        return _ended({**found, "cause": found.get("message", "")}, "failed", directory / "error.json")
+    now = Standing.read(read_json(directory / "state.json") or {}, "")
+    return now if now.state in ENDED else None
+
+
+def _ending_in_result(path: Path) -> Standing | None:
+    """A result may be megabytes, and many ask how a run stands: it is read once as long as it stays the same."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+    known = _endings.get(str(path))
+    if known is None or known[0] != stamp:
+        result = read_json(path)
+        if result is None:  # gone since
+            return None
+        known = stamp, _ended(result, "finished", path) if "state" in result else FITTED
+        if len(_endings) >= REMEMBERED:
+            _endings.clear()
+        _endings[str(path)] = known
+    return known[1]
+
+
+def _ended(values: dict[str, Any], usual: str, path: Path) -> Standing:
+    found = Standing.read(values, usual)
+    if found.state not in ENDED:
+        raise DamagedFile(
+            f"'{path}' is damaged: expected one of the states {', '.join(ENDED)}, got '{found.state[:40]}'.",
+            path=str(path),
+        )
+    return found
