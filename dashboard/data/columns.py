@@ -30,7 +30,7 @@ def column_table(found: Asked, result: dict[str, Any], target: str | None) -> No
         return
     names = [column["name"] for column in columns]
     # A table remembers its edits. They are of no use in another turn of the address or where other rows are shown.
-    key = f"columns:{found.table.key}:{places.turn()}:{hash(tuple(names))}"
+    key = places.key(f"columns:{found.table.key}:{hash(tuple(names))}")
     st.data_editor(
         described(columns, found.read, target, result["rows"] - result["bad_rows"]["count"]),
         hide_index=True,

@@ -6,6 +6,7 @@ The address is the truth: options are drawn from it, and a changed one changes i
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -62,10 +63,8 @@ def reading_options(found: Asked, open_: bool) -> None:
 
 def _shown(found: Asked, knob: str, value: Any) -> dict[str, Any]:
     """A widget that shows what the address says, even after the back button, and changes the address."""
-    key = f"{found.table.key}:{places.turn()}:{knob}"
-    st.session_state[key] = value
-    change = {"on_change": _changed, "args": (found, knob, key)}
-    return {"label": LABELS[knob], "help": help_for(knob), "key": key, **change}
+    chooses = places.chooses(f"{found.table.key}:{knob}", value, partial(_changed, found, knob))
+    return {"label": LABELS[knob], "help": help_for(knob), **chooses}
 
 
 def _choice(found: Asked, knob: str, marks: dict[str, Any]) -> None:
@@ -96,8 +95,7 @@ def _tokens(found: Asked, knob: str) -> None:
     st.text_input(placeholder="NA, NaN, null, ? and the like" if knob == "missing" else "none", **common)
 
 
-def _changed(found: Asked, knob: str, key: str) -> None:
-    value = st.session_state[key]
+def _changed(found: Asked, knob: str, value: Any) -> None:
     if knob in MARKS:
         value = MARKS[knob].get(value, found.read.get(knob))
     elif knob in TOKENS:

@@ -138,16 +138,12 @@ def _action(found: Asked, result: dict[str, Any], target: str | None) -> None:
 
 
 def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None:
-    def choose(chosen: str | None) -> None:
-        if chosen != target:
-            places.amend(target=chosen)
-
     pick_column(
         LABELS["target"],
         numbers,
         target,
-        f"{found.table.key}:{places.turn()}:target",
-        choose,
+        f"{found.table.key}:target",
+        lambda chosen: places.amend(target=chosen),
         placeholder="Choose a column of numbers",
         help=f"{help_for('target')} Only columns of numbers can be predicted.",
     )

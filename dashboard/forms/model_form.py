@@ -125,7 +125,7 @@ class ModelForm:
             self.draft[knob] = names
             others = KnobWidgets(self.prefix, self.draft, [name for name in self.columns if name != target])
             with slot:  # a key for each target: the columns on offer are others then
-                others.ask(knob, placeholder=empty, key=self.widgets.key(knob, target or "-"))
+                others.ask(knob, placeholder=empty, key=places.key(self.widgets.key(knob, target or "-")))
 
     def _split(self) -> None:
         """How rows are kept apart to test on: two knobs of which only one may be set."""

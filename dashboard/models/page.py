@@ -211,14 +211,10 @@ def _subtitle(version: Version) -> str:
 
 
 def _switcher(model: Model, version: Version) -> None:
-    def changed() -> None:
-        st.query_params["version"] = str(st.session_state[key])  # the open tab stays in the address
-
-    key = f"version:{model.name}"
-    st.session_state[key] = version.number
     st.selectbox(
         "Version", model.numbers, format_func=lambda n: f"{n} (latest)" if n == model.latest.number else str(n),
-        key=key, on_change=changed, width=150, help="Every finished run of the same file and target is a version.",
+        width=150, help="Every finished run of the same file and target is a version.",
+        **places.chooses(f"version:{model.name}", version.number, lambda chosen: places.amend(version=str(chosen))),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from shoal.dashboard.parts import charts, wording
+from shoal.dashboard.parts import charts, places, wording
 from shoal.dashboard.parts.literal import harmless, label, line, notice
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables import uploads
@@ -197,7 +197,7 @@ def _file(version: Version, model: SavedModel) -> None:
          f"{f' and {len(needed) - 40} more' if len(needed) > 40 else ''}.")  # fmt: skip
     came = upload_box("Drop a CSV file to predict", key=f"predict:upload:{version.label}")
     if came:
-        st.query_params["rows"] = came
+        places.amend(rows=came)
     table = _chosen_table()
     if table:
         _predictions(version, table, _wanted_interval(version, model))
@@ -217,24 +217,16 @@ def _wanted_interval(version: Version, model: SavedModel) -> float | None:
 
 def _chosen_table() -> Table | None:
     """The table in the address, or the one that is chosen from those that are known."""
-
-    def changed() -> None:
-        chosen = st.session_state[key]
-        if chosen:
-            st.query_params["rows"] = chosen
-        else:
-            st.query_params.pop("rows", None)
-
-    key, tables = "predict:table", {table.key: table for table in known_tables()}
+    tables = {table.key: table for table in known_tables()}
     asked = st.query_params.get("rows", "")
     found = tables.get(asked) or find_table(asked)
     if found:
         tables[found.key] = found
-    st.session_state[key] = found.key if found else None
     st.selectbox(
-        "Or choose a table", list(tables), format_func=lambda k: tables[k].title, key=key, on_change=changed,
+        "Or choose a table", list(tables), format_func=lambda k: tables[k].title,
         placeholder="Samples and earlier uploads", width=420,
         help="Samples, and tables that were uploaded or looked at lately.",
+        **places.chooses("predict:table", found.key if found else None, lambda chosen: places.amend(rows=chosen)),
     )  # fmt: skip
     return found
 

@@ -6,11 +6,13 @@ A browser is not sent a hundred thousand names, and nobody scrolls through them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import line
 from shoal.words import plural
 
@@ -39,13 +41,13 @@ def named(text: str | None, names: Sequence[str]) -> str | None:
 
 
 def pick_column(
-    label: str, names: Sequence[str], now: str | None, key: str, choose: Callable[[str | None], None], **more: Any
+    label: str, names: Sequence[str], now: str | None, name: str, choose: Callable[[str | None], None], **more: Any
 ) -> None:
-    """A list with `now` chosen; `choose` hears, as a callback, of another column or of none.
+    """A list with `now` chosen, which the address says; `choose` hears, as a callback, of another column or of none.
 
     Where columns are many, the list takes typed text: a name, or a part of one, which lists the columns that have it.
     """
-    asked: str = st.session_state.get(_asked(key), "")
+    asked: str = st.session_state.get(_asked(name), "")
     many = len(names) > LISTED
     if not many:
         options = list(names)
@@ -53,26 +55,24 @@ def pick_column(
             options.append(now)
     else:
         options = offered(matching(names, asked), [now] if now is not None else [])
-    st.session_state[key] = now
-    more |= {"on_change": _settle, "args": (key, names, choose)}
-    st.selectbox(label, options, index=None, key=key, accept_new_options=many, **more)
+    chooses = places.chooses(name, now, partial(_settle, name, names, choose))
+    st.selectbox(label, options, index=None, accept_new_options=many, **chooses, **more)
     if many:
         line(found_words(names, asked))
 
 
-def _settle(key: str, names: Sequence[str], choose: Callable[[str | None], None]) -> None:
-    text = st.session_state[key]
+def _settle(name: str, names: Sequence[str], choose: Callable[[str | None], None], text: str | None) -> None:
     found = named(text, names)
     if text is not None and found is None:
-        st.session_state[_asked(key)] = str(text).strip()
+        st.session_state[_asked(name)] = text.strip()
         return
-    st.session_state.pop(_asked(key), None)
+    st.session_state.pop(_asked(name), None)
     choose(found)
 
 
-def _asked(key: str) -> str:
+def _asked(name: str) -> str:
     """Where a session keeps the part of a name that was typed; a form that begins anew does not forget it."""
-    return f"asked~{key}"
+    return f"asked~{name}"
 
 
 def found_words(names: Sequence[str], asked: str) -> str:

@@ -61,8 +61,21 @@ def stay(**address: str) -> None:
 
 
 def amend(**changes: str | None) -> None:
-    """Change part of the address; None takes a part away."""
-    stay(**{k: v for k, v in {**st.query_params.to_dict(), **changes}.items() if v is not None})
+    """Change part of the address; None takes a part away.
+
+    One step of the browser's history; a part that a widget keeps by itself (`bind`) is not touched where that can be.
+    """
+    known = st.query_params.to_dict()
+    gone = [part for part, value in changes.items() if value is None and part in known]
+    new = {part: value for part, value in changes.items() if value is not None and known.get(part) != value}
+    if gone and (new or gone[1:]):
+        stay(**{part: value for part, value in {**known, **new}.items() if part not in gone})
+        return
+    if gone:
+        del st.query_params[gone[0]]
+    elif new:
+        st.query_params.update(new)
+    st.session_state[TURN] = _number_of_turn(), st.query_params.to_dict()
 
 
 def arrived() -> None:
@@ -74,12 +87,33 @@ def arrived() -> None:
             st.query_params.from_dict(address)
 
 
-def turn() -> int:
-    """Which turn of the address this is: a new one where the back button or a link changed it, and not a choice here.
+def key(name: str) -> str:
+    """The key of a widget that says something about the address: in each turn another widget.
 
-    It belongs in the keys of widgets that choose a part of the address. A browser repeats what all its widgets hold
-    whenever it asks for something; what it still says of an earlier turn must not become the address again.
+    A browser repeats what all its widgets hold whenever it asks for something; what it still says of an earlier turn
+    must not become the address again.
     """
+    return f"{name}:{turn()}"
+
+
+def chooses(name: str, shown: Any, choose: Callable[[Any], None]) -> dict[str, Any]:
+    """Key and callback of a widget that shows a part of the address and chooses another; `choose` changes the address.
+
+    The callback of an earlier turn is called once more when its widget is said again: that is no choice, nor is what
+    the widget shows already.
+    """
+    number, own = turn(), key(name)
+    st.session_state[own] = shown
+    return {"key": own, "on_change": _chosen, "args": (number, own, shown, choose)}
+
+
+def _chosen(number: int, own: str, shown: Any, choose: Callable[[Any], None]) -> None:
+    if number == _number_of_turn() and (said := st.session_state[own]) != shown:
+        choose(said)
+
+
+def turn() -> int:
+    """Which turn of the address this is: a new one where the back button or a link changed it, no choice here."""
     address = st.query_params.to_dict()
     number, known = st.session_state.get(TURN, (0, address))
     st.session_state[TURN] = number + (known != address), address

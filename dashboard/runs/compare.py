@@ -168,16 +168,15 @@ def _and(words: Sequence[str]) -> str:
 
 def _axis() -> str:
     asked = st.query_params.get("by", "round")
-    st.session_state["compare_by"] = asked if asked in AXES else "round"
+    axis = asked if asked in AXES else "round"
     st.segmented_control(
-        "Along", list(AXES), key="compare_by", format_func=AXES.__getitem__, required=True, on_change=_turn_axis,
+        "Along", list(AXES), format_func=AXES.__getitem__, required=True, **places.chooses("compare_by", axis, _along),
         help="Rounds are steps of the server. Epochs make runs with other batches comparable, wall time other speeds.",
     )  # fmt: skip
-    return str(st.session_state["compare_by"])
+    return axis
 
 
-def _turn_axis() -> None:
-    axis = st.session_state["compare_by"]
+def _along(axis: str) -> None:
     places.amend(by=None if axis == "round" else axis)
 
 

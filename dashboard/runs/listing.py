@@ -45,7 +45,7 @@ class View:
     def address(self) -> dict[str, str]:
         """Only what is not as usual."""
         parts = {
-            "q": self.text,
+            "q": self.text.strip(),
             "state": ",".join(self.states),
             "model": "" if self.model == EVERY else self.model,
             "solver": "" if self.solver == EVERY else self.solver,

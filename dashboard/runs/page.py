@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -102,35 +103,38 @@ def _refresh(names: list[str], active: list[Summary]) -> None:
 
 
 def _filters(view: View, found: Listing, archived: int) -> None:
-    for key, value in _widget_values(view).items():
-        st.session_state[key] = value  # the address is what counts: a reload, a link, the back button
+    def chooses(part: str) -> dict[str, Any]:
+        """Another list begins at its first page."""
+        shown = getattr(view, part)
+        shown = list(shown) if isinstance(shown, tuple) else shown
+        return places.chooses(f"runs_{part}", shown, lambda said: _turn_to(view, **{part: said}, page=1))
+
+    hidden: dict[str, Any] = {"label_visibility": "collapsed"}
     search, model, solver, sort = st.columns([5, 2, 2, 3], vertical_alignment="bottom")
     search.text_input(
-        "Search", key="runs_q", placeholder="File, column, tag, note or run", icon=":material/search:",
-        on_change=_changed, label_visibility="collapsed",
+        "Search", placeholder="File, column, tag, note or run", icon=":material/search:",
         help="Every word has to be somewhere in the run's name, file, target, tags or note.",
+        **hidden, **chooses("text"),
     )  # fmt: skip
-    choice: dict[str, Any] = {"on_change": _changed, "label_visibility": "collapsed"}
-    model.selectbox("Model", [EVERY, *MODELS], key="runs_model", format_func=_model_words, **choice)
-    solver.selectbox("Solver", [EVERY, *wording.SOLVERS], key="runs_solver", format_func=_solver_words, **choice)
-    sort.selectbox("Order", list(SORTS), key="runs_sort", format_func=SORTS.__getitem__, **choice)
+    model.selectbox("Model", [EVERY, *MODELS], format_func=_model_words, **hidden, **chooses("model"))
+    solver.selectbox("Solver", [EVERY, *wording.SOLVERS], format_func=_solver_words, **hidden, **chooses("solver"))
+    sort.selectbox("Order", list(SORTS), format_func=SORTS.__getitem__, **hidden, **chooses("sort"))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.pills(
-            "State", list(GROUPS), selection_mode="multi", key="runs_state", wrap=True,
-            format_func=lambda kind: f"{GROUPS[kind]} {found.counts[kind]:,}", **choice,
+            "State", list(GROUPS), selection_mode="multi", wrap=True,
+            format_func=lambda kind: f"{GROUPS[kind]} {found.counts[kind]:,}", **hidden, **chooses("states"),
         )  # fmt: skip
         if archived or view.archived:
             st.toggle(
-                f"Show archived ({archived:,})", key="runs_archived", on_change=_changed,
-                help="Runs that were packed into the archive. Restore one to open it.",
+                f"Show archived ({archived:,})", help="Runs that were packed into the archive. Restore one to open it.",
+                **chooses("archived"),
             )  # fmt: skip
 
 
-def _widget_values(view: View) -> dict[str, Any]:
-    return {
-        "runs_q": view.text, "runs_model": view.model, "runs_solver": view.solver, "runs_sort": view.sort,
-        "runs_state": list(view.states), "runs_archived": view.archived,
-    }  # fmt: skip
+def _turn_to(view: View, **changes: Any) -> None:
+    """Make this view with some changes the address; fit for callbacks."""
+    said: dict[str, Any] = {part: tuple(v) if isinstance(v, list) else v for part, v in changes.items()}
+    places.stay(**replace(view, **said).address)
 
 
 def _model_words(model: str) -> str:
@@ -139,16 +143,6 @@ def _model_words(model: str) -> str:
 
 def _solver_words(solver: str) -> str:
     return "All solvers" if solver == EVERY else wording.SOLVERS[solver]
-
-
-def _changed() -> None:
-    """Put what the widgets say into the address; another list begins at its first page."""
-    said = st.session_state
-    view = View(
-        said["runs_q"].strip(), tuple(said["runs_state"]), said["runs_model"], said["runs_solver"],
-        bool(said.get("runs_archived")), said["runs_sort"], 1, view_of(st.session_state[LAST]).size,
-    )  # fmt: skip
-    places.stay(**view.address)
 
 
 def _no_match(view: View, count: int) -> None:
@@ -242,21 +236,10 @@ def _pages(view: View, found: Listing) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         line(f"{first:,} to {first + len(found.shown) - 1:,} of {plural(found.found, 'run')}")
         if found.pages > 1:
-            key = f"runs_page_{found.page}"  # a page that came with the address is another widget's first value
-            st.pagination(found.pages, default=found.page, key=key, on_change=_turn, args=(key,))
+            st.pagination(found.pages, **places.chooses("runs_page", found.page, lambda n: _turn_to(view, page=n)))
         if found.found > SIZES[0]:
-            st.session_state["runs_size"] = view.size
             st.selectbox(
-                "Runs on a page", SIZES, key="runs_size", format_func=lambda n: f"{n} on a page", on_change=_resize,
+                "Runs on a page", SIZES, format_func={n: f"{n} on a page" for n in SIZES}.__getitem__,
                 label_visibility="collapsed", width=150,
+                **places.chooses("runs_size", view.size, lambda n: _turn_to(view, size=n, page=1)),
             )  # fmt: skip
-
-
-def _turn(key: str) -> None:
-    page = st.session_state[key]
-    places.amend(page=str(page) if page > 1 else None)
-
-
-def _resize() -> None:
-    size = st.session_state["runs_size"]
-    places.amend(size=str(size) if size != SIZES[0] else None, page=None)
