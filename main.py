@@ -1,6 +1,6 @@
 """The dashboard's server: the pages, our own routes beside them, and who may come in.
 
-`shoal dashboard` starts it by `streamlit run main.py`, with the settings in `.streamlit/config.toml` beside it.
+`shoal dashboard` starts it as `streamlit run main.py` does, with the settings in `.streamlit/config.toml` beside it.
 
 What a page shows is in `dashboard/`; `dashboard/app.py` is the script that draws it.
 """

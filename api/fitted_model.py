@@ -24,6 +24,7 @@ from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile, model_bytes
 from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import implied, understood
 from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.predict import open_for
@@ -200,7 +201,7 @@ def path_of(data: Any) -> str:
 
 def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     """From a path and the knobs of a run by name."""
-    config = config_from({**values, "file": path_of(path)})
+    config = _understood(config_from({**values, "file": path_of(path)}), values)
     with kept_coordinator(config, progress) as coordinator:
         if config.solver == "gradient":
             trained = train_gradient_with(coordinator, config)
@@ -211,9 +212,17 @@ def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = N
 
 def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     with frame_as_file(frame, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
-        trained = train_with(coordinator, config)
+        trained = train_with(coordinator, _understood(config, values))
         basis = Basis.of_fit(trained.fit).summed(coordinator)
     return FittedModel(trained.model, trained.report, basis)
+
+
+def _understood(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+    """What the caller of `fit` means by the knobs that it names."""
+    meant = understood(config, values)
+    if note := implied(values, meant):
+        warnings.warn(f"{note} Say solver='gradient' if that is what you want.", stacklevel=4)
+    return meant
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from shoal.cli.flags import Add
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, password_file
 
-MAIN = Path(__file__).parents[1] / "main.py"  # its settings are beside it, in .streamlit/config.toml
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
 
 
@@ -52,7 +51,7 @@ def _dashboard(chosen: argparse.Namespace) -> NoReturn:
     home().mkdir(parents=True, exist_ok=True)
     os.chdir(home())  # Streamlit takes settings from the current folder, which may be those of another program
     flags = ["--server.port", str(chosen.port), *chosen.flags]
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "streamlit", "run", str(MAIN), *flags])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "shoal.dashboard.serve", *flags])
 
 
 def _check_port(port: int) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from shoal.errors import ConfigError
-from shoal.settings.config import RunConfig
+from shoal.settings.config import RunConfig, not_one_of
+from shoal.settings.meaning import differing, implied, understood
 from shoal.settings.values import config_from, read_yaml
 from shoal.words import did_you_mean, short
 
@@ -44,7 +45,7 @@ class Parser(argparse.ArgumentParser):
             raise ConfigError(f"Expected a command, got '{words[0]}'.{meant} See 'shoal --help'.")
         chosen, unknown = self.parse_known_args(words)
         if unknown:
-            self.commands[words[0]].refuse(unknown)
+            self.commands.get(words[0], self).refuse(unknown)
         return chosen
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
@@ -57,6 +58,13 @@ class Parser(argparse.ArgumentParser):
     def actions(self) -> list[argparse.Action]:
         """Flags and arguments in their order; argparse has no other name for them."""
         return self._actions
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Of argparse, which says so in words of its own."""
+        if action.choices is not None and value not in action.choices:
+            raise not_one_of(
+                "/".join(action.option_strings) or str(action.metavar or action.dest), value, action.choices
+            )
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message[:1].upper()}{message[1:]}. See '{self.prog} --help'.")
@@ -84,7 +92,10 @@ def add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None, **defaul
             continue
         if knob.metadata.get("training") and gradient is None:
             gradient = parser.add_argument_group(
-                "gradient runs", "only with --solver gradient; each run is a process of its own, see 'shoal runs'"
+                "gradient runs",
+                "any of these means --solver gradient; each run is a process of its own, see 'shoal runs'"
+                if wanted is None or "solver" in wanted
+                else "of every trial; each is a run of its own, see 'shoal runs'",
             )
         place = gradient if gradient is not None and knob.metadata.get("training") else parser
         flag = "--" + knob.name.replace("_", "-")
@@ -111,10 +122,15 @@ def _default(knob: dataclasses.Field[Any], value: Any) -> str:
 def config_of(chosen: argparse.Namespace) -> RunConfig:
     """The config of a command: knobs of its YAML file, of --set and of flags, the later over the earlier."""
     values = read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
-    values |= settings(getattr(chosen, "settings", None) or ())
     names = RunConfig.knobs()
-    values |= {name: value for name, value in vars(chosen).items() if name in names and value is not None}
-    return config_from(values)
+    flags = {name: value for name, value in vars(chosen).items() if name in names and value is not None}
+    flags = settings(getattr(chosen, "settings", None) or ()) | flags
+    config = config_from(values | flags)
+    said = {*differing(values, config), *flags}
+    config = understood(config, said)
+    if note := implied(said, config):
+        print(f"note: {note}", file=sys.stderr)
+    return config
 
 
 # ------------------------------------------------------------------ knobs by --set

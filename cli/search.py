@@ -86,16 +86,20 @@ def _search(chosen: argparse.Namespace) -> int:
 
 
 def _start(chosen: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from shoal.search.folder import start
     from shoal.search.plan import PASSES, SearchPlan
     from shoal.search.space import KNOBS, chosen_space
     from shoal.settings.config import RunConfig
+    from shoal.settings.meaning import understood
     from shoal.settings.values import config_from
 
     space, fixed = chosen_space({knob: getattr(chosen, knob) for knob in KNOBS if getattr(chosen, knob) is not None})
     given = {k: v for k, v in vars(chosen).items() if k in RunConfig.knobs() and k not in KNOBS and v is not None}
     limits = {name: value for name in LIMITS if (value := getattr(chosen, name)) is not None}
     config = config_from({"epochs": PASSES, **given, **fixed})
+    understood(replace(config, solver="gradient"), {*given, "solver"})
     _check_columns(config)
     return _go(start(config, SearchPlan(space, **limits)), chosen)
 

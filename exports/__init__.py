@@ -12,17 +12,18 @@ if TYPE_CHECKING:
     from shoal.results.model import ModelFile
 
 
-def export(model: Path | ModelFile, to: str, out: str | Path, table: str | None = None) -> Proof:
+def export(model: str | Path | ModelFile, to: str, out: str | Path, table: str | None = None) -> Proof:
     """Write a model (the path of its file, or what is in it) as `to`; the file is there only if it was proven."""
     from shoal.exports.proof import proven_export
 
-    return proven_export(model, to, out, table)
+    return proven_export(Path(model) if isinstance(model, str) else model, to, out, table)
 
 
-def report(model: Path | ModelFile, out: str | Path, progress: Progress = silent) -> tuple[str, ...]:
+def report(model: str | Path | ModelFile, out: str | Path, progress: Progress = silent) -> tuple[str, ...]:
     """Write one HTML page about a model, for people, with what its training rows say; returns what is missing in it."""
     from shoal.exports.proof import model_and_output
     from shoal.report.page import card_beside, write_report
 
-    card = card_beside(model) if isinstance(model, Path) else {}
-    return write_report(*model_and_output(model, out), card, progress)
+    source = Path(model) if isinstance(model, str) else model
+    card = card_beside(source) if isinstance(source, Path) else {}
+    return write_report(*model_and_output(source, out), card, progress)

@@ -15,6 +15,7 @@ from typing import Any
 from shoal import plugins
 from shoal.errors import ConfigError
 from shoal.settings.config import AUTO, RANGES, RunConfig
+from shoal.settings.meaning import has_effect
 from shoal.settings.values import config_from
 from shoal.words import listed
 
@@ -181,14 +182,9 @@ def choose(space: Space, base: RunConfig, ask: Ask) -> dict[str, Any]:
     values = {**base.as_dict(), "solver": "gradient"}
     found = {}
     for knob, domain in space.items():
-        if means_something(knob, values):
+        if has_effect(knob, values):
             values[knob] = found[knob] = ask(knob, domain)
     return found
-
-
-def means_something(knob: str, values: Mapping[str, Any]) -> bool:
-    when: Callable[[Mapping[str, Any]], bool] | None = RunConfig.knobs()[knob].metadata.get("when")
-    return when is None or when(values)
 
 
 def own_choice(space: Space, base: RunConfig) -> dict[str, Any]:
@@ -224,7 +220,7 @@ def _walk(
         yield made
         return
     (knob, domain), later = rest[0], rest[1:]
-    if not means_something(knob, values):
+    if not has_effect(knob, values):
         yield from _walk(later, values, made)
     elif isinstance(domain, Range) and not domain.whole:
         yield None

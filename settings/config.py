@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
 from shoal.settings.pairs import check_pair
+from shoal.words import did_you_mean
 
 MODELS = ("linear", "ridge", "lasso", "elasticnet")
 CODINGS = ("drop_first", "full")
@@ -39,6 +40,7 @@ def knob(default: Any, help: str, group: str, **more: Any) -> Any:
     step:    by how much one would change it at a time;
     blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
     when:    whether it means anything beside these other values;
+    needs:   what to set so that it does: a person who names it without is told so;
     plugins: the group of plug-ins whose names it takes, beside `known` ones;
     pages:   whether a page may set it; not what is a path of this machine (see `values.page_config`);
     of:      what a knob of names takes, where that is not any column: numbers, or pairs of columns.
@@ -97,6 +99,14 @@ def _has_processes(values: _Values) -> bool:
     return str(values["engine"]) != "inline"
 
 
+def not_one_of(name: str, value: Any, choices: Iterable[Any]) -> ConfigError:
+    """What to say of a choice that there is not; `name` is the knob's, or its flag."""
+    known = [str(choice) for choice in choices]
+    meant = did_you_mean(str(value), known) or " Choose one of them."
+    knob_ = name.removeprefix("--").replace("-", "_")
+    return ConfigError(f"Expected {name} to be one of {', '.join(known)}, got '{value}'.{meant}", knobs=[knob_])
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """What to fit, to which file, and how."""
@@ -107,10 +117,11 @@ class RunConfig:
     model: str = knob("linear", "linear, ridge, lasso or elasticnet", "model", choices=MODELS, open=True)
     alpha: float = knob(
         1.0, "strength of the penalty, as in scikit-learn's estimator of that name", "model",
-        open=True, step=0.1, when=_is_penalised,
+        open=True, step=0.1, when=_is_penalised, needs=(("model", "ridge"),),
     )
     l1_ratio: float = knob(
-        0.5, "elastic net only: share of the L1 part, 0 to 1", "model", open=True, step=0.05, when=_mixes_penalties
+        0.5, "elastic net only: share of the L1 part, 0 to 1", "model",
+        open=True, step=0.05, when=_mixes_penalties, needs=(("model", "elasticnet"),),
     )
     features: tuple[str, ...] = knob((), "columns to use; all others are left out", "table", metavar="a,b", open=True)
     exclude: tuple[str, ...] = knob((), "columns to leave out", "table", metavar="a,b", open=True)
@@ -127,7 +138,8 @@ class RunConfig:
     max_levels: int = knob(100, "a text column with more levels is left out", "table", unit="levels", step=10)
     impute: str = knob("median", "what replaces a missing number", "table", choices=IMPUTATIONS)
     fill: float = knob(
-        0.0, "the number used by --impute constant", "table", step=1.0, when=lambda v: v["impute"] == "constant"
+        0.0, "the number used by --impute constant", "table",
+        step=1.0, when=lambda v: v["impute"] == "constant", needs=(("impute", "constant"),),
     )
     squares: tuple[str, ...] = knob(
         (), "columns of numbers that are used squared as well", "table", metavar="a,b", of="numbers"
@@ -152,6 +164,7 @@ class RunConfig:
     confidence: float = knob(
         0.95, "of the intervals of a linear model", "model",
         step=0.01, when=lambda v: v["model"] == "linear" and v["solver"] == "exact",
+        needs=(("model", "linear"), ("solver", "exact")),
     )
     engine: str = knob(
         "auto", "where the work is done: in this process, or in worker processes", "workers", choices=ENGINES
@@ -199,7 +212,7 @@ class RunConfig:
         "sync", "when a gradient may be applied: sync, ssp, async or local", "solver", choices=MODES, open=True
     )
     epochs: int = training(
-        10, "passes over the rows by gradient steps, before the finish", "steps", open=True, unit="passes"
+        10, "passes over the rows by gradient steps, before the finish", "steps", open=True, unit="epochs"
     )
     tolerance: float = training(
         1e-6,
@@ -209,7 +222,7 @@ class RunConfig:
     )
     finish_passes: int = training(
         5_000, "the most full passes of the finish", "stopping",
-        unit="passes", step=100, when=lambda v: v["tolerance"] > 0,
+        unit="passes", step=100, when=lambda v: v["tolerance"] > 0, needs=(("tolerance", 1e-6),),
     )
     max_seconds: float = training(
         0.0, "stop after so many seconds; 0 for no limit", "stopping", unit="s", step=10.0, blank="no limit"
@@ -224,16 +237,16 @@ class RunConfig:
     )
     local_steps: int = training(
         0, "mode local: steps of a shard between two averages; 0 or 'auto'", "steps",
-        auto=0, open=True, unit="steps", blank="auto", when=lambda v: v["mode"] == "local",
+        auto=0, open=True, unit="steps", blank="auto", when=lambda v: v["mode"] == "local", needs=(("mode", "local"),),
     )
     staleness: int = training(
         4, "mode ssp: how many updates old the weights behind a gradient may be", "steps",
-        open=True, unit="updates", when=lambda v: v["mode"] == "ssp",
+        open=True, unit="updates", when=lambda v: v["mode"] == "ssp", needs=(("mode", "ssp"),),
     )
     step_rule: str = training(
         "sgd", "sgd, momentum, adagrad, adam, or one of a plug-in", "steps",
         metavar="NAME", open=True, known=("sgd", "momentum", "adagrad", "adam"), plugins="shoal.step_rules",
-        when=lambda v: v["mode"] != "local",
+        when=lambda v: v["mode"] != "local", needs=(("mode", "sync"),),
     )
     learning_rate: float = training(
         0.0, "the step size; 0 or 'auto': from the curvature of the data", "steps",
@@ -248,18 +261,19 @@ class RunConfig:
     )
     decay: float = training(
         0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs", "steps",
-        open=True, step=0.05, when=_decays,
+        open=True, step=0.05, when=_decays, needs=(("schedule", "exponential"),),
     )
     decay_every: float = training(
-        1.0, "the epochs after which that share is left", "steps", open=True, unit="epochs", step=0.5, when=_decays
+        1.0, "the epochs after which that share is left", "steps",
+        open=True, unit="epochs", step=0.5, when=_decays, needs=(("schedule", "exponential"),),
     )
     momentum: float = training(
         0.9, "of the step rule momentum, and the first moment of adam", "steps",
-        open=True, step=0.01, when=_has_momentum,
+        open=True, step=0.01, when=_has_momentum, needs=(("step_rule", "momentum"), ("mode", "sync")),
     )
     clip: float = training(
         0.0, "gradients with a larger norm are scaled down to this; 0 for no limit", "schedule",
-        step=1.0, blank="no limit", when=lambda v: v["mode"] != "local",
+        step=1.0, blank="no limit", when=lambda v: v["mode"] != "local", needs=(("mode", "sync"),),
     )
     compression: str = training(
         "none", "how gradients are sent: in full, the largest values only, or in 16 bits", "steps",
@@ -267,7 +281,7 @@ class RunConfig:
     )
     top_k: float = training(
         0.1, "compression topk: share of the values that are sent", "steps",
-        open=True, step=0.05, when=lambda v: v["compression"] == "topk",
+        open=True, step=0.05, when=lambda v: v["compression"] == "topk", needs=(("compression", "topk"),),
     )
     prefetch: int = training(
         -1, "batches that are read ahead; -1 or 'auto': as memory allows", "feed",
@@ -340,10 +354,7 @@ class RunConfig:
             choices = knob_.metadata.get("choices")
             value = getattr(self, knob_.name)
             if choices and value not in choices:
-                raise ConfigError(
-                    f"Expected {knob_.name} to be one of {', '.join(choices)}, got '{value}'. Choose one of them.",
-                    knobs=[knob_.name],
-                )
+                raise not_one_of(knob_.name, value, choices)
 
     def _check_range(self, name: str, value: float, low: float, high: float) -> None:
         if not (low <= value <= high) or math.isinf(value):

@@ -10,6 +10,7 @@ from typing import Any
 from shoal.errors import ConfigError
 from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
+from shoal.settings.meaning import differing, effective, understood
 from shoal.settings.values import config_from, flattened
 
 
@@ -20,9 +21,10 @@ def changed(config: RunConfig) -> dict[str, Any]:
 
 
 def as_yaml(config: RunConfig, everything: bool = False) -> str:
-    """What differs from the defaults, or every knob; `auto` where the config holds what that means."""
+    """What has an effect and differs from the defaults, or every knob; `auto` where that is what a value means."""
     import yaml
 
+    config = effective(config)
     values = config.as_dict() if everything else changed(config)
     knobs = RunConfig.knobs()
     plain = {
@@ -50,10 +52,11 @@ def from_yaml(text: str) -> dict[str, Any]:
         raise ConfigError("Expected lines such as 'target: price', got something else. Write one knob a line.")
     try:
         flat = flattened({str(name): value for name, value in values.items()})
-        config_from(flat)
+        config = config_from(flat)
+        meant = understood(config, differing(flat, config))
     except ConfigError as error:
         raise ConfigError(_with_line(error, lines), *error.remedies, knobs=error.knobs) from None
-    return flat
+    return flat if meant.solver == config.solver else {**flat, "solver": meant.solver}
 
 
 def _lines_of(text: str) -> dict[str, int]:
@@ -90,6 +93,7 @@ def _with_line(error: ConfigError, lines: Mapping[str, int]) -> str:
 
 def command_line(config: RunConfig) -> str | None:
     """`shoal train` with the flags that mean this config; None if flags cannot say it (a column's name has a comma)."""
+    config = effective(config)
     arguments = ["shoal", "train", *([config.file] if config.file else [])]
     understood: dict[str, Any] = {"file": config.file}
     for name, value in changed(config).items():

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from shoal.dashboard.parts.places import TITLES
+
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]
 PLACE = re.compile(
@@ -28,3 +30,8 @@ def test_files_that_a_page_names_are_there(page: str) -> None:
 
 def test_pages_do_name_files() -> None:
     assert sum(len(list(named_files(page))) for page in PAGES) > 20
+
+
+def test_the_pages_of_the_dashboard_are_all_described() -> None:
+    described = re.findall(r"^\| (\w+) \| `/", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.MULTILINE)
+    assert described == [title for title, _ in TITLES.values()]

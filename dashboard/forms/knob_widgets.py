@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -28,15 +28,6 @@ Draft = dict[str, Any]
 def default_values() -> Draft:
     """Every knob as the config has it."""
     return {name: default_of(name) for name in RunConfig.knobs()}
-
-
-def is_asked(knob: str, values: Mapping[str, Any]) -> bool:
-    """Whether a knob means anything beside these values of all knobs."""
-    metadata = RunConfig.knobs()[knob].metadata
-    if metadata.get("training") and values["solver"] != "gradient":
-        return False
-    when: Callable[[Mapping[str, Any]], bool] | None = metadata.get("when")
-    return when is None or when(values)
 
 
 class KnobWidgets:

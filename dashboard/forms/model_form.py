@@ -9,12 +9,13 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, is_asked, names_of
+from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, names_of
 from shoal.dashboard.parts import places
 from shoal.dashboard.parts.picking import pick_column
 from shoal.dashboard.parts.wording import ABOUT_MODELS, ABOUT_MODES, ABOUT_SOLVERS, GROUPS, SOLVERS, label_for
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import has_effect
 from shoal.settings.pairs import split_pair
 
 NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
@@ -86,7 +87,7 @@ class ModelForm:
 
     def ask(self, *knobs: str) -> None:
         """Those of the knobs that mean anything now, side by side."""
-        asked = [knob for knob in knobs if is_asked(knob, self.values)]
+        asked = [knob for knob in knobs if has_effect(knob, self.values)]
         for start in range(0, len(asked), ACROSS):
             for slot, knob in zip(st.columns(ACROSS), asked[start : start + ACROSS], strict=False):
                 with slot:
@@ -166,7 +167,7 @@ class ModelForm:
 
     def _more(self) -> None:
         for group in FOLDED:
-            knobs = [knob for knob in self.folded(group) if is_asked(knob, self.values)]
+            knobs = [knob for knob in self.folded(group) if has_effect(knob, self.values)]
             if knobs:
                 st.markdown(f"**{GROUPS[group]}**")
                 self._switches([knob for knob in knobs if is_switch(knob)])

@@ -40,7 +40,7 @@ LABELS = {
     "workers": "Worker processes",
     "solver": "How to solve it",
     "mode": "Synchronisation",
-    "epochs": "Passes by steps",
+    "epochs": "Epochs",
     "tolerance": "How close to the optimum",
     "finish_passes": "Full passes at most",
     "max_seconds": "Time limit",
@@ -50,7 +50,7 @@ LABELS = {
     "staleness": "Maximum staleness (updates)",
     "step_rule": "Step rule",
     "learning_rate": "Learning rate",
-    "schedule": "Learning rate over time",
+    "schedule": "Learning rate schedule",
     "warmup": "Warm-up",
     "decay": "Decay factor",
     "decay_every": "Decay every",
@@ -125,7 +125,7 @@ ABOUT_SOLVERS = {
     "exact": "Recommended: one pass over the rows, and a proof that no better fit exists.",
     "gradient": "Many small steps by several workers: to watch, to steer, or for tables too wide for the exact solver.",
 }
-MODES = {"sync": "Synchronous", "ssp": "Bounded staleness", "async": "Asynchronous", "local": "Local steps"}
+MODES = {"sync": "Synchronous", "ssp": "Bounded staleness (ssp)", "async": "Asynchronous", "local": "Local steps"}
 ABOUT_MODES = {
     "sync": "Every worker waits for the others in each step. The same result each time; best on equal cores.",
     "ssp": "A fast worker may be a few updates ahead, then waits. Best when some workers are slower than others.",
@@ -158,11 +158,11 @@ CHOICES_OF = {
         "adam": "Adam",
     },
     "schedule": {
-        "constant": "always the same",
-        "step": "drops in steps",
-        "exponential": "falls by a constant share",
-        "cosine": "falls to zero in a half wave",
-        "inverse": "falls as 1 / time",
+        "constant": "constant",
+        "step": "step decay",
+        "exponential": "exponential decay",
+        "cosine": "cosine decay to zero",
+        "inverse": "inverse time decay (1 / t)",
     },
     "compression": {"none": "none", "topk": "the largest values only", "half": "16-bit numbers"},
     "partition": {"hash": "at random", "contiguous": "in the order of the file"},
@@ -191,7 +191,7 @@ HELP = {
     "confidence": "0.95: of a hundred such intervals, about 95 hold the true coefficient.",
     "engine": "One process is quickest for small files, worker processes for large ones.",
     "workers": "Processes that share the work. Empty: one for each core.",
-    "epochs": "How many passes over all rows are made in small steps, before the full passes at the end.",
+    "epochs": "Passes over all rows in small steps, before the full passes at the end.",
     "tolerance": "After the steps, full passes go on until the loss is this close to its optimum, as a share of the "
     "way from the start. Empty: no such passes.",
     "max_seconds": "The run stops after so long, with the model it then has. Empty: no limit.",

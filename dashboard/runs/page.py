@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -134,7 +133,7 @@ def _filters(view: View, found: Listing, archived: int) -> None:
 def _turn_to(view: View, **changes: Any) -> None:
     """Make this view with some changes the address; fit for callbacks."""
     said: dict[str, Any] = {part: tuple(v) if isinstance(v, list) else v for part, v in changes.items()}
-    places.stay(**replace(view, **said).address)
+    places.stay(**View(**{**vars(view), **said}).address)
 
 
 def _model_words(model: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, is_asked, names_for
+from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, names_for
 from shoal.dashboard.forms.model_form import first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.parts import places, wording
@@ -21,6 +21,7 @@ from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
 from shoal.search.plan import PASSES, SearchPlan
 from shoal.search.space import KNOBS, Choices, chosen_space, combinations, example, value_text
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config
 from shoal.words import duration, plural
 
@@ -73,7 +74,7 @@ class SearchForm:
             model = self.widgets.ask("model", side_by_side=True)
             st.caption(ABOUT_MODELS[model])
         values = {**RunConfig().as_dict(), **self.draft, "solver": "gradient"}
-        asked = [knob for knob in ("alpha", "l1_ratio") if is_asked(knob, values)]
+        asked = [knob for knob in ("alpha", "l1_ratio") if has_effect(knob, values)]
         for slot, knob in zip(st.columns(3) if asked else [], asked, strict=False):
             with slot:
                 self.widgets.ask(knob)
@@ -94,7 +95,7 @@ class SearchForm:
         with st.expander("Numbers that come with these", icon=":material/tune:"):
             st.caption(
                 "Write LOW..HIGH for all numbers between, or a list such as 1,2,4. Each is tried only where it means "
-                "something: the maximum staleness in bounded-staleness mode, and so on."
+                "something: the maximum staleness in mode ssp, and so on."
             )
             for begin in range(0, len(TEXTS), 3):
                 for slot, knob in zip(st.columns(3), TEXTS[begin : begin + 3], strict=False):

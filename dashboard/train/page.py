@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from shoal.dashboard.forms import settings_tabs
-from shoal.dashboard.forms.knob_widgets import Draft, forget
+from shoal.dashboard.forms.knob_widgets import Draft, default_values, forget
 from shoal.dashboard.forms.model_form import ModelForm, first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.live import view as run_view
@@ -21,6 +21,7 @@ from shoal.errors import ConfigError, TrainingError
 from shoal.runs.forecast import Forecast, forecast
 from shoal.runs.launch import Run, find_run, launch
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config, set_by_pages
 from shoal.words import plural
 
@@ -143,10 +144,8 @@ class Composer:
     @property
     def values(self) -> dict[str, Any]:
         """All that was said, ready for a config."""
-        values = {**self.found.read, **self.draft}
-        if not (values.get("test_every") or values.get("test_fraction")):
-            values.pop("patience", None)  # is not asked for without test rows, and would be refused
-        return values
+        said = {**self.found.read, **self.draft}
+        return {knob: value for knob, value in said.items() if has_effect(knob, {**default_values(), **said})}
 
     def _config(self) -> tuple[RunConfig | None, list[str]]:
         """The config, if there can be one, and what speaks against starting it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.forms.knob_widgets import KnobWidgets, forget, is_asked
+from shoal.dashboard.forms.knob_widgets import KnobWidgets, forget
 from shoal.dashboard.forms.problems import product_problems
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
@@ -16,6 +16,7 @@ from shoal.dashboard.parts.picking import offered, pick_column
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config
 from shoal.whatif.folds import FoldChoice
 from shoal.words import plural
@@ -144,7 +145,7 @@ class Preparation:
             self.widgets.ask("test_every", help="Rows whose number this divides are kept apart from folds; 0 for none.")
         with middle:
             self.widgets.ask("coding")
-            if is_asked("fill", {**RunConfig().as_dict(), **self.draft}):
+            if has_effect("fill", {**RunConfig().as_dict(), **self.draft}):
                 self.widgets.ask("fill")
         with right:
             self.widgets.ask("standardize")

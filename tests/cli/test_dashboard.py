@@ -1,8 +1,9 @@
-"""`shoal dashboard`: what is said before a server is started; that it starts is seen in `tests/install`."""
+"""`shoal dashboard`: what is said before a server is started, and how it ends; what it serves is seen elsewhere."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -30,3 +31,26 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("port", ["-1", "65536"])
 def test_what_is_no_port_is_said(port: str, tmp_path: Path) -> None:
     assert f"Expected a port from 0 to 65535, got {port}." in dashboard(tmp_path, port).stderr
+
+
+def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "shoal.cli.app", "dashboard", "--port", "0", "--home", str(tmp_path)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert running.stdout is not None
+        said = next(line for line in running.stdout if "http://" in line)
+        running.send_signal(signal.SIGINT)
+        said += running.communicate(timeout=60)[0]
+    finally:
+        running.kill()
+        running.wait()
+    assert running.returncode == 0
+    assert not {"Aborted", "Traceback", "Error"} & set(said.replace("!", " ").replace(":", " ").split()), said
+
+
+def test_a_flag_that_streamlit_does_not_know_is_said(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "shoal.cli.app", "dashboard", "--port", "0", "--home", str(tmp_path)]
+    done = subprocess.run([*command, "--", "--server.nothing", "1"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "--server.nothing" in done.stderr
+    assert "Traceback" not in done.stderr

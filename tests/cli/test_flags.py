@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import shoal as package
+from shoal.cli.app import _parser, main
 from shoal.settings.config import RunConfig
 from support.tables import shoal
 
@@ -71,6 +72,9 @@ def test_a_command_with_a_default_of_its_own_says_that() -> None:
         (["trian", "DATA"], "'train'"),
         (["Predict", "DATA"], "'predict'"),
         (["train", "DATA", "--targt", "price"], "'--target'"),
+        (["--vresion", "train", "DATA"], "'--version'"),
+        (["train", "DATA", "--target", "price", "--model", "rigde"], "'ridge'"),
+        (["completion", "zhs"], "'zsh'"),
         (["train", "DATA", "--target", "price", "--alphas=1"], "'--alpha'"),
         (["tune", "DATA", "--target", "price", "--n-alpha", "3"], "'--n-alphas'"),
         (["train", "DATA", "--target", "prise"], "'price'"),
@@ -132,3 +136,19 @@ def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
 def test_every_flag_that_help_shows_is_completed(tmp_path: Path) -> None:
     for command in ("train", "search", "explain", "dashboard"):
         assert set(told(command)) == set(completed([command, "--"], tmp_path))
+
+
+def test_help_names_no_flag_that_its_command_lacks() -> None:
+    for name, command in _parser().commands.items():
+        known = {flag for action in command.actions() for flag in action.option_strings}
+        named = set(re.findall(r"(?<![\w.-])--[a-z][a-z-]+(?![\w.-])", command.format_help()))
+        assert named - known - {"--server"} == set(), name
+
+
+def test_a_search_refuses_what_has_no_effect_before_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "t.csv"
+    data.write_text("x,y\n1,2\n2,3\n3,5\n")
+    assert main(["search", str(data), "--target", "y", "--alpha", "3"]) == 1
+    assert "give it one with --model ridge" in capsys.readouterr().err

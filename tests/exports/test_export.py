@@ -98,3 +98,12 @@ def test_nothing_is_written_over_the_data(tmp_path: Path) -> None:
         assert answer.code == 1
         assert "would destroy it" in answer.err
         assert data.read_bytes() == before
+
+
+def test_python_takes_names_of_files_as_documented(places: Callable[[str], Path], tmp_path: Path) -> None:
+    model = tmp_path / "model.json"
+    model.write_bytes((places("penguins") / "model.json").read_bytes())
+    shoal_exports = importlib.import_module("shoal.exports")
+    shoal_exports.report(str(model), str(tmp_path / "report.html"))
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    assert shoal_exports.export(str(model), "python", str(tmp_path / "model.py")).rows == 1000

@@ -115,7 +115,7 @@ def test_the_list_is_of_the_knobs_themselves() -> None:
 
 
 def test_a_whole_settings_text_comes_back(run: Run) -> None:
-    config = config_from({**run.config, "out": None, "alpha": 2.0})
+    config = config_from({**run.config, "out": None, "model": "ridge", "alpha": 2.0})
     assert config_from(settings_tabs.checked(as_yaml(config, everything=True), config)) == config
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from shoal.dashboard.forms.knob_widgets import default_values, is_asked
+from shoal.dashboard.forms.knob_widgets import default_values
 from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.parts import wording
 from shoal.settings.config import RANGES
+from shoal.settings.meaning import has_effect
 from shoal.settings.values import config_from
 from support.dashboard.train_page import KNOBS, apply, labels
 from support.pages import open_page, settle
@@ -86,7 +87,7 @@ SHOWN = [
 
 @pytest.mark.parametrize(("knob", "values", "shown"), SHOWN, ids=str)
 def test_a_knob_without_meaning_is_not_asked_for(knob: str, values: dict[str, Any], shown: bool) -> None:
-    assert is_asked(knob, {**default_values(), **values}) is shown
+    assert has_effect(knob, {**default_values(), **values}) is shown
 
 
 # ------------------------------------------------------------------ what speaks against a start

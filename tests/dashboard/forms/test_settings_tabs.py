@@ -19,6 +19,7 @@ from shoal.dashboard.forms.settings_tabs import checked as checked_yaml
 from shoal.dashboard.tables import uploads
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import effective
 from shoal.settings.text import as_yaml, changed, command_line, from_yaml
 from shoal.settings.values import config_from
 from support.dashboard.train_page import KNOBS, address, apply, example, yaml_of
@@ -45,7 +46,11 @@ OTHERS: dict[str, Any] = {
 
 
 def config_with(*names: str) -> RunConfig:
-    more = {"test_every": 5} if "patience" in names and "test_fraction" not in names else {}
+    """With these knobs and what gives them an effect."""
+    more: dict[str, Any] = {"test_fraction": 0.3} if {"patience", "seed"} & set(names) else {}
+    for name in names:
+        more |= {"solver": "gradient"} if KNOBS[name].metadata.get("training") else {}
+        more |= dict(KNOBS[name].metadata.get("needs", ()))
     return config_from({"file": "/data/t.csv", **more, **{name: OTHERS[name] for name in names}})
 
 
@@ -65,7 +70,7 @@ def test_yaml_says_every_knob_and_gives_it_back(name: str, everything: bool) -> 
         assert len(text.splitlines()) <= 4 + len(OTHERS[name] if isinstance(OTHERS[name], list) else [])
 
 
-def test_yaml_to_form_to_yaml_loses_nothing_also_of_knobs_that_are_not_shown() -> None:
+def test_yaml_to_form_to_yaml_loses_nothing_that_has_an_effect() -> None:
     key, _, _ = example(rows=60)
     page = settle(open_page("train", data=key))
     path = uploads.find(key)
@@ -73,7 +78,7 @@ def test_yaml_to_form_to_yaml_loses_nothing_also_of_knobs_that_are_not_shown() -
              "numeric", "delimiter", "quote", "comment", "skip_lines", "header", "encoding",
              "decimal", "thousands")]  # fmt: skip
     wanted = {**{name: OTHERS[name] for name in names}, "target": "y", "features": ["a"], "exclude": ["b"]}
-    config = config_from({"file": str(path), **wanted})
+    config = effective(config_from({"file": str(path), **wanted}))
     page = settle(apply(page, as_yaml(config, everything=True)))
     assert config_from(from_yaml(yaml_of(page))) == config
     page = settle(page)  # the widgets have written their values back by now
@@ -95,7 +100,7 @@ def test_yaml_with_groups_moves_the_form_and_the_form_moves_the_yaml() -> None:
     assert widget(page, "selectbox", "Column to predict").value == "year"
     page = checked(widget(page, "number_input", "Batch size (rows)").set_value(None).run())
     assert "batch_size" not in yaml_of(page)
-    page = checked(widget(page, "number_input", "Passes by steps").set_value(4).run())
+    page = checked(widget(page, "number_input", "Epochs").set_value(4).run())
     assert "epochs: 4" in yaml_of(page)
 
 

@@ -179,12 +179,12 @@ def test_the_train_page_leads_here_and_a_search_is_started_watched_and_its_best_
     assert not start.disabled
     for knob, values in FEW.items():
         page = checked(widget(page, "button_group", PILLS[knob]).set_value(values).run())
-    page = checked(widget(page, "button_group", "Learning rate over time").set_value([]).run())
+    page = checked(widget(page, "button_group", "Learning rate schedule").set_value([]).run())
     assert page.button(key="search:start").disabled
     assert "Mark at least one value" in said(page)
-    page = checked(widget(page, "button_group", "Learning rate over time").set_value(["constant"]).run())
+    page = checked(widget(page, "button_group", "Learning rate schedule").set_value(["constant"]).run())
     assert "nothing to search" in said(page)
-    page = checked(widget(page, "button_group", "Learning rate over time").set_value(["constant", "cosine"]).run())
+    page = checked(widget(page, "button_group", "Learning rate schedule").set_value(["constant", "cosine"]).run())
     page = checked(page.button(key="search:start").click().run())
     search = find_search(_address(page, "id"))
     assert search is not None

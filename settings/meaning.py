@@ -1,0 +1,86 @@
+"""Which knobs have an effect beside others, and what a person means who names some; they are defined in `config`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from shoal.errors import ConfigError, Remedy
+from shoal.settings.config import RunConfig
+
+GRADIENT = ("solver", "gradient")  # what every knob of training needs
+
+
+def has_effect(knob: str, values: Mapping[str, Any]) -> bool:
+    """Whether a knob means anything beside these values of all knobs."""
+    metadata = RunConfig.knobs()[knob].metadata
+    if metadata.get("training") and values["solver"] != "gradient":
+        return False
+    when = metadata.get("when")
+    return when is None or bool(when(values))
+
+
+def effective(config: RunConfig) -> RunConfig:
+    """The same run without what has no effect: a form keeps the values of fields that it does not show."""
+    values, usual = config.as_dict(), RunConfig()
+    idle = [knob for knob in values if not has_effect(knob, values)]
+    return dataclasses.replace(config, **{knob: getattr(usual, knob) for knob in idle}) if idle else config
+
+
+def differing(values: Mapping[str, Any], config: RunConfig) -> set[str]:
+    """The knobs of a file that are not as usual: it may list all there are, and means only these by it."""
+    usual = RunConfig()
+    return {knob for knob in values if knob == "solver" or getattr(config, knob) != getattr(usual, knob)}
+
+
+def training_knobs(said: Collection[str]) -> list[str]:
+    """Those that only gradient runs look at."""
+    return [name for name, knob in RunConfig.knobs().items() if name in said and knob.metadata.get("training")]
+
+
+def understood(config: RunConfig, said: Collection[str]) -> RunConfig:
+    """What a person means who named these knobs of the config.
+
+    A knob of training without a solver means gradient steps; whoever calls says so. Any other that has no effect is
+    refused: it would be ignored silently.
+    """
+    if "solver" not in said and training_knobs(said):
+        config = dataclasses.replace(config, solver="gradient")
+    values = config.as_dict()
+    for knob in RunConfig.knobs():
+        if knob in said and _is_idle(knob, values):
+            _refuse(knob, values)
+    return config
+
+
+def implied(said: Collection[str], config: RunConfig) -> str:
+    """A sentence on gradient steps that nobody asked for by name; empty where somebody did, or there are none."""
+    if config.solver != "gradient" or "solver" in said:
+        return ""
+    knobs = training_knobs(said)
+    return f"Trained by gradient steps (solver gradient), since only they have {' and '.join(knobs[:3])}."
+
+
+def _needs(knob: str) -> tuple[tuple[str, Any], ...]:
+    metadata = RunConfig.knobs()[knob].metadata
+    own: tuple[tuple[str, Any], ...] = metadata.get("needs", ())
+    return (GRADIENT, *own) if metadata.get("training") else own
+
+
+def _is_idle(knob: str, values: Mapping[str, Any]) -> bool:
+    """Of those that need something; a seed where nothing is drawn harms nobody."""
+    return bool(_needs(knob)) and not has_effect(knob, values)
+
+
+def _refuse(knob: str, values: Mapping[str, Any]) -> None:
+    needs = [(other, value) for other, value in _needs(knob) if values[other] != value]
+    enough = [(other, value) for other, value in needs if has_effect(knob, {**values, other: value})]
+    needed = enough[:1] or needs
+    beside = " and ".join(f"{other} '{values[other]}'" for other, _ in needed)
+    raise ConfigError(
+        f"Expected {knob} only where it has an effect, got it with {beside}, where it has none.",
+        *(Remedy.set("Leave it out, or give it one", other, value) for other, value in needed[:1]),
+        *(Remedy.set("Change that as well", other, value) for other, value in needed[1:]),
+        knobs=[knob, *(other for other, _ in needed)],
+    )
