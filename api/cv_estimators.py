@@ -20,7 +20,7 @@ from shoal.api.array_fits import FitPlan, SharedRows, check_squares, engine_on, 
 from shoal.api.estimators import Exact, check
 from shoal.errors import TrainingError
 from shoal.models import Floats, penalty_for
-from shoal.settings.limits import SHARE_FOR_SUMS
+from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
 from shoal.solve.moments import Moments, merge_all, plan_cells
 from shoal.solve.paths import alpha_grid, has_path
@@ -163,7 +163,8 @@ class _Tuned(Exact):
             )
         plan = self._plan()
         width = X.shape[1] + 1
-        plan_cells(width, len(splits) + 1, available_memory() // SHARE_FOR_SUMS)
+        held = 2 * len(splits) + 1  # training and test rows of each, and all
+        plan_cells(width, held, memory_for_exact(available_memory()), SOLVING, least=held)
         with (
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
             SharedRows.shared(engine, X, y[:, None]) as rows,

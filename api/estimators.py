@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from shoal.api.array_fits import FitPlan, SharedRows, engine_on, solve_all
 from shoal.models import Certificate, Floats
 from shoal.settings.config import ENGINES
-from shoal.settings.limits import SHARE_FOR_SUMS
+from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.moments import plan_cells
 from shoal.solve.paths import Solution
 from shoal.tasks.workers import close_pools
@@ -48,7 +48,7 @@ class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), multi_output=True, y_numeric=True)
         Y = np.asarray(y, np.float64).reshape(len(y), -1)
         width = X.shape[1] + Y.shape[1]
-        plan_cells(width, 1, available_memory() // SHARE_FOR_SUMS)
+        plan_cells(width, 1, memory_for_exact(available_memory()), SOLVING)
         with (
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
             SharedRows.shared(engine, X, Y) as rows,

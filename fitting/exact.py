@@ -21,7 +21,7 @@ from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
 from shoal.passes.medians import medians as exact_medians
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import POLISHED_CELLS, SHARE_FOR_SUMS
+from shoal.settings.limits import POLISHED_CELLS, SOLVING, memory_for_exact
 from shoal.solve.inference import Inference, inference
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data
 from shoal.solve.moments import Moments, plan_cells
@@ -96,7 +96,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
     split = Split(config.test_every, config.test_fraction, config.seed)
     choice = choose_columns(dataset, config)
     base = base_encoding(choice, config)
-    plan_cells(len(base.terms) + 1, 2, available_memory() // SHARE_FOR_SUMS)
+    plan_cells(len(base.terms) + 1, 2, memory_for_exact(available_memory()), SOLVING, least=2)
     with timings.stage("moments"):
         train, test = coordinator.moments(dataset, base, split)
         check_rows(train.n, config)

@@ -21,7 +21,7 @@ from shoal.fitting.exact import check_bad_rows, check_rows
 from shoal.models import Array
 from shoal.passes.folds import CountValues, FactorCells, FoldMedians, SumCells, TakeRows
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import SHARE_FOR_SUMS
+from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.least_squares import ENOUGH_DIGITS, digits, stack
 from shoal.solve.moments import Merger, Moments, merge_all, plan_cells
 from shoal.utils import available_memory
@@ -90,7 +90,8 @@ class _Table:
         if not base.terms:
             why = " ".join((*columns.notes, "Choose other features."))
             raise DataError(f"No column is left to predict from. {why}")
-        fitting = plan_cells(len(base.terms) + 1, choice.cells + 2, available_memory() // SHARE_FOR_SUMS)
+        free = memory_for_exact(available_memory())
+        fitting = plan_cells(len(base.terms) + 1, choice.cells + 2, free, SOLVING, least=4)  # two folds
         if fitting < choice.cells + 2:
             raise OutOfMemory(
                 f"Expected at most {fitting - 2} folds of {len(base.terms)} columns in the memory that is free, "

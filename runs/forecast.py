@@ -24,10 +24,11 @@ from shoal.settings.limits import (
     MB,
     MOST_EXACT,
     POLISHED_CELLS,
-    SHARE_FOR_SUMS,
     SMALL_DATA,
+    SOLVING,
     block_bytes,
     cells_from_reading,
+    memory_for_exact,
     shard_count,
     worker_count,
 )
@@ -37,7 +38,6 @@ from shoal.words import file_size
 
 RUN_BASE, WORKER_BASE = 36 * MB, 22 * MB  # an interpreter with what it imports
 SORTING, POLISHING = 28, 60  # bytes for each of the few values that are sorted or refined at once, measured
-SQUARES = 8  # matrices of columns x columns that solving holds at a time, measured
 PROBE = 1 * MB  # counts for the median of one column, for each who counts
 BUFFERS = 3 * CHUNK_BYTES  # a chunk of rows, encoded and standardised
 TIGHT = 0.6  # of what is free, from which it is said
@@ -186,8 +186,8 @@ class Forecast:
         }.get(self.state, lambda: "")()
 
     def _unrefuse(self) -> str:
-        sums = readable(self.parts["sums"])
-        said = f"One matrix of all columns takes {sums}, more than a quarter of the free memory, and would be refused."
+        need = readable((2 + SOLVING) * self.parts["sums"])
+        said = f"Matrices of all columns take {need}, more than three quarters of the free memory, and are refused."
         other = "Use gradient steps, which need no such matrix, or fewer columns."
         return f"{said} {other if self.shape.base > MOST_EXACT else 'Use fewer columns.'}"
 
@@ -222,7 +222,7 @@ def forecast(found: Mapping[str, Any], config: RunConfig, machine: FreeResources
     square = 8 * (shape.base + 1) * (shape.base + 2)
     parts = {
         "programs": RUN_BASE + workers * WORKER_BASE,
-        "solving": 0 if wide else SQUARES * square,
+        "solving": 0 if wide else SOLVING * square,
         "rows": max(workers, 1) * (_at_work(shape, config, wide) + copies.get("worker", 0)) + _at_once(shape, config),
         "medians": (max(workers, 1) + 2) * shape.gaps * PROBE if config.impute == "median" else 0,
         "weights": copies.get("board", 0),
@@ -231,7 +231,7 @@ def forecast(found: Mapping[str, Any], config: RunConfig, machine: FreeResources
         shape, config, machine, workers,
         memory=sum(parts.values()),
         disk=copies.get("disk", 0),
-        refused=not wide and square > machine.memory // SHARE_FOR_SUMS,
+        refused=not wide and (2 + SOLVING) * square > memory_for_exact(machine.memory),
         parts={**parts, "sums": square, "blocks": shape.blocks, "copy": copies.get("disk", 0)},
     )  # fmt: skip
 

@@ -17,7 +17,8 @@ CELLS = 10  # residues of the row index that sums are kept for: leaves out every
 MOST_CELLS = 50  # the same, where a split asks for another number
 CELL_BYTES = 4 * MB  # of all cells that come with one block: more would cost more than they save
 MOMENT_BYTES = 64 * MB  # of one cell; wider tables are summed when a fit asks for it
-SHARE_FOR_SUMS = 4  # sums may take one part in so many of the free memory
+SOLVING = 16  # matrices of columns x columns that an exact solution holds at a time besides its sums, measured
+SHARE_FOR_EXACT = 0.75  # of the free memory that sums and solution may take together
 POLISHED_CELLS = 2_000_000  # values up to which medians are sorted, and a linear model is refined, by one process
 MOST_EXACT = 2000  # columns up to which the optimum is found beforehand: beyond, that takes longer than many passes
 SMALL_DATA = 4_000_000  # values up to which gradients in double precision cost nothing that one would notice
@@ -37,6 +38,11 @@ def worker_count(config: RunConfig, size: int, cores: int) -> int:
 def block_bytes(numbers: int) -> int:
     """Text in one block of a table with so many columns of numbers."""
     return max(BLOCK_BYTES, min(64 * numbers**2, WIDE_BLOCK_BYTES))
+
+
+def memory_for_exact(free: int) -> int:
+    """Bytes that the sums and the solution of an exact fit may take of the free memory."""
+    return int(SHARE_FOR_EXACT * free)
 
 
 def most_unpacked(size: int) -> int:

@@ -160,14 +160,15 @@ def rotate(cells: Sequence[Moments], offset: int) -> list[Moments]:
     return [cells[(r - offset) % K] for r in range(K)]
 
 
-def plan_cells(p: int, wanted: int, budget_bytes: int) -> int:
-    """The largest number of (p, p) cells, at most `wanted`, that fits the memory budget."""
+def plan_cells(p: int, wanted: int, budget_bytes: int, solving: int = 0, least: int = 1) -> int:
+    """The largest number of (p, p) cells, from `least` to `wanted`, that fits the memory budget beside the matrices
+    that `solving` holds at a time; what does not fit is refused before any of it is allocated."""
     one = 8 * p * (p + 1)
-    fitting = budget_bytes // max(one, 1)
-    if fitting < 1:
+    fitting = budget_bytes // max(one, 1) - solving
+    if fitting < least:
         raise OutOfMemory(
-            f"The exact solver needs {one / 1e6:.0f} MB for its {p} x {p} matrix, but only "
-            f"{budget_bytes / 1e6:.0f} MB may be used.",
+            f"The exact solver needs {(solving + least) * one / 1e6:,.0f} MB for matrices of {p:,} x {p:,}, but only "
+            f"{budget_bytes / 1e6:,.0f} MB may be used.",
             Remedy.set("Use fewer columns, more memory, or gradient steps", "solver", "gradient"),
         )
     return max(1, min(wanted, fitting))

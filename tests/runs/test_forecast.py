@@ -16,7 +16,7 @@ import pytest
 from shoal.runs.forecast import Forecast, FreeResources, TableShape, forecast, readable
 from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import MB
+from shoal.settings.limits import MB, SOLVING, memory_for_exact
 from shoal.settings.values import config_from
 from shoal.solve.moments import plan_cells
 from support.processes import tree_memory
@@ -210,12 +210,12 @@ def test_what_the_exact_solver_refuses_is_said_before(file: str) -> None:
     wide = table(10_000, 9000)
     found = foreseen(file, wide, FreeResources(2 * GB, 640 * GB, 2))
     with pytest.raises(Exception, match="exact solver needs"):
-        plan_cells(found.shape.base + 1, 2, 2 * GB // 4)
+        plan_cells(found.shape.base + 1, 2, memory_for_exact(2 * GB), SOLVING, least=2)
     assert found.state == "refused"
     assert "gradient steps" in found.advice
     assert not foreseen(file, wide, FreeResources(2 * GB, 640 * GB, 2), solver="gradient").refused
     assert not foreseen(file, wide, FreeResources(16 * GB, 640 * GB, 2)).refused
-    assert plan_cells(found.shape.base + 1, 2, 16 * GB // 4)
+    assert plan_cells(found.shape.base + 1, 2, memory_for_exact(16 * GB), SOLVING, least=2)
 
 
 @pytest.mark.parametrize(

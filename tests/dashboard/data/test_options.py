@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.data import columns as column_table
+from shoal.dashboard.data.columns import SHOWN
 from shoal.dashboard.tables import sources
 from shoal.home import jobs_directory
 from support.dashboard.data_page import NASTY, columns_of, view
@@ -139,7 +140,7 @@ def test_a_file_of_the_collection_of_nasty_ones_has_its_state(name: str, wanted:
 def test_a_wide_table_has_a_search() -> None:
     names = [f"c{i}" for i in range(600)]
     page = view(",".join(names) + "\n" + "\n".join(",".join(str(i * j % 7) for j in range(600)) for i in range(1, 9)))
-    assert len(columns_of(page)) == 600
+    assert len(columns_of(page)) == SHOWN < 600
     page = checked(page.text_input(key="column-search").set_value("C59").run())
     assert list(columns_of(page)["Column"]) == ["c59", *(f"c59{i}" for i in range(10))]
     page = checked(page.text_input(key="column-search").set_value("nothing").run())
