@@ -76,6 +76,7 @@ class BlockReport:
     level_missing: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
     cells: list[Moments] = field(default_factory=list)
+    repeated: int = 0  # bad rows that are the header once more
     words: dict[int, dict[str, int]] = field(default_factory=dict)  # by column of numbers: how often each came
 
 
@@ -89,6 +90,7 @@ class _Reading:
         self.length = 0
         self.room = 1 << 14
         self.words: dict[int, dict[str, int]] = {}
+        self.repeated = 0
 
     def load(self, overlap: int) -> None:
         """Bring the range, a little more than it and the padding into the buffer."""
@@ -222,17 +224,22 @@ class _Reading:
     def settle_oddities(self) -> list[BadRow]:
         """Write the values that only the general reader understands; blank the rows with what nobody does."""
         bad: dict[int, BadRow] = {}
+        names: dict[int, bool] = {}  # of bad rows: whether all that is odd in them is the name of its column
         for odd, text in self.odd_texts():
             value = self._value(odd, text)
             row, column = int(odd["row"]), int(odd["column"])
             if value is not None:
                 self.numbers[row, self.slots[column]] = value
             elif text not in self.layout.absent.get(column, ()):
-                self._count(column, text)
+                named = text.strip() == self.layout.names[column]
+                names[row] = names.get(row, True) and named
+                if not named:
+                    self._count(column, text)
                 kind = "a date" if self.kinds[column] == FieldKind.DATE else "a number"
                 shown = text if len(text) <= 40 else text[:40] + "..."
                 bad.setdefault(row, BadRow(row, int(odd["line"]),
                                f"column '{self.layout.names[column]}': expected {kind}, got '{shown}'"))  # fmt: skip
+        self.repeated = sum(names.values())
         for row in bad:
             self.numbers[row] = np.nan
             self.codes[:, row] = -1
@@ -321,7 +328,7 @@ def _finish(reading: _Reading, status: int, target: str, residues: int) -> Block
     numbers, codes = reading.numbers[:rows], reading.codes[:, :rows]
     write_block(target, numbers, codes)
     report = _summary(reading, numbers, bad, reading.first, reading.position(), residues)
-    report.levels, report.words = reading.levels(), reading.words
+    report.levels, report.words, report.repeated = reading.levels(), reading.words, reading.repeated
     report.level_missing = [int((column == -1).sum()) for column in codes]
     report.refused = [int(d.refused) for d in reading.dictionaries[: len(codes)]]
     return report

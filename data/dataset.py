@@ -67,6 +67,7 @@ class Manifest:
     largest_norm: float
     content: str
     notes: tuple[str, ...] = ()
+    repeated: int = 0  # of the bad rows: the names of the columns once more
     format: int = FORMAT
 
     @property

@@ -20,11 +20,21 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import plugins
-from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, offset_of_line, split, too_many_columns
+from shoal.data.dialects import (
+    Dialect,
+    as_kernel_bytes,
+    body,
+    column_names,
+    offset_of_line,
+    split,
+    split_with_places,
+    too_many_columns,
+)
+from shoal.data.formats.headers import is_total, joined_names, other_separator, second_line
 from shoal.data.kinds import Layout, guess_kind
 from shoal.data.notation.numbers import Notation
 from shoal.data.notation.words import per_column
-from shoal.data.sniffing import TOO_LONG, detect, usual_width
+from shoal.data.sniffing import TOO_LONG, detect, is_value, usual_width
 from shoal.errors import ConfigError, DataError, TrainingError
 from shoal.kernels.csv_kernel import PADDING, ParserState, library
 from shoal.settings.limits import MOST_COLUMNS, ROW_BYTES, block_bytes, most_unpacked
@@ -33,6 +43,7 @@ from shoal.words import file_size, listed, no_such_column
 
 SAMPLE_BYTES = 1 << 20
 SAMPLE_LINES = 2  # lines that are looked at at least, however long they are
+TAIL_BYTES = 1 << 16
 
 
 # ------------------------------------------------------------------ where the bytes are
@@ -251,16 +262,22 @@ def inspect_text(
     text = as_kernel_bytes(raw, dialect.encoding, at_end)
     mark = len(raw) - len(text) if not dialect.rewrites else 0
     table = split(body(text, dialect), dialect, at_end)
+    notes = []
     if not table:
         raise DataError("Expected a table, got only comments or empty lines. Choose a file with rows.")
     width = usual_width(table)
     if width > MOST_COLUMNS:
         raise DataError(too_many_columns(width))
-    rows = [row for row in table[dialect.header :] if len(row) == width]
+    heading = Heading.of(table, width, dialect, overrides.get("header") is not None)
+    rows = [row for row in table[heading.rows :] if len(row) == width]
     last_is_empty = all(not row[-1] for row in rows)
-    names, notes = column_names(table[0], width, dialect.header, last_is_empty)
-    if dialect.skip_lines and "skip_lines" not in overrides:
-        notes.append(f"The first {dialect.skip_lines} lines are above the table and are skipped.")
+    names, named = column_names(heading.names, width, dialect.header, last_is_empty)
+    notes += [*heading.notes, *named]
+    if width == 1 and "delimiter" not in overrides:
+        notes += one_column_notes([row[0] for row in table])
+    if dialect.skip_lines and overrides.get("skip_lines") is None:
+        what = "line is above the table and is" if dialect.skip_lines == 1 else "lines are above the table and are"
+        notes.append(f"The first {'' if dialect.skip_lines == 1 else f'{dialect.skip_lines} '}{what} skipped.")
     if not at_end and len(table) < 2:
         raise DataError(TOO_LONG)
     sure = overrides.get("decimal") is not None
@@ -274,7 +291,7 @@ def inspect_text(
             raise ConfigError(no_such_column(name, names))
     skip = dialect.skip_lines
     start = offset_of_line(text, skip, dialect.newline)
-    if dialect.header:
+    for _ in range(heading.rows):
         start, lines = _end_of_first_row(text, start, dialect)
         skip += lines
     absent, _ = per_column(overrides.get("also_missing") or (), names)
@@ -284,6 +301,67 @@ def inspect_text(
     layout = Layout(tuple(names), tuple(g.kind for g in guesses), tuple(g.order for g in guesses), fixed, notations,
                     {names.index(name): texts for name, texts in absent.items()})  # fmt: skip
     return Source(str(path), path.stat().st_size, dialect, layout, start + mark, skip + 1, tuple(notes))
+
+
+@dataclass(frozen=True)
+class Heading:
+    """How many rows above the data name the columns, the names, and what is to be said about that."""
+
+    rows: int
+    names: Sequence[str]
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, table: Sequence[Sequence[str]], width: int, dialect: Dialect, given: bool) -> Heading:
+        first = table[0]
+        if not dialect.header:
+            said = "No row names the columns: the first one is read as data, and columns are called 0, 1, ... "
+            return cls(0, first, [] if given else [f"{said}If it has their names, say so (header)."])
+        if len(first) != width and (mended := _without_stray_quote(first, width, dialect)):
+            note = "A quote in the header is never closed; it is read without it."
+            return cls(1, mended, [note])
+        rows = [row for row in table[1:] if len(row) == width]
+        if not given and second_line(first, rows, is_value, dialect.missing):
+            shown = listed([cell for cell in rows[0] if cell], 4)
+            note = f"The row below the names ({shown}) is read as a second line of them or their units, not as data."
+            return cls(2, joined_names(first, rows[0]), [note])
+        numbers = [cell for cell in first if is_value(cell)]
+        if not given and rows and 2 * len(numbers) >= len(first):
+            note = f"The first row is taken for names of columns although it has numbers ({listed(numbers, 3)}). "
+            return cls(1, first, [f"{note}If it is data, say so (no header)."])
+        return cls(1, first)
+
+
+def _without_stray_quote(first: Sequence[str], width: int, dialect: Dialect) -> list[str] | None:
+    """The cells of a header in which a quote is opened and never closed."""
+    if not dialect.quote or not any(cell.count(dialect.quote) % 2 for cell in first):
+        return None
+    line = dialect.delimiter.join(first).replace(dialect.quote, "").encode(dialect.text_encoding, "replace")
+    cells = split(line, dialect, at_end=True)[0]
+    return cells if len(cells) == width else None
+
+
+def one_column_notes(lines: Sequence[str]) -> list[str]:
+    """What to say of a table of one column whose lines look like fields with something else between them."""
+    mark = other_separator(lines)
+    return [f"The file is read as one column. If {mark!r} is between its fields, say so (delimiter)."] if mark else []
+
+
+def without_totals(source: Source) -> Source:
+    """The same without the last row if that has totals, which is said; `source` can be read at any byte."""
+    with open(source.path, "rb") as file:
+        first = max(source.data_start, source.size - TAIL_BYTES)
+        file.seek(first)
+        text = file.read(source.size - first)
+    if first > source.data_start:
+        first, text = first + text.find(b"\n") + 1, text[text.find(b"\n") + 1 :]
+    rows = [r for r in split_with_places(text, source.dialect, True, None) if len(r) == len(source.layout.names)]
+    cells = [[cell for cell, _ in row] for row in rows]
+    if len(rows) < 3 or not (word := is_total(cells[-1], cells[:-1])):
+        return source
+    place = text.rfind(source.dialect.newline.encode(), 0, rows[-1][0][1]) + 1
+    note = f"The last row begins with '{word}': it is taken for totals and left out."
+    return replace(source, size=first + place, notes=(*source.notes, note))
 
 
 def notation_notes(notations: Mapping[str, Notation]) -> list[str]:

@@ -21,10 +21,12 @@ from shoal.data.dialects import (
     split,
     split_with_places,
 )
+from shoal.data.formats.headers import names_of_numbers
 from shoal.errors import ConfigError, DataError
 from shoal.settings.limits import ROW_BYTES
 
 TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. Check the delimiter and line ends."
+SEPARATOR_LINE = re.compile(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
 DELIMITERS = (",", ";", "\t", "|")
 DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
 
@@ -38,6 +40,11 @@ def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = No
     text = as_kernel_bytes(sample, encoding, at_end)
     if not text.strip():
         raise DataError("Expected a table, got an empty file. Choose a file with a header line and rows.")
+    hint = SEPARATOR_LINE.match(text)
+    if hint and "delimiter" not in given:
+        given["delimiter"] = hint[1].decode("latin-1")
+    if hint:
+        text = text[hint.end() :]
     dialect = Dialect(encoding=encoding, newline=_newline(text), delimiter=given.get("delimiter", "\x1f"))
     dialect = replace(dialect, **{k: v for k, v in given.items() if k not in ("skip_lines", "header")})
     if "comment" not in given:
@@ -51,10 +58,13 @@ def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = No
     dialect = _with_number_marks(table, dialect, given)
     if "skip_lines" not in given:
         dialect = replace(dialect, skip_lines=_preamble(text, dialect, at_end))
+    else:
+        dialect = replace(dialect, skip_lines=max(0, given["skip_lines"] - bool(hint)))
     header = given.get("header")
     if header is None:
         header = looks_like_header(split(body(text, dialect), dialect, at_end))
-    return replace(dialect, header=header, **{k: v for k, v in given.items() if k == "skip_lines"})
+    skip = given.get("skip_lines", dialect.skip_lines + bool(hint))  # lines of the file, the hint among them
+    return replace(dialect, header=header, skip_lines=skip)
 
 
 def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +233,10 @@ def _preamble(text: bytes, dialect: Dialect, at_end: bool) -> int:
     first = next((i for i, row in enumerate(table) if len(row) == width), 0)
     if first and abs(len(table[first - 1]) - width) == 1 and len(table[first - 1]) > 1:
         names = [t for t, _ in table[first - 1]]
-        if all(t and not NUMBER.fullmatch(t) for t in names):
+        while len(names) > 1 and not names[-1]:
+            names.pop()
+        headed = looks_like_header([[t for t, _ in row] for row in table[first:]])
+        if not headed and all(t and not NUMBER.fullmatch(t) for t in names):
             first -= 1  # a header with one name fewer or more than the rows have cells
     title = first
     while width > 2 and title < len(table) // 2 and not any(t for t, _ in table[title][1:]):
@@ -243,13 +256,14 @@ def looks_like_header(table: Sequence[Sequence[str]]) -> bool:
     named = numbered = 0
     for j, name in enumerate(first):
         cells = [row[j] for row in rows if j < len(row) and row[j] not in DEFAULT_MISSING]
-        if cells and sum(map(_is_value, cells)) > 0.5 * len(cells):
-            named += name not in DEFAULT_MISSING and not _is_value(name)
-            numbered += _is_value(name)
+        if cells and sum(map(is_value, cells)) > 0.5 * len(cells):
+            named += name not in DEFAULT_MISSING and not is_value(name)
+            numbered += is_value(name)
     if named or numbered:
-        return named >= numbered or _are_years([name for name in first if _is_value(name)])
+        years = _are_years([name for name in first if is_value(name)])
+        return named >= numbered or years or names_of_numbers(first, rows, is_value)
     repeated = any(name and name in {row[j] for row in rows if j < len(row)} for j, name in enumerate(first))
-    return not repeated and all(not _is_value(name) for name in first) and len(set(first)) == len(first)
+    return not repeated and all(not is_value(name) for name in first) and len(set(first)) == len(first)
 
 
 def _are_years(cells: Sequence[str]) -> bool:
@@ -260,5 +274,5 @@ def _are_years(cells: Sequence[str]) -> bool:
     return len({later - earlier for earlier, later in itertools.pairwise(years)}) == 1 and years[0] < years[1]
 
 
-def _is_value(cell: str) -> bool:
+def is_value(cell: str) -> bool:
     return any(pattern.fullmatch(cell) for pattern in (NUMBER, DATE, GROUPED, TIME))

@@ -120,7 +120,7 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
     """Stop if more rows could not be read than the config lets pass."""
     manifest = dataset.manifest
     limit = {"stop": 0, "skip": manifest.bad_count}.get(config.on_bad_rows, min(100, manifest.rows // 100))
-    if manifest.bad_count <= limit:
+    if manifest.bad_count - manifest.repeated <= limit:
         return
     if words := {word: None for column in manifest.columns for word, _ in column.words}:
         raise BadRowsError(
@@ -142,7 +142,7 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
 
 def bad_row_notes(dataset: Dataset) -> list[str]:
     manifest = dataset.manifest
-    if not manifest.bad_count:
+    if manifest.bad_count <= manifest.repeated:
         return []
     shown = words_told(dataset) or "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:3])
     rows = "1 row" if manifest.bad_count == 1 else f"{manifest.bad_count} rows"

@@ -16,7 +16,7 @@ from shoal.data.block_reader import BlockReport
 from shoal.data.cache import Cache, digest
 from shoal.data.dataset import FORMAT, Block, Column, Dataset, LevelTable, Manifest, block_path
 from shoal.data.encoding import Encoding
-from shoal.data.files import Identity, Source, file_format, inspect_text, reader_question, spool
+from shoal.data.files import Identity, Source, file_format, inspect_text, reader_question, spool, without_totals
 from shoal.data.notation.words import MOST
 from shoal.data.parquet_reader import inspect_parquet, row_groups
 from shoal.data.splits import Split
@@ -55,6 +55,7 @@ class Ingest:
         self.block_levels: list[list[list[str]]] = []
         self.contents: list[int] = []
         self.words: dict[int, Counter[str]] = {}
+        self.repeated = 0
         self.cells: list[Merger] = []
 
     def requests(self, directory: Path) -> Iterator[ReadRange | ReadRowGroup]:
@@ -91,6 +92,7 @@ class Ingest:
         ):
             table.add(levels, missing, refused)
         self.block_levels.append(found)
+        self.repeated += report.repeated
         for column, words in report.words.items():
             self.words.setdefault(column, Counter()).update(words)
         self.contents.append(report.content)
@@ -123,10 +125,17 @@ class Ingest:
         manifest = Manifest(
             source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=columns,
             blocks=tuple(self.blocks), bad_rows=tuple(self.bad), bad_count=self.bad_count,
-            largest_norm=math.sqrt(self.largest_square), content=content, notes=self.source.notes,
+            largest_norm=math.sqrt(self.largest_square), content=content, repeated=self.repeated,
+            notes=(*self.source.notes, *self._repeated()),
         )  # fmt: skip
         (directory / MANIFEST).write_text(manifest.to_json())
         return key
+
+    def _repeated(self) -> list[str]:
+        if not self.repeated:
+            return []
+        rows = "1 row, which is" if self.repeated == 1 else f"{self.repeated:,} rows, which are"
+        return [f"The names of the columns come again in {rows} left out."]
 
     def _write_levels(self, directory: Path) -> None:
         maps = {}
@@ -262,11 +271,11 @@ class FileReading:
             return inspect_parquet(path, config.categorical, config.numeric)
         source = inspect_text(path, config.dialect, config.categorical, config.numeric)
         if kind == "csv" and not source.dialect.rewrites:
-            return source
+            return without_totals(source)
         plain = directory / "plain"
         spool(path, source.dialect, plain, lambda part: self.progress("unpacking", part))
         start = source.data_start + (_mark_length(plain) if source.dialect.rewrites else 0)
-        return dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start)
+        return without_totals(dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start))
 
     def _read_all(self, reading: Ingest, directory: Path) -> list[int]:
         """Fold all blocks in; returns the columns that are of another kind than was thought, if any."""
