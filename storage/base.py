@@ -36,6 +36,11 @@ class Storage(ABC):
     the highest loss (NaN is neither), in this order of importance should `points` be less than four.
     """
 
+    @property
+    def renewed(self) -> int:
+        """Times that the store was begun anew because somebody had removed it: what it held is gone."""
+        return 0
+
     @abstractmethod
     def add(self, records: Sequence[Record]) -> None:
         """Keep all of these or, if an error is raised, none.

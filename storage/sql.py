@@ -68,6 +68,10 @@ class SqliteStorage(Storage):
     def __init__(self, path: str | Path, timeout: float = TIMEOUT) -> None:
         self._file = SqliteFile(Path(path), timeout)
 
+    @property
+    def renewed(self) -> int:
+        return self._file.renewed
+
     def wait_at_most(self, seconds: float) -> None:
         self._file.wait_at_most(seconds)
 

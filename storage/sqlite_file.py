@@ -15,18 +15,46 @@ PAUSE = 0.01  # seconds between two tries to open
 
 
 class SqliteFile:
-    """One connection. Used by one thread at a time; another one may close it."""
+    """One connection at a time. Used by one thread at a time; another one may close it.
+
+    A file that is removed or replaced by another is left: what is written goes where others look for it.
+    """
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path, self.timeout = path, timeout
+        self.renewed = 0  # times that another file has taken the place of the one that was opened
+        self._left: list[sqlite3.Connection] = []  # closed last: SQLite removes the journal by its name
+        self._open()
+
+    def _open(self) -> None:
         with self._plain_errors():
+            if not self.path.exists():
+                for journal in ("-wal", "-shm"):  # of a file that is gone
+                    self.path.with_name(f"{self.path.name}{journal}").unlink(missing_ok=True)
             # No isolation level: transactions begin and end where we say so.
-            self.connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+            self.connection = sqlite3.connect(
+                self.path, timeout=self.timeout, isolation_level=None, check_same_thread=False
+            )
             try:
                 self._patiently(self._prepare)
+                self._identity = _identity(self.path)
             except BaseException:
                 self.connection.close()
                 raise
+
+    def _follow_the_name(self, writing: bool) -> None:
+        """Go over to the file that has the name now; only who writes makes one anew."""
+        found = _identity(self.path)
+        if found == self._identity or (found is None and not writing):
+            return
+        before = self.connection
+        try:
+            self._open()
+        except BaseException:
+            self.connection = before
+            raise
+        self._left.append(before)
+        self.renewed += 1
 
     def _prepare(self) -> None:
         version = version_of(self.connection, self.path)  # before anything is written: the file may be somebody else's
@@ -36,7 +64,7 @@ class SqliteFile:
         if self.connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if version < len(MIGRATIONS):
-            with self.transaction():
+            with self._transaction("IMMEDIATE"):
                 migrate(self.connection, self.path)
 
     def _patiently(self, action: Callable[[], None]) -> None:
@@ -53,6 +81,12 @@ class SqliteFile:
     @contextmanager
     def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """All or nothing. IMMEDIATE takes the write lock first: one that began by reading could not wait for it."""
+        self._follow_the_name(writing=kind == "IMMEDIATE")
+        with self._transaction(kind) as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
         with self._plain_errors():
             try:
                 self.connection.execute(f"BEGIN {kind}")
@@ -75,7 +109,11 @@ class SqliteFile:
         self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
 
     def close(self) -> None:
-        self.connection.close()
+        if self._left:
+            with suppress(sqlite3.Error):  # what is in the journal must be in the file before that is removed
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for connection in (self.connection, *self._left):
+            connection.close()
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
@@ -111,6 +149,15 @@ class SqliteFile:
             f"Expected the records of a run in '{self.path}', but the file is damaged or is something else ({error}). "
             "Move it away; a run that is resumed begins a new one."
         )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Of the file that has this name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def primary(error: sqlite3.Error) -> int:

@@ -56,6 +56,7 @@ class Commands:
     def __init__(self, run: Steered, storage: Storage) -> None:
         self._run, self._storage = run, storage
         self._unsettled: list[tuple[int, int, str]] = []  # commands that were followed: number, round, outcome
+        self._renewed = storage.renewed
 
     def take(self) -> bool:
         """Follow what people have left in the store; whether there was anything."""
@@ -64,6 +65,8 @@ class Commands:
             commands = self._storage.take()
         except (StateError, ResourceError):
             return False  # somebody holds the store; the commands are still there the next time
+        if self._renewed != self._storage.renewed:  # commands before these are gone with the store that had them
+            self._renewed, self._unsettled = self._storage.renewed, []
         for command in commands:
             outcome = self.follow(command.name, command.arguments)
             self._unsettled.append((command.id, self._run.server.version, outcome))

@@ -32,6 +32,7 @@ class Recorder:
         self.spent = 0.0  # seconds that recording and sampling took
         self._began = self._flushed = self._sampled = self._recorded = clock()
         self._failing = False
+        self._renewed = storage.renewed
         self._count = 0
         self.busy = 0.0  # cores that this run keeps busy, by the last sample
         self._used = time.process_time()
@@ -115,7 +116,13 @@ class Recorder:
             self._complain(error)
         else:
             self._waiting, self._failing = [], False
+        self._tell_of_loss()
         self.spent += time.perf_counter() - started
+
+    def _tell_of_loss(self) -> None:
+        if self._renewed != self._storage.renewed:
+            self._renewed = self._storage.renewed
+            self._warn("The file of records was removed or replaced while the run went on; it is begun anew from here.")
 
     def _complain(self, error: TrainingError) -> None:
         if not self._failing:

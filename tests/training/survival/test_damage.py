@@ -215,3 +215,14 @@ def test_short_memory_changes_no_bit(yard: Yard, orders: Orders) -> None:
     assert wait_settled(run, post(run, "resume"), SLOW).outcome == "done"
     assert ended(run) == "finished", run.error
     assert bits(run) == yard.steps_bits
+
+
+@pytest.mark.parametrize("which", ["metrics.sqlite", "metrics.sqlite*"])
+def test_a_stop_arrives_though_the_records_were_removed(yard: Yard, orders: Orders, which: str) -> None:
+    orders.pause("round-10")
+    run = paused(yard.run(**orders.knobs))
+    for path in run.directory.glob(which):
+        path.unlink()
+    assert wait_settled(run, post(run, "stop"), SLOW).outcome == "done"
+    assert ended(run) == "stopped", run.error
+    assert any("begun anew" in text for text in log_texts(run, "warning"))
