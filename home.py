@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -17,6 +19,7 @@ from shoal.words import listed
 T = TypeVar("T")
 
 LONGEST_NAME = 200  # bytes; systems refuse more than 255, some after we add an ending
+STAMP = "%Y%m%d-%H%M%S"  # how names that begin with the time write it
 LATEST = "last"  # the name of the newest run or search, wherever one is asked for
 REMOVED = "removed-"  # what the names of things on their way out begin with
 UNFINISHED = "unfinished-"  # of folders of the cache that are being made
@@ -52,6 +55,54 @@ def entry_name(text: str) -> str:
     """What a text, which may come from an address, can mean in one of our folders; empty for what is no name there."""
     name = Path(text).name
     return name if name != ".." and len(name.encode("utf-8", "surrogatepass")) <= LONGEST_NAME else ""
+
+
+def after_all(name: str, others: Iterable[str], form: re.Pattern[str]) -> str:
+    """The name, or the next one behind all `others` of this form: a time and a number of as many digits as it has.
+
+    The clock may have been put back, and it is in every autumn.
+    """
+    newest = max((other for other in others if form.fullmatch(other)), default="")
+    if name > newest or not (found := form.fullmatch(newest)):
+        return name
+    number = int(found[2]) + 1
+    if number < 10 ** len(found[2]):
+        return f"{found[1]}-{number:0{len(found[2])}d}"
+    with contextlib.suppress(ValueError, OverflowError):  # digits that are no time
+        later = datetime.strptime(found[1], STAMP) + timedelta(seconds=1)
+        return f"{later:{STAMP}}-{0:0{len(found[2])}d}"
+    return name
+
+
+# ------------------------------------------------------------------ what can be read
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder; none if it is not there. One that cannot be read is said to be so: it is not empty."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StateError(
+            f"Expected to read the folder '{folder}', got: {error.strerror}. Check its permissions and its disk."
+        ) from None
+
+
+def why_unreadable(path: Path) -> str:
+    """Why nobody can tell whether a file is there; empty if one can."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
+def can_be(path: Path) -> bool:
+    """Whether a file is there, or nobody can tell."""
+    return path.exists() if not why_unreadable(path) else True
 
 
 # ------------------------------------------------------------------ folders

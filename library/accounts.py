@@ -14,7 +14,6 @@ import dataclasses
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import Reason, TrainingError
-from shoal.home import archive_directory, runs_directory
+from shoal.home import archive_directory, names_in, runs_directory
 from shoal.library import notes
-from shoal.runs.folder import ACTIVE, ENDED, Run, write_json
+from shoal.runs.folder import ACTIVE, ENDED, RUN_NAME, Run, is_run, write_json
 
 FILE, VERSION = "summary.json", 2
 MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", notes.FILE)
-_NAME = re.compile(r"(\d{8}-\d{6})-\d{7}")  # of a run: begins with the time
 _FileStamps = list[list[int] | None]
 
 
@@ -78,7 +76,7 @@ class Summary:
         """When it began, or, if it never did, when it was made, which its name says."""
         if self.started is not None:
             return self.started
-        match = _NAME.fullmatch(self.id)
+        match = RUN_NAME.fullmatch(self.id)
         with contextlib.suppress(ValueError, OverflowError):
             return time.mktime(time.strptime(match[1], "%Y%m%d-%H%M%S")) if match else None
         return None
@@ -118,23 +116,17 @@ def _timeless(summary: Summary) -> Summary:
 
 def _run_folders() -> list[str]:
     """Those with a config; names in order are runs in order."""
-    root, names = str(runs_directory()), run_names()
-    return [f"{root}/{name}" for name in names if os.path.exists(f"{root}/{name}/config.json")]
+    root = str(runs_directory())
+    return [f"{root}/{name}" for name in run_names() if is_run(name)]
 
 
 def run_names() -> list[str]:
     """The folders of runs, the newest first."""
-    try:
-        return sorted(os.listdir(runs_directory()), reverse=True)
-    except OSError:
-        return []
+    return sorted(names_in(runs_directory()), reverse=True)
 
 
 def _archived() -> list[Summary]:
-    try:
-        names = [name for name in os.listdir(archive_directory()) if name.endswith(".tar.xz") and name[0] != "."]
-    except OSError:
-        return []
+    names = [name for name in names_in(archive_directory()) if name.endswith(".tar.xz") and name[0] != "."]
     return [archived_summary(name.removesuffix(".tar.xz")) for name in names]
 
 

@@ -32,6 +32,7 @@ from shoal.home import (
     jobs_directory,
     lock_file,
     models_directory,
+    names_in,
     removed_path,
     runs_directory,
     searches_directory,
@@ -96,7 +97,7 @@ class _Needs:
 
     def __init__(self) -> None:
         self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
-        jobs = [run for task in entries(jobs_directory()) for run in _runs_in(task.path)]
+        jobs = [run for name in names_in(jobs_directory()) for run in _runs_in(jobs_directory() / name)]
         self.searches = _runs_in(searches_directory())
         waiting = {ticket.run_id for ticket in tickets.tickets()}
         self.active = {run.directory: run for run in [*self.runs, *jobs, *self.searches] if _is_active(run, waiting)}
@@ -107,8 +108,10 @@ class _Needs:
         return self.files | {path for run in [*self.runs, *self.searches] for path in _files_of(run)}
 
 
-def _runs_in(folder: str | Path) -> list[Run]:
-    return [Run(Path(entry.path)) for entry in entries(folder) if entry.is_dir(follow_symlinks=False)]
+def _runs_in(folder: Path) -> list[Run]:
+    """Nothing is cleaned while nobody can tell who needs it: a folder that cannot be read is an error."""
+    found = [folder / name for name in (names_in(folder) if folder.is_dir() or folder.is_symlink() else ())]
+    return [Run(path) for path in found if path.is_dir() and not path.is_symlink()]
 
 
 def _is_active(run: Run, waiting: set[str]) -> bool:

@@ -24,8 +24,9 @@ from typing import Any
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import own_lock, searches_directory
-from shoal.runs import scheduling
-from shoal.runs.folder import FITTED, STOPS, Run, hear_signals, read_config, write_json, write_state
+from shoal.runs import reserve, scheduling
+from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
+from shoal.runs.spawning import STOPS, hear_signals
 from shoal.settings.config import RunConfig
 from shoal.utils import RunLog, is_full
 
@@ -246,7 +247,7 @@ class Life:
         found = ending.as_dict()
         said = {"message": found.pop("cause"), "kind": type(error).__name__, **found}
         with contextlib.suppress(OSError):  # then it is interrupted for all to see, and the log says why
-            write_json(self.run.directory / "error.json", said)
+            write_json(self.run.directory / "error.json", said, last=True)
             write_state(self.run.directory, ending)
 
     def _way_on(self) -> Remedy:
@@ -317,6 +318,7 @@ def main(directory: Path, lock: int | None = None, slots: Sequence[int] = ()) ->
 
 def _live(run: Run) -> None:
     (run.directory / "started").touch()
+    reserve.keep(run.directory)
     attendant = Attendant(run)
     try:
         with RunLog(run.directory) as log, attendant.attending():
@@ -324,6 +326,7 @@ def _live(run: Run) -> None:
     except FolderGone:
         pass
     finally:
+        reserve.give_back(run.directory)
         scheduling.leave(run)
 
 

@@ -31,9 +31,10 @@ from shoal.home import own_lock
 from shoal.library import notes
 from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
-from shoal.runs.folder import STOPS, Run, find_run, hear_signals, list_runs, write_json, write_state
+from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
 from shoal.runs.launch import launch, metrics_of, post
 from shoal.runs.scheduling import keep_going
+from shoal.runs.spawning import STOPS, hear_signals
 from shoal.search import space
 from shoal.search.folder import Search, side_by_side, trial_config
 from shoal.search.plan import TRIES, Account

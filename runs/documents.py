@@ -12,6 +12,8 @@ from typing import Any
 
 from shoal.errors import DamagedFile, Reason, Standing
 from shoal.files import sealed
+from shoal.runs import reserve
+from shoal.utils import write_atomically
 
 ENDED = ("finished", "stopped", "failed", "interrupted")
 FITTED = Standing("finished", "The fit is complete.", Reason.COMPLETE)  # a result that says nothing else
@@ -20,11 +22,15 @@ REMEMBERED = 10_000  # results whose ending a process knows
 _endings: dict[str, tuple[tuple[int, ...], Standing]] = {}  # by path: what the file looked like, and what it says
 
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """A file of the folder; never makes the folder anew, which a person may have removed."""
+def write_json(path: Path, values: dict[str, Any], last: bool = False) -> None:
+    """A file of the folder; never makes the folder anew, which a person may have removed.
+
+    For the `last` word there is room even on a full disk, see `reserve`.
+    """
     if not path.parent.is_dir():
         raise FileNotFoundError(2, "the run's folder is gone", str(path.parent))
-    sealed.write(path, values, path.name)
+    write = reserve.write if last else write_atomically
+    write(path, sealed.sealed(values, path.name))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A run by its folder: what the files in it say, the lock that its process holds, and how that process is started.
+"""A run by its folder: what the files in it say, and the lock that its process holds.
 
     job.json      what to do: train or one of `jobs`, with its arguments; and which run it was forked from
     config.json   every knob
@@ -9,6 +9,7 @@
     error.json    the last word of one that failed, with the same "reason" and "remedies"
     lock          held by the kernel for as long as the process lives, however it ends
     started       there once the process has come so far
+    reserve       room for its last word on a full disk, while the process lives
 
 Every document carries a checksum (`documents`). One that cannot be read is told as the state of the run: with a result
 or an error that is damaged it failed, without a state it was interrupted, and why and what to do is said with it.
@@ -20,29 +21,32 @@ Imports are light: the dashboard and the scheduler live on this.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
-import threading
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError
-from shoal.home import entry_name, home, is_held, runs_directory
+from shoal.home import (
+    after_all,
+    archive_directory,
+    can_be,
+    entry_name,
+    is_held,
+    names_in,
+    runs_directory,
+    why_unreadable,
+)
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed
 from shoal.runs.documents import ENDED, FITTED, last_word, read_json, write_json
 from shoal.runs.tickets import place_in_words
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.utils import THREAD_LIMITS
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
-STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
+RUN_NAME = re.compile(r"(\d{8}-\d{6})-(\d{7})")
 LARGE = 1 << 20  # bytes of a result from which it is not parsed at every look
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 KILLED = "The run ended before it was finished: its process was stopped"
@@ -52,14 +56,13 @@ __all__ = [
     "ENDED",
     "FITTED",
     "PATIENCE",
-    "STOPS",
+    "RUN_NAME",
     "Run",
     "find_run",
-    "hear_signals",
+    "is_run",
     "list_runs",
     "new_run_id",
     "read_config",
-    "spawn",
     "write_json",
     "write_state",
 ]  # fmt: skip
@@ -216,6 +219,9 @@ class Run:
 
     def _with_damage(self, damage: DamagedFile) -> Standing:
         """The state of a run that says how it stands in a file which cannot be read."""
+        if why := why_unreadable(self.directory / "config.json"):
+            cause = f"Expected to read the folder '{self.directory}', got: {why}. Check its permissions and its disk."
+            return Standing("failed", cause, Reason.RESOURCES)
         name = Path(damage.path).name
         if name == "state.json" and self.is_alive:
             return Standing("running", f"What its process is doing cannot be told. {damage.message}", damage.reason)
@@ -295,20 +301,27 @@ class Run:
 
 
 def new_run_id() -> str:
-    """A name that begins with the time to 100 nanoseconds, so that names in order are runs in order."""
+    """A name that begins with the time to 100 nanoseconds, and comes after those of all runs, whatever the clock says:
+    names in order are runs in order."""
     now = time.time_ns()
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now // 10**9))}-{now // 100 % 10**7:07d}"
+    name = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now // 10**9))}-{now // 100 % 10**7:07d}"
+    archived = (entry.partition(".")[0] for entry in names_in(archive_directory()))
+    return after_all(name, [*names_in(runs_directory()), *archived], RUN_NAME)
 
 
 def find_run(run_id: str) -> Run | None:
     directory = runs_directory() / entry_name(run_id)
-    return Run(directory) if (directory / "config.json").exists() else None
+    return Run(directory) if can_be(directory / "config.json") else None
 
 
 def list_runs() -> list[Run]:
-    """All runs, the newest first: their names begin with the time."""
-    found = runs_directory().glob("*/config.json")
-    return [Run(path.parent) for path in sorted(found, reverse=True)]
+    """All runs, the newest first: their names begin with the time. Those that cannot be read are among them."""
+    return [Run(runs_directory() / name) for name in sorted(names_in(runs_directory()), reverse=True) if is_run(name)]
+
+
+def is_run(name: str) -> bool:
+    """Whether this entry of the folder of runs is one: it has a config, or nobody can tell whether it has."""
+    return can_be(runs_directory() / name / "config.json")
 
 
 def _without_knobs(why: str) -> StateError:
@@ -331,49 +344,5 @@ def read_config(run: Run) -> RunConfig:
 
 
 def write_state(directory: Path, standing: Standing) -> None:
-    write_json(directory / "state.json", {**standing.as_dict(), "at": time.time()})
-
-
-def spawn(
-    directory: Path,
-    module: str = "shoal.processes.run",
-    held: Sequence[IO[str]] = (),
-    python: str = sys.executable,
-    environment: Mapping[str, str] | None = None,
-) -> None:
-    """Start the process of a run (or of a search) in a session of its own; it goes on when its starter is gone.
-
-    Files with locks that are `held` go over to it; their descriptors are its arguments. Signals wait until
-    it is ready for them.
-    """
-    given = [file.fileno() for file in held]
-    with (directory / "log.txt").open("ab") as log, _signals_held():
-        process = subprocess.Popen(
-            [python, "-P", "-m", module, str(directory), *map(str, given)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=given,
-            cwd="/", env={**_without_ours(environment), "SHOAL_HOME": str(home()), **THREAD_LIMITS},
-        )  # fmt: skip
-    # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
-    threading.Thread(target=process.wait, name=f"reaper-{directory.name}", daemon=True).start()
-
-
-def _without_ours(other: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment of this process; where there is an `other` one, what is about Shoal comes from there alone."""
-    if not other:
-        return dict(os.environ)
-    return {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")} | dict(other)
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """A process that is started in here hears of a stop when it is ready to, and not before: see `hear_signals`."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def hear_signals() -> None:
-    """For a process that `spawn` has started, once it knows what to do about them."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    values = {**standing.as_dict(), "at": time.time()}
+    write_json(directory / "state.json", values, last=standing.state in ENDED)

@@ -22,7 +22,8 @@ from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, S
 from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
 from shoal.runs import scheduling
 from shoal.runs.documents import read_json
-from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, spawn, write_json, write_state
+from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
+from shoal.runs.spawning import spawn
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
 

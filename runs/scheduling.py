@@ -18,8 +18,9 @@ from typing import IO
 
 from shoal.errors import Reason, Remedy, Standing
 from shoal.home import lock_file, queue_directory, runs_directory
-from shoal.runs.folder import Run, spawn, write_state
+from shoal.runs.folder import Run, write_state
 from shoal.runs.slots import slots_for, take
+from shoal.runs.spawning import spawn
 from shoal.runs.tickets import Terms, Ticket, issue, terms_here, tickets, withdraw
 from shoal.settings.config import RunConfig
 

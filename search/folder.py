@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Mapping
@@ -24,16 +25,18 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, DataError, Remedy, Standing, StateError
-from shoal.home import LATEST, by_beginning, entry_name, own_lock, searches_directory
+from shoal.home import LATEST, by_beginning, can_be, entry_name, names_in, own_lock, searches_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version
 from shoal.runs import slots
-from shoal.runs.folder import ACTIVE, Run, find_run, read_config, spawn, write_json, write_state
+from shoal.runs.folder import ACTIVE, Run, find_run, read_config, write_json, write_state
+from shoal.runs.spawning import spawn
 from shoal.search import space
 from shoal.search.plan import Account, SearchPlan, account_from, plan_from
 from shoal.settings.config import RunConfig
 from shoal.utils import disk_errors
 
+SEARCH_NAME = re.compile(r"(\d{6}-\d{6})(?:-(\d+))?")
 TAG = "search-"
 # What a search itself decides, whatever the person's own settings say.
 OURS = ("solver", "tolerance", "finish_passes", "max_seconds", "patience", "out", "checkpoint_seconds")
@@ -123,7 +126,16 @@ def find_search(search_id: str) -> Search | None:
 
 def list_searches() -> list[Search]:
     """All, the newest first: their names begin with the time."""
-    return [Search(p.parent) for p in sorted(searches_directory().glob("*/search.json"), reverse=True)]
+    names = sorted(names_in(searches_directory()), key=_in_order, reverse=True)
+    return [
+        Search(searches_directory() / name) for name in names if can_be(searches_directory() / name / "search.json")
+    ]
+
+
+def _in_order(name: str) -> tuple[str, int]:
+    """By time, and by number within a second."""
+    found = SEARCH_NAME.fullmatch(name)
+    return (found[1], int(found[2] or 1)) if found else (name, 0)
 
 
 def resolve(name: str) -> Search:
@@ -157,9 +169,13 @@ def start(config: RunConfig, plan: SearchPlan) -> Search:
 
 
 def _new_directory() -> Path:
-    """With a name that begins with the time, and is short enough for a tag."""
+    """With a name that begins with the time, is short enough for a tag, and comes after all others: clocks go back."""
     now = time.strftime("%y%m%d-%H%M%S")
-    for attempt in range(1, 100):
+    newest = max(
+        (_in_order(name) for name in names_in(searches_directory()) if SEARCH_NAME.fullmatch(name)), default=("", 0)
+    )
+    now, first = (now, 1) if now > newest[0] else (newest[0], newest[1] + 1)
+    for attempt in range(first, first + 100):
         directory = searches_directory() / (now if attempt == 1 else f"{now}-{attempt}")
         with contextlib.suppress(FileExistsError):
             directory.mkdir(parents=True)

@@ -23,6 +23,7 @@ from shoal.dashboard.runs.listing import (
     view_of,
 )
 from shoal.dashboard.runs.listing import listing as listed
+from shoal.errors import StateError
 from shoal.library import accounts
 from shoal.library.accounts import Summary
 from shoal.runs.scheduling import keep_going
@@ -42,8 +43,11 @@ def show() -> None:
     keep_going()
     view = _asked()
     st.title("Runs", anchor=False)
-    names = accounts.run_names()
-    runs = accounts.summaries(archived=True)
+    try:
+        names, runs = accounts.run_names(), accounts.summaries(archived=True)
+    except StateError as error:
+        notice("error", str(error), "The runs cannot be listed")
+        return
     run_actions.watch_jobs()
     if not runs:
         _nothing_yet()

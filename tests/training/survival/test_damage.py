@@ -18,6 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
+from shoal.errors import Reason
+from shoal.home import lock_file
+from shoal.runs import scheduling
 from shoal.runs.launch import Run, launch, post, resume, wait_settled
 from support.chaos import EPOCHS, Yard, bits, events, kill_run, leftovers, log_texts, mapped, sync_run, workers_of
 from support.gates.orders import Orders
@@ -226,3 +229,38 @@ def test_a_stop_arrives_though_the_records_were_removed(yard: Yard, orders: Orde
     assert wait_settled(run, post(run, "stop"), SLOW).outcome == "done"
     assert ended(run) == "stopped", run.error
     assert any("begun anew" in text for text in log_texts(run, "warning"))
+
+
+@contextlib.contextmanager
+def small_disk_of(run: Run) -> Iterator[Path]:
+    """The run's folder on a file system of its own, with all that is in it so far."""
+    files = {path.name: path.read_bytes() for path in run.directory.iterdir()}
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(run.directory)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        for name, content in files.items():
+            (run.directory / name).write_bytes(content)
+        yield run.directory / "fill"
+    finally:
+        subprocess.run(["umount", "-l", str(run.directory)], check=True)
+
+
+def test_a_disk_that_is_full_at_the_very_end_is_the_cause_that_is_said(yard: Yard, orders: Orders) -> None:
+    orders.hold("end")
+    (yard.home / "queue").mkdir(exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        with lock_file(yard.home / "queue" / scheduling.LOCK, SLOW) or pytest.fail("held by another"):
+            run = yard.run(**orders.knobs)  # nobody starts it yet
+            fill = stack.enter_context(small_disk_of(run))
+        scheduling.keep_going()
+        with orders.held(run, "end"), fill.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1024))
+        assert ended(run) == "failed", run.cause
+        assert run.standing.reason == Reason.OUT_OF_DISK
+        assert "isk" in run.cause or "No space" in run.cause
+        fill.unlink()
+        assert ended(resume(run)) == "finished", run.error
+        assert bits(run) == yard.steps_bits
+        assert not (run.directory / "reserve").exists()

@@ -1,0 +1,63 @@
+"""How the process of a run, a search or the queue is started: detached, with what it is given; not what it does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from shoal.home import home
+from shoal.utils import THREAD_LIMITS
+
+STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
+
+
+def spawn(
+    directory: Path,
+    module: str = "shoal.processes.run",
+    held: Sequence[IO[str]] = (),
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Start the process of a run (or of a search) in a session of its own; it goes on when its starter is gone.
+
+    Files with locks that are `held` go over to it; their descriptors are its arguments. Signals wait until
+    it is ready for them.
+    """
+    given = [file.fileno() for file in held]
+    with (directory / "log.txt").open("ab") as log, _signals_held():
+        process = subprocess.Popen(
+            [python, "-P", "-m", module, str(directory), *map(str, given)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=given,
+            cwd="/", env={**_without_ours(environment), "SHOAL_HOME": str(home()), **THREAD_LIMITS},
+        )  # fmt: skip
+    # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
+    threading.Thread(target=process.wait, name=f"reaper-{directory.name}", daemon=True).start()
+
+
+def _without_ours(other: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of this process; where there is an `other` one, what is about Shoal comes from there alone."""
+    if not other:
+        return dict(os.environ)
+    return {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")} | dict(other)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """A process that is started in here hears of a stop when it is ready to, and not before: see `hear_signals`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def hear_signals() -> None:
+    """For a process that `spawn` has started, once it knows what to do about them."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
