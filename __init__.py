@@ -158,4 +158,4 @@ def inspect(path: str | Path, **knobs: Any) -> dict[str, Any]:
 
     config = config_from({**knobs, "file": str(path)})
     with kept_coordinator(config) as coordinator:
-        return look(coordinator, coordinator.open(config), config)
+        return coordinator.cache.mending(lambda: look(coordinator, coordinator.open(config), config))

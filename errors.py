@@ -205,11 +205,17 @@ class StateError(TrainingError):
 
 
 class DamagedFile(StateError):
-    """A file of ours is not what was written; `path` is that file, for whoever can make it again."""
+    """A file of ours is not what was written; `path` is that file, for whoever can make it again.
 
-    def __init__(self, message: str = "", *remedies: Remedy, path: str = "") -> None:
+    `identity` is which file of that name was seen: one that came in its place since then may be whole.
+    """
+
+    def __init__(
+        self, message: str = "", *remedies: Remedy, path: str = "", identity: Sequence[int] | None = None
+    ) -> None:
         super().__init__(message, *remedies)
         self.path = path
+        self.identity = tuple(identity or ())
 
 
 class ResourceError(TrainingError):

@@ -195,6 +195,15 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+def identity_of(path: str | Path) -> tuple[int, ...]:
+    """Which file has this name, and which of its contents; empty if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def sync_folder(folder: Path) -> None:
     """The names in a folder survive a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY)

@@ -180,9 +180,14 @@ class FittedModel:
         saved = usable(self._file)
         config = config_from({**knobs, "file": path})
         with kept_coordinator(config) as coordinator:
-            dataset = open_for(saved, coordinator, config)
-            for predictions, unseen in coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept):
-                yield np.asarray(predictions, np.float64), unseen
+
+            def predicted() -> list[tuple[Floats, int]]:
+                dataset = open_for(saved, coordinator, config)
+                return list(coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept))
+
+            yield from coordinator.cache.mending(predicted)
+            for repair in coordinator.cache.repairs:
+                warnings.warn(repair, stacklevel=4)
 
 
 def fitted_in(seconds: float, trained: Trained, basis: Basis) -> FittedModel:

@@ -159,10 +159,14 @@ def path_of_data(
     """From a file or a data frame and the knobs of a run by name; without folds the request is about penalties only."""
     if is_frame(data):
         with frame_as_file(data, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
-            return _followed(coordinator, config, request, with_folds)
+            return _mended(coordinator, config, request, with_folds)
     config = config_from({**values, "file": path_of(data)})
     with kept_coordinator(config, progress) as coordinator:
-        return _followed(coordinator, config, request, with_folds)
+        return _mended(coordinator, config, request, with_folds)
+
+
+def _mended(coordinator: Coordinator, config: RunConfig, request: TuningRequest, with_folds: bool) -> PenaltyPath:
+    return coordinator.cache.mending(lambda: _followed(coordinator, config, request, with_folds))
 
 
 def _followed(coordinator: Coordinator, config: RunConfig, request: TuningRequest, with_folds: bool) -> PenaltyPath:

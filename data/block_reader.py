@@ -15,6 +15,7 @@ from shoal.data.files import Source
 from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation
 from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.errors import DataError, OutOfMemory
+from shoal.files.checksums import Seal, written
 from shoal.kernels.csv_kernel import (
     BAD_ROW,
     LEVEL,
@@ -61,6 +62,7 @@ class BlockReport:
     end: int
     lines: int
     content: int
+    checksum: int = 0  # of the block's file
     bad_rows: list[BadRow] = field(default_factory=list)
     bad_count: int = 0
     bad_places: list[int] = field(default_factory=list)
@@ -326,8 +328,9 @@ def _finish(reading: _Reading, status: int, target: str, residues: int) -> Block
     bad = [*reading.ragged(), *reading.settle_oddities()]
     reading.settle_absent()
     numbers, codes = reading.numbers[:rows], reading.codes[:, :rows]
-    write_block(target, numbers, codes)
+    proof = write_block(target, numbers, codes)
     report = _summary(reading, numbers, bad, reading.first, reading.position(), residues)
+    report.checksum = proof.checksum
     report.levels, report.words, report.repeated = reading.levels(), reading.words, reading.repeated
     report.level_missing = [int((column == -1).sum()) for column in codes]
     report.refused = [int(d.refused) for d in reading.dictionaries[: len(codes)]]
@@ -353,10 +356,7 @@ def _summary(reading: _Reading, numbers: Array, bad: list[BadRow], begin: int, e
     return report
 
 
-def write_block(target: str, numbers: Array, codes: npt.NDArray[np.int32]) -> None:
+def write_block(target: str, numbers: Array, codes: npt.NDArray[np.int32]) -> Seal:
     """The rows' doubles, row by row, then the codes, column by column."""
     with disk_errors(), open(target, "wb", buffering=0) as file:
-        for part in (numbers, np.ascontiguousarray(codes)):
-            view = part.data.cast("B") if part.size else memoryview(b"")
-            while view:
-                view = view[file.write(view) or 0 :]
+        return written(file, (numbers, np.ascontiguousarray(codes)))

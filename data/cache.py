@@ -6,21 +6,24 @@ folder with a data set's name is a whole data set. What is in one stands in `dat
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from shoal.data.dataset import Dataset
-from shoal.errors import ResourceError, StateError
+from shoal.errors import DamagedFile, ResourceError, StateError
+from shoal.files import sealed
 from shoal.home import MANIFEST, UNFINISHED, alone_with, cache_directory, cache_index, hold
-from shoal.utils import write_atomically
+from shoal.utils import identity_of
+
+T = TypeVar("T")
 
 
 class Cache:
@@ -28,16 +31,18 @@ class Cache:
 
     def __init__(self, home: Path) -> None:
         self.directory = cache_directory(home)
+        self.repairs: list[str] = []  # what was found damaged and removed, to be made again: people are told once
 
     def find(self, question: Mapping[str, Any], identity: Mapping[str, int]) -> Dataset | None:
         """The data set that answers `question` (path, dialect, types), if the file is still what it was."""
         try:
-            known = json.loads(self._index(question).read_text())
-        except (OSError, ValueError):
+            known = sealed.read(self._index(question), of=digest(question))
+        except OSError:
             return None
-        if not isinstance(known, dict) or known.get("identity") != dict(identity) or "key" not in known:
+        except DamagedFile as error:
+            self.repairs.append(_told(error))
             return None
-        return self.open(known["key"])
+        return self.open(known["key"]) if known["identity"] == dict(identity) else None
 
     def open(self, key: str) -> Dataset | None:
         """The data set of that name; one that is damaged is removed, to be made anew."""
@@ -46,21 +51,52 @@ class Cache:
             return None
         try:
             dataset = Dataset(directory)
-            if dataset.is_whole():
-                return dataset
-        except StateError:
+            dataset.check_sizes()
+        except DamagedFile as error:
+            self.discard(error)
+        except StateError:  # removed a moment ago
             pass
-        shutil.rmtree(directory, ignore_errors=True)
+        else:
+            return dataset
         return None
+
+    def discard(self, error: DamagedFile) -> None:
+        """Remove the folder that a damaged file is in, so that it is made anew; the error itself where that is no
+        folder of this cache."""
+        folder = Path(error.path).parent
+        if folder.parent != self.directory or folder == cache_index(self.directory):
+            raise error
+        if identity_of(error.path) != error.identity:
+            return  # another process was faster
+        self.repairs.append(_told(error))
+        aside = self.directory / f"{UNFINISHED}{os.getpid()}-{os.urandom(4).hex()}"
+        with contextlib.suppress(OSError):  # it is gone already
+            folder.rename(aside)  # whoever comes at this moment finds a whole folder or none
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def mending(self, work: Callable[[], T]) -> T:
+        """What `work` answers; where that comes upon a damaged file of the cache, the file is removed and all of
+        `work` done once more, which makes it again. Twice in a row is no accident, and an error."""
+        try:
+            return work()
+        except DamagedFile as error:
+            self.discard(error)
+        try:
+            return work()
+        except DamagedFile as error:
+            raise DamagedFile(
+                f"{error.message} It was made again a moment ago, because of damage before: the disk or the memory "
+                "of this machine may be failing. Check them, then try again.", path=error.path, identity=error.identity,
+            ) from error  # fmt: skip
 
     def remember(self, question: Mapping[str, Any], identity: Mapping[str, int], key: str) -> None:
         entry = {"identity": dict(identity), "key": key, "question": dict(question)}
-        write_atomically(self._index(question), json.dumps(entry).encode())
+        sealed.write(self._index(question), entry, of=digest(question))
 
     def _index(self, question: Mapping[str, Any]) -> Path:
         return cache_index(self.directory) / f"{digest(question)}.json"
 
-    @contextmanager
+    @contextlib.contextmanager
     def workshop(self) -> Iterator[Path]:
         """A folder to build a data set in; whatever is left in it afterwards is removed, if need be by the next
         one to come: the lock on it ends with the process."""
@@ -145,6 +181,12 @@ def _remove_if_old(directory: Path) -> None:
             shutil.rmtree(directory, ignore_errors=True)
     except OSError:
         return
+
+
+def _told(error: DamagedFile) -> str:
+    path = Path(error.path)
+    what = error.message.partition(" is damaged: ")[2].rstrip(".") or error.message
+    return f"A file of the cache was damaged and has been made again ('{path.parent.name}/{path.name}': {what})."
 
 
 def digest(value: object) -> str:

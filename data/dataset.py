@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Mapping, Sequence
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.errors import StateError
-from shoal.home import MANIFEST, hold
+from shoal.errors import DamagedFile, StateError
+from shoal.files import sealed
+from shoal.files.checksums import FileBytes, Seal, contents, damaged, mapped
+from shoal.home import DATA_FORMAT, MANIFEST, hold
 from shoal.models import Array
 from shoal.solve.moments import Moments
 
-FORMAT = 3  # of manifests and blocks; another number means another cache key
+LEVELS, MOMENTS = "levels.npz", "moments.npz"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Block:
     first: int
     rows: int
     bad: tuple[int, ...] = ()
+    checksum: int = 0  # of its file
 
 
 @dataclass(frozen=True)
@@ -66,23 +69,27 @@ class Manifest:
     bad_count: int
     largest_norm: float
     content: str
+    levels: Seal  # of the file of level maps
+    moments: Seal | None  # of the file of sums, if there are some
     notes: tuple[str, ...] = ()
     repeated: int = 0  # of the bad rows: the names of the columns once more
-    format: int = FORMAT
+    format: int = DATA_FORMAT
 
     @property
     def rows(self) -> int:
         return sum(block.rows for block in self.blocks)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))  # ASCII: the name of the source need not be valid UTF-8
+    def write(self, directory: Path, key: str) -> None:
+        """Sealed with the key of the data set: the manifest of another one is damage."""
+        sealed.write(directory / MANIFEST, asdict(self), of=key)
 
     @classmethod
-    def from_json(cls, text: str) -> Manifest:
-        raw = json.loads(text)
+    def read(cls, directory: Path) -> Manifest:
+        raw = sealed.read(directory / MANIFEST, of=directory.name)
         raw["columns"] = tuple(Column(**{**c, **_tuples(c)}) for c in raw["columns"])
-        raw["blocks"] = tuple(Block(b["index"], b["first"], b["rows"], tuple(b["bad"])) for b in raw["blocks"])
+        raw["blocks"] = tuple(Block(**{**b, "bad": tuple(b["bad"])}) for b in raw["blocks"])
         raw["bad_rows"] = tuple((line, what) for line, what in raw["bad_rows"])
+        raw["levels"], raw["moments"] = Seal(*raw["levels"]), Seal(*raw["moments"]) if raw["moments"] else None
         raw["notes"] = tuple(raw["notes"])
         return cls(**raw)
 
@@ -97,12 +104,13 @@ class Dataset:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.repairs: tuple[str, ...] = ()  # what was damaged of it and is made again
         try:
-            self.manifest = Manifest.from_json((directory / MANIFEST).read_text("utf-8"))
+            self.manifest = Manifest.read(directory)
+        except DamagedFile:
+            raise
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateError(
-                f"The cached data set in '{directory}' cannot be opened: {error}. Delete that folder; it is made anew."
-            ) from None
+            raise damaged(str(directory / MANIFEST), "a manifest of this version", str(error)) from None
         if not hold(directory / MANIFEST, self):
             raise StateError(
                 f"The cached data set in '{directory}' was removed a moment ago. Try again; it is made anew."
@@ -125,50 +133,73 @@ class Dataset:
     def blocks(self) -> tuple[Block, ...]:
         return self.manifest.blocks
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the reading, and of what had to be made again."""
+        return (*self.manifest.notes, *self.repairs)
+
     def is_whole(self) -> bool:
-        """Whether every block file has the size that its rows need, and the archives have an end."""
-        width = 8 * len(self.number_columns) + 4 * len(self.level_columns)
-        moments = self.directory / "moments.npz"
+        """Whether every file is there and as large as it was written; what is in it is proven when it is read."""
         try:
-            return (
-                all(block_path(self.directory, b.index).stat().st_size == b.rows * width for b in self.blocks)
-                and zipfile.is_zipfile(self.directory / "levels.npz")
-                and (not moments.exists() or zipfile.is_zipfile(moments))
-            )
-        except OSError:
+            self.check_sizes()
+        except DamagedFile:
             return False
+        return True
+
+    def check_sizes(self) -> None:
+        for path, size in self._sizes():
+            try:
+                found = os.stat(path).st_size
+            except OSError as error:
+                raise damaged(str(path), "a file", str(error.strerror)) from None
+            if found != size:
+                raise damaged(str(path), f"{size} bytes", str(found))
+
+    def _sizes(self) -> Iterator[tuple[Path, int]]:
+        yield from ((block_path(self.directory, block.index), self._size(block)) for block in self.blocks)
+        yield self.directory / LEVELS, self.manifest.levels.size
+        if self.manifest.moments:
+            yield self.directory / MOMENTS, self.manifest.moments.size
+
+    def _size(self, block: Block) -> int:
+        return block.rows * (8 * len(self.number_columns) + 4 * len(self.level_columns))
+
+    def _mapped(self, block: Block) -> FileBytes:
+        return mapped(str(block_path(self.directory, block.index)), self._size(block), block.checksum)
 
     def numbers(self, block: Block) -> Array:
         """(rows, number columns), mapped from the file, NaN where missing."""
         shape = (block.rows, len(self.number_columns))
         if not shape[0] * shape[1]:
             return np.zeros(shape)
-        return np.memmap(block_path(self.directory, block.index), np.float64, "r", 0, shape)
+        return self._mapped(block)[: 8 * shape[0] * shape[1]].view(np.float64).reshape(shape)
 
     def codes(self, block: Block, slot: int) -> npt.NDArray[np.int32]:
         """(rows,): the index of each row's level in the column's sorted levels, -1 where missing or not remembered."""
         if not block.rows:
             return np.zeros(0, np.int32)
         offset = 8 * block.rows * len(self.number_columns) + 4 * slot * block.rows
-        local = np.memmap(block_path(self.directory, block.index), np.int32, "r", offset, (block.rows,))
+        local = self._mapped(block)[offset : offset + 4 * block.rows].view(np.int32)
         table = self._level_maps[f"{block.index}.{slot}"]
         return np.asarray(table[local])
 
     @cached_property
     def _level_maps(self) -> Mapping[str, npt.NDArray[np.int32]]:
         """For each block and column: from the block's own codes to the data set's; the last entries serve -2, -1."""
-        with np.load(self.directory / "levels.npz") as maps:
+        with np.load(self._contents(LEVELS, self.manifest.levels)) as maps:
             return dict(maps)
 
     @cached_property
     def cells(self) -> list[Moments]:
         """Moments of the number columns by row index modulo their count, summed while the file was read."""
-        try:
-            with np.load(self.directory / "moments.npz") as saved:
-                parts = zip(saved["n"], saved["mean"], saved["scatter"], strict=True)
-                return [Moments(float(n), mean, scatter) for n, mean, scatter in parts]
-        except OSError:
+        if self.manifest.moments is None:
             return []
+        with np.load(self._contents(MOMENTS, self.manifest.moments)) as saved:
+            parts = zip(saved["n"], saved["mean"], saved["scatter"], strict=True)
+            return [Moments(float(n), mean, scatter) for n, mean, scatter in parts]
+
+    def _contents(self, name: str, proof: Seal) -> io.BytesIO:
+        return io.BytesIO(contents(str(self.directory / name), *proof))
 
 
 def block_path(directory: Path, index: int) -> Path:

@@ -14,6 +14,7 @@ from shoal.data.dialects import Dialect, column_names
 from shoal.data.files import Source
 from shoal.data.kinds import Layout, number_of
 from shoal.errors import ConfigError, DataError
+from shoal.files.checksums import checksum
 from shoal.kernels.csv_kernel import FieldKind, library
 from shoal.models import Array
 from shoal.settings.limits import SLICE_BYTES, most_unpacked
@@ -91,23 +92,25 @@ def read_row_group(source: Source, group: int, target: str, residues: int) -> Bl
     bad: dict[int, BadRow] = {}
     with disk_errors(), open(target, "wb", buffering=0) as block:
         for first, part in _slices(file, group, rows, Path(source.path).name):
-            numbers = np.empty((part.num_rows, len(layout.numbers)))
-            codes = np.empty((len(layout.levels), part.num_rows), np.int32)
+            values = np.empty((part.num_rows, len(layout.numbers)))
+            places = np.empty((len(layout.levels), part.num_rows), np.int32)
             for slot, column in enumerate(layout.numbers):
-                numbers[:, slot], odd = _doubles(part.column(column), layout.kinds[column])
+                values[:, slot], odd = _doubles(part.column(column), layout.kinds[column])
                 for row, text in odd:
                     what = f"column '{layout.names[column]}': expected a finite number, got '{text[:40]}'"
                     bad.setdefault(first + row, BadRow(first + row, first + row, what))
             for slot, column in enumerate(layout.levels):
-                codes[slot] = texts[slot].codes(part.column(column))
+                places[slot] = texts[slot].codes(part.column(column))
             unread = [row - first for row in bad if row >= first]
-            numbers[unread], codes[:, unread] = np.nan, -1
-            _write_rows(block.fileno(), rows, first, numbers, codes)
-    report = _summary(*_mapped(target, rows, layout), [list(found.places) for found in texts], residues)
+            values[unread], places[:, unread] = np.nan, -1
+            _write_rows(block.fileno(), rows, first, values, places)
+    numbers, codes = _mapped(target, rows, layout)
+    report = _summary(numbers, codes, [list(found.places) for found in texts], residues)
+    report.checksum = checksum(codes, checksum(numbers))
     report.begin, report.end, report.lines = group, group + 1, rows
-    places = sorted(bad)
-    report.bad_rows = [bad[row] for row in places[:SHOWN_BAD_ROWS]]
-    report.bad_count, report.bad_places = len(places), places
+    unreadable = sorted(bad)
+    report.bad_rows = [bad[row] for row in unreadable[:SHOWN_BAD_ROWS]]
+    report.bad_count, report.bad_places = len(unreadable), unreadable
     report.leading_zeros = [0] * len(layout.names)
     return report
 

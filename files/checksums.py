@@ -5,19 +5,31 @@ Small documents are in `sealed`; which files there are, and how a damaged one is
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import DamagedFile
 from shoal.kernels.checksum_kernel import library
+from shoal.utils import identity_of
 
 FileBytes = npt.NDArray[np.uint8]
 
 REMEMBERED = 1 << 17  # files that a process knows to be whole: 20 MB at most
+PIECE = 256 << 10  # bytes that are summed and written at a time: what one brings into the cache serves the other
+
+
+class Seal(NamedTuple):
+    """What a file that was written has to be when it is read."""
+
+    size: int
+    checksum: int
+
 
 _whole: dict[str, tuple[int, ...]] = {}
 
@@ -31,23 +43,51 @@ def checksum(data: bytes | npt.NDArray[Any], before: int = 0) -> int:
     return int(library().crc32c(before, data.ctypes.data, data.nbytes))
 
 
+def written(file: io.RawIOBase, parts: Iterable[npt.NDArray[Any]]) -> Seal:
+    """Write contiguous arrays one after another to a file that is not buffered; they are summed on their way."""
+    size = total = 0
+    for part in parts:
+        for start in range(0, part.nbytes, PIECE):
+            piece = part.reshape(-1, order="A").view(np.uint8)[start : start + PIECE]
+            total = checksum(piece, total)
+            rest = piece.data
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+        size += part.nbytes
+    return Seal(size, total)
+
+
 def mapped(path: str, size: int, expected: int) -> FileBytes:
     """A file's bytes, read-only and mapped; they are proven unless this process has done so since the file was made."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             found = os.fstat(file.fileno())
             if found.st_size != size:
                 raise damaged(path, f"{size} bytes", str(found.st_size))
-            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            identity = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, expected)
+            is_known = _whole.get(path) == identity
+            memory = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
     except OSError as error:
         raise damaged(path, "a file", str(error.strerror)) from None
     data = np.frombuffer(memory, np.uint8)
-    identity = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, expected)
-    if _whole.get(path) != identity:
+    if not is_known:
         prove(path, data, expected)
         if len(_whole) >= REMEMBERED:
             _whole.clear()
         _whole[path] = identity
+    return data
+
+
+def contents(path: str, size: int, expected: int) -> bytes:
+    """The bytes of a file that is read as a whole; they are proven each time."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(size + 1)
+    except OSError as error:
+        raise damaged(path, "a file", str(error.strerror)) from None
+    if len(data) != size:
+        raise damaged(path, f"{size} bytes", f"{len(data)}" if len(data) < size else "more")
+    prove(path, data, expected)
     return data
 
 
@@ -59,4 +99,4 @@ def prove(path: str, data: bytes | FileBytes, expected: int) -> None:
 
 
 def damaged(path: str, expected: str, got: str) -> DamagedFile:
-    return DamagedFile(f"'{path}' is damaged: expected {expected}, got {got}.", path=path)
+    return DamagedFile(f"'{path}' is damaged: expected {expected}, got {got}.", path=path, identity=identity_of(path))

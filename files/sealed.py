@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile
-from shoal.utils import write_atomically
+from shoal.utils import identity_of, write_atomically
 
 CHECKSUM = "checksum"  # the last field of a document
 
@@ -79,4 +79,4 @@ def _checksum(values: Mapping[str, Any], of: str) -> str:
 
 
 def _damaged(path: str, expected: str, got: str) -> DamagedFile:
-    return DamagedFile(f"'{path}' is damaged: expected {expected}, got {got}.", path=path)
+    return DamagedFile(f"'{path}' is damaged: expected {expected}, got {got}.", path=path, identity=identity_of(path))

@@ -112,7 +112,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
     leaks = _leak_notes(leak_columns(AgainstTarget.of(train), base))
-    said = (*dataset.manifest.notes, *bad_row_notes(dataset), *choice.notes, *notes, *leaks)
+    said = (*dataset.notes, *bad_row_notes(dataset), *choice.notes, *notes, *leaks)
     return Reduced(dataset, split, encoding, said, problem, moments, held)
 
 

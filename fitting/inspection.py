@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +16,12 @@ from shoal.data.dataset import Block, Column, Dataset
 from shoal.data.notation.numbers import notation_of
 from shoal.data.notation.words import CODES, MOST, is_code, is_word
 from shoal.data.splits import Bits, mixed
+from shoal.errors import DamagedFile
+from shoal.files import sealed
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
 from shoal.fitting.leaks import leaks_of
 from shoal.models import Integers
 from shoal.settings.config import RunConfig
-from shoal.utils import write_atomically
 from shoal.worker import Worker
 
 SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
@@ -170,7 +170,7 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> di
             "first": [{"line": line, "problem": what} for line, what in manifest.bad_rows[:100]],
         },
         "largest_row_norm": manifest.largest_norm,
-        "notes": list(manifest.notes),
+        "notes": list(dataset.notes),
     }
 
 
@@ -215,14 +215,15 @@ def _date(seconds: float | None) -> str | None:
 def _profiles(coordinator: Coordinator, dataset: Dataset) -> dict[str, dict[str, Any]]:
     """For each column what a pass over its rows says, from an earlier pass if there was one."""
     saved = dataset.directory / "profile.json"
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(saved.read_text())
-        if isinstance(known, dict) and known.get("format") == FORMAT:
+    of = dataset.directory.name
+    with contextlib.suppress(OSError, DamagedFile):
+        known = sealed.read(saved, of)
+        if known.get("format") == FORMAT:
             found: dict[str, dict[str, Any]] = known["columns"]
             return found
     found = _described_profile(dataset, _profile_of_all(coordinator, dataset))
     with contextlib.suppress(OSError):  # a read-only or full cache costs the next caller a pass, no more
-        write_atomically(saved, json.dumps({"format": FORMAT, "columns": found}).encode())
+        sealed.write(saved, {"format": FORMAT, "columns": found}, of)
     return found
 
 

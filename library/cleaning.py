@@ -22,6 +22,7 @@ from typing import Any
 
 from shoal.errors import ResourceError, TrainingError
 from shoal.home import (
+    DATA_FORMAT,
     MANIFEST,
     REMOVED,
     alone_with,
@@ -138,17 +139,19 @@ def _uploads_of_models() -> set[str]:
 
 
 def _keys_of(files: set[str]) -> set[str]:
-    """The data sets that were made from any of these files, however they were read."""
+    """The data sets that were made from any of these files, however they were read; no run can use older ones."""
     cache = cache_directory()
     keys = set()
     for entry in entries(cache_index(cache)):
         known = _json(Path(entry.path))
-        if os.path.realpath(str((known.get("question") or {}).get("path", ""))) in files:
+        question = known.get("question") or {}
+        if os.path.realpath(str(question.get("path", ""))) in files and question.get("format") == DATA_FORMAT:
             keys.add(str(known.get("key", "")))
     for entry in entries(cache):  # the index forgets a file's former data set when the file has changed
         if entry.is_dir(follow_symlinks=False) and entry.name not in keys:
-            source = _json(Path(entry.path) / MANIFEST).get("source")
-            if isinstance(source, str) and os.path.realpath(source) in files:
+            manifest = _json(Path(entry.path) / MANIFEST)
+            source = manifest.get("source")
+            if isinstance(source, str) and os.path.realpath(source) in files and manifest.get("format") == DATA_FORMAT:
                 keys.add(entry.name)
     return keys
 

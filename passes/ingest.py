@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
 import math
 from collections import Counter
@@ -11,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal.data.block_reader import BlockReport
 from shoal.data.cache import Cache, digest
-from shoal.data.dataset import FORMAT, Block, Column, Dataset, LevelTable, Manifest, block_path
+from shoal.data.dataset import LEVELS, MOMENTS, Block, Column, Dataset, LevelTable, Manifest, block_path
 from shoal.data.encoding import Encoding
 from shoal.data.files import Identity, Source, file_format, inspect_text, reader_question, spool, without_totals
 from shoal.data.notation.words import MOST
 from shoal.data.parquet_reader import inspect_parquet, row_groups
 from shoal.data.splits import Split
 from shoal.errors import BadRowsError, DataError, SourceChanged
-from shoal.home import MANIFEST
+from shoal.files.checksums import Seal, written
+from shoal.home import DATA_FORMAT
 from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import ReadRange, ReadRowGroup
 from shoal.settings.config import RunConfig
@@ -69,7 +72,7 @@ class Ingest:
 
     def add(self, report: BlockReport) -> None:
         index = len(self.blocks)
-        self.blocks.append(Block(index, self.rows, report.rows, tuple(report.bad_places)))
+        self.blocks.append(Block(index, self.rows, report.rows, tuple(report.bad_places), report.checksum))
         for bad in report.bad_rows[: SHOWN - len(self.bad)]:
             self.bad.append((self.source.first_line + self.lines + bad.line, bad.what))
         self.bad_count += report.bad_count
@@ -100,35 +103,26 @@ class Ingest:
 
     def finish(self, directory: Path, path: str) -> str:
         """Write what completes the data set; returns its key."""
-        columns = self._columns()
-        self._write_levels(directory)
-        if self.cells:
-            cells = [cell.total() for cell in self.cells]
-            np.savez(
-                directory / "moments.npz",
-                n=[c.n for c in cells],
-                mean=np.stack([c.mean for c in cells]),
-                scatter=np.stack([c.scatter for c in cells]),
-            )
+        levels, moments = self._write_levels(directory), self._write_moments(directory)
         content = digest([self.source.size, self.contents])
         layout = self.source.layout
         kinds = [int(kind) for kind in layout.kinds]
-        written = {i: notation.example for i, notation in layout.notations.items()}
+        examples = {i: notation.example for i, notation in layout.notations.items()}
         head = [
             layout.names,
             layout.orders,
-            written,
+            examples,
             dict(layout.absent),
             self.source.data_start,
         ]  # the header is not among the hashed ranges
-        key = digest([FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
+        key = digest([DATA_FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
         manifest = Manifest(
-            source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=columns,
+            source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=self._columns(),
             blocks=tuple(self.blocks), bad_rows=tuple(self.bad), bad_count=self.bad_count,
-            largest_norm=math.sqrt(self.largest_square), content=content, repeated=self.repeated,
-            notes=(*self.source.notes, *self._repeated()),
+            largest_norm=math.sqrt(self.largest_square), content=content, levels=levels, moments=moments,
+            repeated=self.repeated, notes=(*self.source.notes, *self._repeated()),
         )  # fmt: skip
-        (directory / MANIFEST).write_text(manifest.to_json())
+        manifest.write(directory, key)
         return key
 
     def _repeated(self) -> list[str]:
@@ -137,13 +131,20 @@ class Ingest:
         rows = "1 row, which is" if self.repeated == 1 else f"{self.repeated:,} rows, which are"
         return [f"The names of the columns come again in {rows} left out."]
 
-    def _write_levels(self, directory: Path) -> None:
+    def _write_levels(self, directory: Path) -> Seal:
         maps = {}
         for slot, table in enumerate(self.tables):
             places = {level: i for i, level in enumerate(table.sorted())}
             for block, levels in enumerate(self.block_levels):
                 maps[f"{block}.{slot}"] = LevelTable.codes_of(levels[slot], places)
-        np.savez(directory / "levels.npz", **maps)  # type: ignore[arg-type]
+        return _archived(directory / LEVELS, **maps)
+
+    def _write_moments(self, directory: Path) -> Seal | None:
+        if not self.cells:
+            return None
+        cells = [cell.total() for cell in self.cells]
+        mean, scatter = np.stack([c.mean for c in cells]), np.stack([c.scatter for c in cells])
+        return _archived(directory / MOMENTS, n=np.array([c.n for c in cells]), mean=mean, scatter=scatter)
 
     def _columns(self) -> tuple[Column, ...]:
         layout, slots = self.source.layout, self.source.layout.slots()
@@ -170,6 +171,14 @@ class Ingest:
             written=notation.example if notation else "",
             words=tuple(self.words.get(column, Counter()).most_common(MOST)) if missing < rows else (),
         )  # fmt: skip
+
+
+def _archived(path: Path, **arrays: npt.NDArray[Any]) -> Seal:
+    """An archive of arrays, put together in memory."""
+    made = io.BytesIO()
+    np.savez(made, **arrays)  # type: ignore[arg-type]
+    with path.open("wb", buffering=0) as file:
+        return written(file, [np.frombuffer(made.getbuffer(), np.uint8)])
 
 
 def _shared_flags(missing: int, rows: int, constant: bool) -> list[str]:
@@ -224,8 +233,12 @@ class FileReading:
         """The cached one if the file is what it was, else read now."""
         identity, question = dataclasses.asdict(Identity.of(self.path)), _question(self.path, self.config)
         found = self.cache.find(question, identity)
-        if found is not None:
-            return found
+        if found is None:
+            found = self._read(question, identity)
+        found.repairs = tuple(self.cache.repairs)
+        return found
+
+    def _read(self, question: Mapping[str, Any], identity: Mapping[str, int]) -> Dataset:
         with self.cache.workshop() as directory, disk_errors():
             whole, key = self._ingest(directory)
             if dataclasses.asdict(Identity.of(self.path)) != identity:
@@ -299,7 +312,7 @@ class FileReading:
 
 def _question(path: Path, config: RunConfig) -> dict[str, Any]:
     """What a data set is the answer to: a file, and how it is to be read."""
-    return {"path": str(path), "dialect": _plain(config.dialect), "format": FORMAT,
+    return {"path": str(path), "dialect": _plain(config.dialect), "format": DATA_FORMAT,
             "categorical": sorted(config.categorical), "numeric": sorted(config.numeric),
             **reader_question(path)}  # fmt: skip
 

@@ -55,10 +55,10 @@ def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
 
     choice = FoldChoice.parse(int(run.job["folds"]), str(run.job["fold_by"]), config.seed)
     with coordinated(config, progress) as coordinator:
-        study = make_study(coordinator, coordinator.open(config), config, choice)
+        study = coordinator.cache.mending(lambda: make_study(coordinator, coordinator.open(config), config, choice))
     save_study(run.directory, study)
     rows = sum(cell.n for cell in study.cells.cells)
-    return {"rows": int(rows), "columns": study.cells.columns, "notes": list(study.notes)}
+    return {"rows": int(rows), "columns": study.cells.columns, "notes": [*study.notes, *coordinator.cache.repairs]}
 
 
 def _generate(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from shoal.coordinator import Coordinator
 from shoal.data.terms import Indicator, Number
-from shoal.errors import DataError, SourceChanged, TrainingError
+from shoal.errors import DamagedFile, DataError, SourceChanged, TrainingError
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import SavedModel, own_data
 from shoal.fitting.reports import finite
@@ -81,7 +81,7 @@ def gathered(model: SavedModel, progress: Progress = silent) -> Evidence:
         config = own_data(model.file.config)
         _check_there(config)
         with coordinated(config, progress) as coordinator:
-            return _of_rows(model, config, coordinator)
+            return coordinator.cache.mending(lambda: _of_rows(model, config, coordinator))
     except TrainingError as error:
         return Evidence(notes=(f"This report is without what the rows would say. {error.message}",))
 
@@ -101,6 +101,8 @@ def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> 
     def tried(what: str, make: Callable[[], _Found]) -> _Found | None:
         try:
             return make()
+        except DamagedFile:
+            raise  # it is made again, and all of this with it
         except TrainingError as error:
             notes.append(f"{what}: {error.message}")
             return None

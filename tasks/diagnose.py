@@ -42,8 +42,12 @@ def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Prog
     if own_data:
         _check_there(config)
     with coordinated(config, progress) as coordinator:
-        dataset = _own(model, coordinator, config) if own_data else _other(model, coordinator, config)
-        return _Diagnosis(model, dataset, coordinator, own_data).report()
+
+        def diagnosed() -> dict[str, Any]:
+            dataset = _own(model, coordinator, config) if own_data else _other(model, coordinator, config)
+            return _Diagnosis(model, dataset, coordinator, own_data).report()
+
+        return coordinator.cache.mending(diagnosed)
 
 
 def residuals_of(model: SavedModel, dataset: Dataset, coordinator: Coordinator) -> dict[str, Any]:
@@ -114,6 +118,7 @@ class _Diagnosis:
             "histogram": {"edges": edges.residual.tolist(), **_parts(counted.residual)},
             "quantiles": _quantiles(edges, counted, seen),
             "curve": _curve(counted),
+            "notes": list(self.dataset.repairs),
         })  # fmt: skip
         return said
 

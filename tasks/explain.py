@@ -15,7 +15,7 @@ import numpy as np
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
-from shoal.errors import ConfigError, DataError, ResourceError, StateError
+from shoal.errors import ConfigError, DamagedFile, DataError, ResourceError, StateError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import make_study
@@ -86,10 +86,14 @@ def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, p
     if not Path(config.file).expanduser().is_file():
         raise DataError(f"Its file '{config.file}' is not there any more.")
     with coordinated(config, progress) as coordinator:
-        dataset = coordinator.open(config)
-        if dataset.manifest.content != model.file.data.content:
-            raise StateError(f"Its file '{config.file}' is not what it was when the model was fitted.")
-        return _Explanation(coordinator, dataset, model, config, question).parts()
+
+        def explained() -> dict[str, Any]:
+            dataset = coordinator.open(config)
+            if dataset.manifest.content != model.file.data.content:
+                raise StateError(f"Its file '{config.file}' is not what it was when the model was fitted.")
+            return _Explanation(coordinator, dataset, model, config, question).parts()
+
+        return coordinator.cache.mending(explained)
 
 
 def _config(model: SavedModel, question: ExplainRequest) -> RunConfig:
@@ -134,7 +138,7 @@ class _Explanation:
     ) -> None:
         self.coordinator, self.dataset, self.model = coordinator, dataset, model
         self.config, self.question = config, question
-        self.notes: list[str] = []
+        self.notes = list(dataset.repairs)
 
     def parts(self) -> dict[str, Any]:
         config, question = self.config, self.question
@@ -155,6 +159,8 @@ class _Explanation:
         for part, made in (("bootstrap", self._bootstrap), ("importance", self._importance)):
             try:
                 found[part] = made(study)
+            except DamagedFile:
+                raise  # it is made again, and all of this with it
             except (DataError, StateError, ResourceError) as error:
                 self.notes.append(str(error))
         return found | {"prediction_interval": plain(self._prediction_interval(exact.coef, exact.intercept))}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.files import file_format, inspect_text
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.terms import Number
-from shoal.errors import DataError
+from shoal.errors import DataError, SourceChanged
 from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.passes.blocks import Predict, PredictLines
@@ -34,15 +34,13 @@ def predict_file(
     output.check()
     model = load_model(model_path)
     width = None if interval is None else half_width_of(model.report.prediction_interval, interval)
-    rows = empty = unseen = 0
     with coordinated(config, progress) as coordinator:
-        dataset = open_for(model, coordinator, config)
+        open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
         with output.open() as file:
-            file.write(b"row,prediction\n" if width is None else b"row,prediction,lower,upper\n")
-            for lines in coordinator.swept("predicting", _requests(model, dataset, width)):
-                file.write(lines.text)
-                rows, empty, unseen = rows + lines.rows, empty + lines.empty, unseen + lines.unseen
-    warnings = list(dataset.manifest.notes)
+            writing = _Writing(model, coordinator, config, width, file)
+            dataset = coordinator.cache.mending(writing.go_on)
+    rows, empty, unseen = writing.rows, writing.empty, writing.unseen
+    warnings = list(dataset.notes)
     fills = {t.column: t.fill for t in model.encoding.terms if isinstance(t, Number)}
     for name, fill in fills.items():
         if dataset.columns[name].missing:
@@ -57,6 +55,31 @@ def predict_file(
         warnings.append(f"{empty} rows could not be read and have no prediction.")
     return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.target,
             "out": str(out), "interval": interval, "half_width": width, "warnings": warnings}  # fmt: skip
+
+
+class _Writing:
+    """The predictions on their way to a file or pipe, block by block; what was written is not written again."""
+
+    def __init__(
+        self, model: SavedModel, coordinator: Coordinator, config: RunConfig, width: float | None, file: IO[bytes]
+    ) -> None:
+        self.model, self.coordinator, self.config, self.width, self.file = model, coordinator, config, width, file
+        self.blocks = self.rows = self.empty = self.unseen = 0
+        self.content = ""  # of the data set that the first ones are from
+        file.write(b"row,prediction\n" if width is None else b"row,prediction,lower,upper\n")
+
+    def go_on(self) -> Dataset:
+        """All that is left to be written."""
+        dataset = open_for(self.model, self.coordinator, self.config)
+        self.content = self.content or dataset.manifest.content
+        if dataset.manifest.content != self.content:
+            raise SourceChanged(f"'{self.config.file}' changed while predictions were made for it. Try again.")
+        left = _requests(self.model, dataset, self.width)[self.blocks :]
+        for lines in self.coordinator.swept("predicting", left):
+            self.file.write(lines.text)
+            self.blocks, self.rows = self.blocks + 1, self.rows + lines.rows
+            self.empty, self.unseen = self.empty + lines.empty, self.unseen + lines.unseen
+        return dataset
 
 
 def _requests(model: SavedModel, dataset: Dataset, width: float | None) -> list[PredictLines]:

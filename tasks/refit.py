@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.coordinator import Coordinator
+from shoal.data.dataset import Dataset
 from shoal.errors import StateError
 from shoal.fitting.exact import Fit, Reduced, precision_notes, prepare
 from shoal.metrics import Residuals, Timings
@@ -42,12 +43,12 @@ class Basis:
         """For a loaded model: from its file, as long as that holds what it held."""
         config = config_from({**file.config, "out": None})
         with kept_coordinator(config) as coordinator:
-            dataset = coordinator.open(config)
-            if dataset.manifest.content != file.data.content:
-                raise StateError(
-                    f"'{config.file}' is not what it was when the model was fitted. Fit it anew with shoal.fit."
-                )
-            return cls(prepare(coordinator, dataset, config, Timings())).summed(coordinator)
+
+            def made() -> Basis:
+                dataset = _unchanged(coordinator, config, file.data.content)
+                return cls(prepare(coordinator, dataset, config, Timings())).summed(coordinator)
+
+            return coordinator.cache.mending(made)
 
     def summed(self, coordinator: Coordinator) -> Basis:
         prepared = self.prepared
@@ -60,8 +61,21 @@ class Basis:
         if self.moments is not None and not coarse:
             return self
         with kept_coordinator(config) as coordinator:
-            prepared = prepare(coordinator, self.prepared.dataset, config, Timings()) if coarse else self.prepared
-            return Basis(prepared).summed(coordinator)
+
+            def made() -> Basis:
+                prepared = self._whole(coordinator, config)
+                prepared = prepare(coordinator, prepared.dataset, config, Timings()) if coarse else prepared
+                return Basis(prepared).summed(coordinator)
+
+            return coordinator.cache.mending(made)
+
+    def _whole(self, coordinator: Coordinator, config: RunConfig) -> Reduced:
+        """Itself on a data set that is all there: one that was cleaned up or damaged meanwhile is made again."""
+        dataset = self.prepared.dataset
+        if dataset.is_whole():
+            return self.prepared
+        again = _unchanged(coordinator, config, dataset.manifest.content)
+        return dataclasses.replace(self.prepared, dataset=again)
 
     def _is_too_coarse(self, config: RunConfig) -> bool:
         """Rows that are not kept, as those of a data frame, cannot help; the certificate then says `moments`."""
@@ -85,6 +99,13 @@ class Basis:
         )
         notes = (*self.prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution))
         return Fit(config, self.prepared, solution, sums, worth, rows_dropped, notes, problem.condition(penalty.l2))
+
+
+def _unchanged(coordinator: Coordinator, config: RunConfig, content: str) -> Dataset:
+    dataset = coordinator.open(config)
+    if dataset.manifest.content != content:
+        raise StateError(f"'{config.file}' is not what it was when the model was fitted. Fit it anew with shoal.fit.")
+    return dataset
 
 
 def _residuals(moments: Moments, squares: float) -> Residuals:

@@ -20,7 +20,7 @@ from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
-from shoal.fitting.exact import fit_exact
+from shoal.fitting.exact import Fit, fit_exact
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import model_output, save_model
 from shoal.fitting.reports import Trained, described
@@ -64,10 +64,13 @@ def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None =
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
     started, timings, output = time.perf_counter(), Timings(), model_output(config)
-    with timings.stage("ingest"):
-        dataset = coordinator.open(config)
-    fit = fit_exact(coordinator, dataset, config, timings)
-    trained = described(fit)
+
+    def fitted() -> Fit:
+        with timings.stage("ingest"):
+            dataset = coordinator.open(config)
+        return fit_exact(coordinator, dataset, config, timings)
+
+    trained = described(coordinator.cache.mending(fitted))
     if output:
         output.write(model_bytes(trained.model))
     timings.seconds["total"] = time.perf_counter() - started
@@ -83,7 +86,7 @@ def train(config: RunConfig, progress: Progress = silent, run_id: str | None = N
 def look(config: RunConfig, progress: Progress = silent) -> dict[str, Any]:
     """What is in a file; the object that `inspect --json` prints."""
     with coordinated(config, progress) as coordinator:
-        return inspect(coordinator, coordinator.open(config), config)
+        return coordinator.cache.mending(lambda: inspect(coordinator, coordinator.open(config), config))
 
 
 def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> Trained:

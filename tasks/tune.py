@@ -43,10 +43,14 @@ class TuningRequest:
 def tune_with(coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings) -> Tuned:
     """A file that was read before is not read again; rows are looked at once, after that nothing depends on them."""
     request.check(config)
-    with timings.stage("ingest"):
-        dataset = coordinator.open(config)
-    with timings.stage("sums"):
-        cells = summed(coordinator, dataset, config, request.choice(config))
+
+    def read() -> tuple[Dataset, CellMoments]:
+        with timings.stage("ingest"):
+            dataset = coordinator.open(config)
+        with timings.stage("sums"):
+            return dataset, summed(coordinator, dataset, config, request.choice(config))
+
+    dataset, cells = coordinator.cache.mending(read)
     with timings.stage("tune"):
         return tuned_from(cells, dataset, config, request)
 
@@ -65,5 +69,5 @@ def _plain(config: RunConfig) -> RunConfig:
 
 
 def tuned_from(cells: CellMoments, dataset: Dataset, config: RunConfig, request: TuningRequest) -> Tuned:
-    notes = (*dataset.manifest.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes)
+    notes = (*dataset.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes)
     return tune(cells, config.model, request.l1_ratio, request.alphas, request.n_alphas, notes)

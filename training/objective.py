@@ -225,7 +225,7 @@ def _wide(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings
             found = spreads(coordinator, dataset, encoding, split)
     units = found.units(config.intercept, config.standardize)
     said = (
-        *dataset.manifest.notes, *bad_row_notes(dataset), *choice.notes, *notes,
+        *dataset.notes, *bad_row_notes(dataset), *choice.notes, *notes,
         f"With {len(encoding.terms)} columns the exact optimum is not computed; distances are upper bounds.",
     )  # fmt: skip
     y_scatter = float(found.scatter[-1]) + (0.0 if config.intercept else found.n * float(found.mean[-1]) ** 2)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from shoal.dashboard.tables.samples import SAMPLES
+from shoal.files import sealed
 from shoal.fitting.histograms import BINS, histogram
 from shoal.settings.values import config_from
 from shoal.tasks.train import look
@@ -73,5 +74,5 @@ def test_a_profile_of_an_earlier_format_is_made_anew(tmp_path: Path, home: Path)
         assert saved.read_text() == kept
     changed = json.loads(kept)
     changed["columns"]["x"]["distinct"] = 77
-    saved.write_text(json.dumps(changed))
+    sealed.write(saved, changed, of=saved.parent.name)
     assert look(config)["columns"][0]["distinct"] == 77  # one of this format is used

@@ -323,7 +323,7 @@ def test_read_only_cache_still_answers(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*_: Any, **__: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("shoal.fitting.inspection.write_atomically", refuse)
+    monkeypatch.setattr("shoal.files.sealed.write_atomically", refuse)
     answer = shoal("inspect", path, "--json")
     assert answer.code == 0, answer.err
     assert answer.json["columns"][0]["distinct"] == 2
