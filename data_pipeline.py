@@ -22,7 +22,7 @@ import numpy.typing as npt
 from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Product
-from shoal.errors import StateError
+from shoal.files.checksums import damaged, mapped
 from shoal.models import Array, Values
 from shoal.settings.limits import CHUNK_BYTES
 
@@ -166,19 +166,22 @@ class Shards:
     dtype: str
     held_rows: int
     largest_row: float
+    checksums: tuple[int, ...]  # of the files of the shards
+    held_checksum: int
 
     @property
     def total(self) -> int:
         return sum(self.rows)
 
     def open(self, shard: int) -> tuple[Values, Values]:
-        """X (n, p) and y (n,), read-only and mapped; cheap to ask for again."""
-        return _mapped(shard_path(self.directory, shard), self.rows[shard], self.width, self.dtype)
+        """X (n, p) and y (n,), read-only and mapped, proven when this process first asks; cheap to ask for again."""
+        path = shard_path(self.directory, shard)
+        return _mapped(path, self.rows[shard], self.width, self.dtype, self.checksums[shard])
 
     def held(self) -> tuple[Values, Values] | None:
         if not self.held_rows:
             return None
-        return _mapped(held_path(self.directory), self.held_rows, self.width, self.dtype)
+        return _mapped(held_path(self.directory), self.held_rows, self.width, self.dtype, self.held_checksum)
 
     def steps(self, batch_size: int) -> int:
         """Steps of an epoch: those of the longest shard."""
@@ -193,15 +196,13 @@ class Shards:
         first = int(_order(seed, epoch, shard, count)[step]) * batch_size
         return Rows(first, min(first + batch_size, rows))
 
-    def is_whole(self) -> bool:
-        """Whether every file has the size that its rows need."""
+    def check_sizes(self) -> None:
+        """Whether every file has the size that its rows need; what is in it is proven when it is mapped."""
         paths = [shard_path(self.directory, shard) for shard in range(len(self.rows))]
         sizes = dict(zip(paths, self.rows, strict=True)) | {held_path(self.directory): self.held_rows}
         row = (self.width + 1) * np.dtype(self.dtype).itemsize
-        try:
-            return all(os.stat(path).st_size == rows * row for path, rows in sizes.items())
-        except OSError:
-            return False
+        for path, rows in sizes.items():
+            _identity(path, rows * row)
 
 
 def shard_path(directory: str, shard: int) -> str:
@@ -212,28 +213,30 @@ def held_path(directory: str) -> str:
     return os.path.join(directory, "held.bin")
 
 
-def _mapped(path: str, rows: int, width: int, dtype: str) -> tuple[Values, Values]:
+def _mapped(path: str, rows: int, width: int, dtype: str, checksum: int) -> tuple[Values, Values]:
     """A look at the file each time: one that was made anew is mapped anew, one cut short is no SIGBUS later."""
+    size = rows * (width + 1) * np.dtype(dtype).itemsize
+    return _map(path, rows, width, dtype, size, checksum, _identity(path, size))
+
+
+def _identity(path: str, size: int) -> tuple[int, int]:
+    """Which file this is, if it has that size."""
     try:
         found = os.stat(path)
     except OSError as error:
-        raise StateError(_damaged(path, str(error.strerror))) from None
-    expected = rows * (width + 1) * np.dtype(dtype).itemsize
-    if found.st_size != expected:
-        raise StateError(_damaged(path, f"expected {expected} bytes, found {found.st_size}"))
-    return _map(path, rows, width, dtype, (found.st_ino, found.st_mtime_ns))
-
-
-def _damaged(path: str, why: str) -> str:
-    return f"The cached training rows in '{path}' cannot be used: {why}. Resume the run; they are made anew."
+        raise damaged(path, "a file", str(error.strerror)) from None
+    if found.st_size != size:
+        raise damaged(path, f"{size} bytes", str(found.st_size))
+    return found.st_ino, found.st_mtime_ns
 
 
 @functools.lru_cache(MAPPED)
-def _map(path: str, rows: int, width: int, dtype: str, identity: tuple[int, int]) -> tuple[Values, Values]:
+def _map(
+    path: str, rows: int, width: int, dtype: str, size: int, checksum: int, identity: tuple[int, int]
+) -> tuple[Values, Values]:
     if not rows:
         return np.empty((0, width), dtype), np.empty(0, dtype)
-    with open(path, "rb") as file:
-        values = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype)
+    values = mapped(path, size, checksum).view(dtype)
     return values[: rows * width].reshape(rows, width), values[rows * width :]
 
 

@@ -191,11 +191,9 @@ def measured(table: Table, path: Path, home: Path, repeats: int) -> list[Finding
 
 
 def _shards(home: Path) -> Shards:
-    from shoal.training.shards import _found
+    from shoal.training.shards import opened
 
-    found = next(_found(folder) for folder in (home / "cache").glob("shards-*"))
-    assert found is not None
-    return found
+    return next(opened(folder) for folder in (home / "cache").glob("shards-*"))
 
 
 def _speed(trainer: Trainer, engine: Engine, shards: Shards, table: Table, repeats: int) -> list[Finding]:

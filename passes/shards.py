@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data.splits import GOLDEN, mixed
 from shoal.data_pipeline import Chunk, Shards, design_rows
+from shoal.files.checksums import checksum, damaged, prove
 from shoal.models import Array, LinearModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest
 from shoal.solve.least_squares import Standardisation
@@ -72,6 +73,7 @@ class Dealt:
     counts: npt.NDArray[np.int64]
     largest_row: float
     largest_target: float
+    checksums: npt.NDArray[np.int64]  # (piles, 2): of the X and of the y of each
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,8 @@ class Deal(BlockRequest):
             largest_target = max(largest_target, float(np.abs(y[place][train]).max(initial=0.0)))
             filled = place.stop
         order, counts = self._grouped(piles[:filled])
-        write_rows(self.target, X, y, order)
-        return Dealt(counts, largest_row, largest_target)
+        checksums = write_rows(self.target, X, y, order, counts)
+        return Dealt(counts, largest_row, largest_target, checksums)
 
     def _room(self, worker: Worker) -> tuple[Values, Values]:
         rows, width, itemsize = self.block.rows, len(self.encoding.terms), np.dtype(self.dtype).itemsize
@@ -139,11 +141,19 @@ def shard_of(index: npt.NDArray[np.int64], seed: int, shards: int) -> npt.NDArra
     return (bits >> np.uint64(32)) * np.uint64(shards) >> np.uint64(32)
 
 
+class Gathered(NamedTuple):
+    """What one shard has come to."""
+
+    rows: int
+    checksum: int
+
+
 @dataclass(frozen=True)
 class Gather:
     """Write one shard from its parts of the dealt blocks, shuffled by `seed`; or `most` rows of them, evenly spaced.
 
-    A part is (block, rows of the block's file, first row, number of rows); parts (k, 4) are in block order.
+    A part is of one pile of a block: (block, rows of the block's file, first row and rows of the pile, how many of them
+    are before the part, rows of the part, checksums of the pile's X and y); parts (k, 8) are in block order.
     """
 
     parts: npt.NDArray[np.int64]
@@ -154,25 +164,33 @@ class Gather:
     seed: tuple[int, int] | None
     most: int = 0
 
-    def answer(self, worker: Worker) -> int:
-        rows = int(self.parts[:, 3].sum())
+    def answer(self, worker: Worker) -> Gathered:
+        rows = int(self.parts[:, 5].sum())
         X, y = np.empty((rows, self.width), self.dtype), np.empty(rows, self.dtype)
         filled = 0
-        for block, total, first, count in self.parts.tolist():
+        for block, total, first, pile, before, count, *checksums in self.parts.tolist():
             place = slice(filled, filled + count)
-            self._read(dealt_path(self.folder, block), total, first, X[place], y[place])
+            path = dealt_path(self.folder, block)
+            if count == pile:
+                self._read(path, total, first, X[place], y[place], checksums)
+            else:
+                wide, long = np.empty((pile, self.width), self.dtype), np.empty(pile, self.dtype)
+                self._read(path, total, first, wide, long, checksums)
+                X[place], y[place] = wide[before : before + count], long[before : before + count]
             filled = place.stop
         order = self._order(rows)
-        write_rows(self.target, X, y, order)
-        return len(order)
+        return Gathered(len(order), int(write_rows(self.target, X, y, order)[0, 1]))
 
-    def _read(self, path: str, total: int, first: int, X: Values, y: Values) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
+    def _read(self, path: str, total: int, first: int, X: Values, y: Values, checksums: list[int]) -> None:
+        """A pile, proven: nothing else tells that it is what was dealt."""
         try:
-            read_at(descriptor, _bytes(X), X.itemsize * first * self.width)
-            read_at(descriptor, _bytes(y), y.itemsize * (total * self.width + first))
-        finally:
-            os.close(descriptor)
+            with open(path, "rb", buffering=0) as file:
+                read_at(file.fileno(), _bytes(X), X.itemsize * first * self.width)
+                read_at(file.fileno(), _bytes(y), y.itemsize * (total * self.width + first))
+        except (OSError, EOFError) as error:
+            raise damaged(path, f"{total} rows", str(error)) from None
+        for values, expected in zip((X, y), checksums, strict=True):
+            prove(path, values.reshape(-1).view(np.uint8), expected)
 
     def _order(self, rows: int) -> npt.NDArray[np.int64]:
         if self.seed is not None:
@@ -185,29 +203,54 @@ def dealt_path(folder: str, block: int) -> str:
     return os.path.join(folder, f"dealt-{block:06d}.bin")
 
 
-def write_rows(target: str, X: Values, y: Values, order: npt.NDArray[Any]) -> None:
-    """X[order], then y[order], into a file that gets its name when it is whole: a request may be cut off anywhere."""
+def write_rows(
+    target: str, X: Values, y: Values, order: npt.NDArray[Any], counts: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
+    """X[order], then y[order], into a file that gets its name when it is whole: a request may be cut off anywhere.
+
+    The rows are piles of so many; what comes back are the checksums of X and y of each (piles, 2). Without piles it is
+    that of X, and that of the whole file.
+    """
     unfinished = f"{target}.part"  # always the same: whoever redoes the request writes over it
+    ends = np.cumsum([len(order)] if counts is None else counts)
+    found = np.zeros((len(ends), 2), np.int64)
     with disk_errors():
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            offset = 0
-            for piece in _pieces(X, y, order):
+            offset = first = 0
+            for piece in _pieces(X, order):
+                _add(found[:, 0], ends, first, piece)
                 write_at(descriptor, _bytes(piece), offset)
-                offset += piece.nbytes
+                offset, first = offset + piece.nbytes, first + len(piece)
+            last = y[order]
+            if counts is None:
+                found[:, 1] = found[:, 0]
+            _add(found[:, 1], ends, 0, last)
+            write_at(descriptor, _bytes(last), offset)
         finally:
             os.close(descriptor)
         os.replace(unfinished, target)
+    return found
 
 
-def _pieces(X: Values, y: Values, order: npt.NDArray[Any]) -> Iterator[Values]:
+def _add(checksums: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], first: int, rows: Values) -> None:
+    """Go on with the checksums of piles, whose rows end there, by rows from `first` on."""
+    place = 0
+    for pile in range(int(np.searchsorted(ends, first, side="right")), len(ends)):
+        stop = min(int(ends[pile]) - first, len(rows))
+        checksums[pile] = checksum(rows[place:stop], int(checksums[pile]))
+        place = stop
+        if place == len(rows):
+            return
+
+
+def _pieces(X: Values, order: npt.NDArray[Any]) -> Iterator[Values]:
     step = max(1, PIECE_BYTES // (X.itemsize * X.shape[1]))
     piece = np.empty((min(step, len(order)), X.shape[1]), X.dtype)
     for start in range(0, len(order), step):
         rows = order[start : start + step]
         # With "raise", take would gather into a buffer of its own first.
         yield np.take(X, rows, axis=0, out=piece[: len(rows)], mode="clip")
-    yield y[order]
 
 
 def _bytes(array: Values) -> memoryview:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from shoal.data_pipeline import Batches, Shards, shard_path
+from shoal.files.checksums import checksum
 
 WIDTH, ROWS = 3, (50, 0, 7, 301)
 
@@ -16,11 +17,14 @@ WIDTH, ROWS = 3, (50, 0, 7, 301)
 @pytest.fixture
 def shards(tmp_path: Path) -> Shards:
     """Shards whose rows all differ: y counts through all of them."""
+    checksums: tuple[int, ...] = ()
     for shard in range(len(ROWS)):
         y = np.arange(sum(ROWS[:shard]), sum(ROWS[: shard + 1]), dtype=np.float64)
         X = np.column_stack([y + column for column in range(WIDTH)])
-        Path(shard_path(str(tmp_path), shard)).write_bytes(X.tobytes() + y.tobytes())
-    return Shards(str(tmp_path), ROWS, WIDTH, "float64", 0, 1.0)
+        content = X.tobytes() + y.tobytes()
+        Path(shard_path(str(tmp_path), shard)).write_bytes(content)
+        checksums += (checksum(content),)
+    return Shards(str(tmp_path), ROWS, WIDTH, "float64", 0, 1.0, checksums, 0)
 
 
 @pytest.mark.parametrize("how", [{}, {"ahead": 2}, {"tight": True}], ids=str)

@@ -6,6 +6,7 @@ What happens while workers train is in `conductor`; how a run is started, queued
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import time
 from dataclasses import replace
@@ -17,7 +18,7 @@ import numpy as np
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data_pipeline import Shards
-from shoal.errors import Reason, SourceChanged, Standing, StateError, TrainingError
+from shoal.errors import DamagedFile, Reason, SourceChanged, Standing, TrainingError
 from shoal.fitting.reports import Trained, described, finite
 from shoal.metrics import Event, Timings
 from shoal.models import Array, LinearModel
@@ -52,21 +53,28 @@ MOST_LOCAL_ROWS = 1024  # of a batch in mode local, whose point is many small st
 def train_gradient(
     coordinator: Coordinator, config: RunConfig, session: Session, resume: Snapshot | None = None, run_id: str = ""
 ) -> Trained:
-    """Train, from the beginning or from a checkpoint; TrainingError says why a run failed."""
-    return _Training(coordinator, config, session, resume, run_id).outcome()
+    """Train, from the beginning or from a checkpoint; TrainingError says why a run failed.
+
+    Where a file of the cache turns out to be damaged it is made again, and the run goes on from its newest checkpoint.
+    """
+    attempts = itertools.count()
+
+    def trained() -> Trained:
+        again = next(attempts) > 0
+        begin = (session.checkpoints.newest() or resume) if again else resume
+        return _Training(coordinator, config, session, begin, run_id, final=again).outcome()
+
+    return coordinator.cache.mending(trained)
 
 
 class _Training:
     def __init__(
-        self, coordinator: Coordinator, config: RunConfig, session: Session, resume: Snapshot | None, run_id: str
-    ) -> None:
-        self.coordinator, self.config, self.session, self.resume, self.run_id = (
-            coordinator,
-            config,
-            session,
-            resume,
-            run_id,
-        )
+        self, coordinator: Coordinator, config: RunConfig, session: Session, resume: Snapshot | None, run_id: str,
+        final: bool,
+    ) -> None:  # fmt: skip
+        self.coordinator, self.config, self.session = coordinator, config, session
+        self.resume, self.run_id = resume, run_id
+        self.final = final  # no other attempt follows if files of the cache are damaged
         self.timings = Timings()
         self.started = time.monotonic() - (resume.meta["seconds"] if resume else 0.0)
 
@@ -81,6 +89,8 @@ class _Training:
         objective = prepare_objective(self.coordinator, dataset, self.config, self.timings)
         with self.timings.stage("shards"):
             shards, resolved = self._shards(objective)
+        for repair in self.coordinator.cache.repairs:
+            self.session.log("warning", repair)
         with self.timings.stage("train"):
             conductor = self._train(objective, shards, resolved)
         return self._described(conductor)
@@ -230,6 +240,8 @@ class _Training:
         self.session.callbacks.run_ended(conductor, ending.state)
 
     def _failed(self, conductor: Conductor, error: BaseException) -> None:
+        if isinstance(error, DamagedFile) and not self.final:
+            return  # it goes on in a moment
         text = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
         reason = error.reason if isinstance(error, TrainingError) else Reason.UNFORESEEN
         conductor.happened("error", text, reason=reason)
@@ -251,17 +263,9 @@ class _Training:
 
     def _scored(self, objective: Objective, w: Array) -> Sums:
         prepared, units = objective.prepared, objective.units
-        try:
-            return self.coordinator.score(
-                prepared.dataset, prepared.encoding, prepared.split, *objective.raw(w), units.centre, units.scale
-            )
-        except TrainingError as error:
-            if prepared.dataset.is_whole():
-                raise
-            raise StateError(
-                f"The cached copy of '{Path(self.config.file).name}' was removed or damaged during the run, so that "
-                "the model cannot be scored. Resume the run: the file is read anew, and no step is made again."
-            ) from error
+        return self.coordinator.score(
+            prepared.dataset, prepared.encoding, prepared.split, *objective.raw(w), units.centre, units.scale
+        )
 
     def _facts(self, conductor: Conductor) -> GradientTraining:
         away, ending = conductor.away, conductor.ending

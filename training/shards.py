@@ -5,11 +5,10 @@ How rows are written and multiplied is in `passes.shards`; steps of training do 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
-import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,22 @@ from typing import Any
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.data.cache import digest
+from shoal.data.cache import Cache, digest
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data_pipeline import Shards, held_path, shard_path
-from shoal.errors import ConfigError, DataError, Remedy, StateError
+from shoal.errors import ConfigError, DamagedFile, DataError, Remedy, StateError
+from shoal.files import sealed
 from shoal.home import MANIFEST, SHARDS, hold
 from shoal.models import Array, Integers
-from shoal.passes.shards import Deal, Dealt, Gather, ShardProduct, dealt_path
+from shoal.passes.shards import Deal, Dealt, Gather, Gathered, ShardProduct, dealt_path
 from shoal.passes.spreads import SpreadPool, Spreads, SumSpreads
 from shoal.settings.limits import HELD_BYTES, shard_count
 from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors
 
-FORMAT = 1  # of shard files; another number means another cache key
+FORMAT = 2  # of shard files; another number means another cache key
 SINGLE_RANGE = 1e30  # float32 holds values up to 3e38, and their products with weights need room
 VECTORS = 4  # that power iteration carries along: a pass over the rows costs twice what it costs with one
 LEAST_MARGIN, MOST_MARGIN = 0.01, 0.09  # by which the largest eigenvalue is overstated
@@ -53,15 +53,15 @@ def derive(
         raise ConfigError(f"Expected partition to be hash or contiguous, got '{partition}'. Choose one of these.")
     count = shard_count(dataset.rows, (len(encoding.terms) + 1) * np.dtype(dtype).itemsize, shards)
     key = _key(dataset, encoding, split, units, [count, dtype, seed, partition, FORMAT])
-    found = _found(coordinator.cache.directory / key)
+    found = _found(coordinator.cache, coordinator.cache.directory / key)
     if found is not None:
         return found
     with coordinator.cache.workshop() as workshop, disk_errors():
         folder = workshop / "shards"
         folder.mkdir()
         making = _Making(coordinator, dataset, encoding, split, units, workshop, count, dtype, seed, partition)
-        (folder / MANIFEST).write_text(json.dumps({**asdict(making.shards(folder)), "directory": ""}))
-        placed = _found(coordinator.cache.place(folder, key))
+        sealed.write(folder / MANIFEST, {**asdict(making.shards(folder)), "directory": ""}, of=key)
+        placed = _found(coordinator.cache, coordinator.cache.place(folder, key))
     if placed is None:
         raise StateError("The shards of the training rows were removed while they were made. Try again.")
     return placed
@@ -78,19 +78,24 @@ def _key(dataset: Dataset, encoding: Encoding, split: Split, units: Standardisat
     return f"{SHARDS}{digest(question)}"
 
 
-def _found(directory: Path) -> Shards | None:
+def _found(cache: Cache, directory: Path) -> Shards | None:
     """The shards in a folder, in use while the answer lives; damaged ones are removed, to be made anew."""
     try:
-        raw = json.loads((directory / MANIFEST).read_text("utf-8"))
-        shards = Shards(**{**raw, "directory": str(directory), "rows": tuple(raw["rows"])})
-        if shards.is_whole():
-            return shards if hold(directory / MANIFEST, shards) else None
-    except FileNotFoundError:
+        shards = opened(directory)
+    except OSError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    shutil.rmtree(directory, ignore_errors=True)
-    return None
+    except DamagedFile as error:
+        cache.discard(error)
+        return None
+    return shards if hold(directory / MANIFEST, shards) else None
+
+
+def opened(directory: Path) -> Shards:
+    raw = sealed.read(directory / MANIFEST, of=directory.name)
+    several = {name: tuple(raw[name]) for name in ("rows", "checksums")}
+    shards = Shards(**{**raw, **several, "directory": str(directory)})
+    shards.check_sizes()
+    return shards
 
 
 class _Making:
@@ -109,19 +114,24 @@ class _Making:
         self.held_most = max(1, HELD_BYTES // ((self.width + 1) * np.dtype(dtype).itemsize))
 
     def shards(self, folder: Path) -> Shards:
-        counts, largest_row = self._deal()
-        rows = self._gather(str(folder), counts)
-        return Shards(str(folder), tuple(rows[:-1]), self.width, self.dtype, rows[-1], largest_row)
+        counts, checksums, largest_row = self._deal()
+        held, *shards = self._gather(str(folder), counts, checksums)
+        return Shards(
+            str(folder), tuple(made.rows for made in shards), self.width, self.dtype, held.rows, largest_row,
+            tuple(made.checksum for made in shards), held.checksum,
+        )  # fmt: skip
 
-    def _deal(self) -> tuple[Integers, float]:
-        """Counts (blocks, piles + 1), the held rows last; and the largest squared norm of a training row."""
+    def _deal(self) -> tuple[Integers, Integers, float]:
+        """Counts (blocks, piles + 1), the held rows last, with their checksums (blocks, piles + 1, 2); and the largest
+        squared norm of a training row."""
         dealt: list[Dealt] = list(self.coordinator.swept("standardising", [*self._deals()]))
         counts = np.array([part.counts for part in dealt], np.int64).reshape(-1, self.piles + 1)
+        checksums = np.array([part.checksums for part in dealt], np.int64).reshape(-1, self.piles + 1, 2)
         if not counts[:, :-1].any():
             raise DataError("Expected training rows, got none. Choose another target, or keep fewer rows for testing.")
         largest_row = max(part.largest_row for part in dealt)
         self._check_range(np.sqrt(largest_row), max(part.largest_target for part in dealt))
-        return counts, largest_row
+        return counts, checksums, largest_row
 
     def _deals(self) -> Iterator[Deal]:
         thin = max(1, self._expected_tests() // self.held_most)
@@ -144,40 +154,42 @@ class _Making:
                 Remedy.set("Or use double precision", "precision", "float64"),
             )
 
-    def _gather(self, folder: str, counts: Integers) -> list[int]:
-        """Rows of each shard and, last, those kept for testing."""
-        rows: list[int] = []
-        for report in self.coordinator.engine.sweep(self._gathers(folder, counts)):
-            rows.append(report)
-            self.coordinator.progress("shuffling", len(rows) / (self.count + 1))
-        return [*rows[1:], rows[0]]
+    def _gather(self, folder: str, counts: Integers, checksums: Integers) -> list[Gathered]:
+        """What the rows kept for testing have come to, then each shard."""
+        made: list[Gathered] = []
+        for report in self.coordinator.engine.sweep(self._gathers(folder, counts, checksums)):
+            made.append(report)
+            self.coordinator.progress("shuffling", len(made) / (self.count + 1))
+        return made
 
-    def _gathers(self, folder: str, counts: Integers) -> Iterator[Gather]:
+    def _gathers(self, folder: str, counts: Integers, checksums: Integers) -> Iterator[Gather]:
         """One by one, since each names its part of every block; the held rows first, as they may be the most."""
-        totals, rest = counts.sum(axis=1), (str(self.workshop), self.width, self.dtype)
-        yield Gather(_parts(totals, totals - counts[:, -1], totals), *rest, held_path(folder), None, self.held_most)
-        edges = self._hashed_edges(counts) if self.piles == self.count else self._ranged_edges(counts)
-        for shard, (first, last) in enumerate(edges):
-            yield Gather(_parts(totals, first, last), *rest, shard_path(folder, shard), (self.seed, shard))
+        rest = (str(self.workshop), self.width, self.dtype)
+        parts = functools.partial(_parts, counts, checksums)
+        yield Gather(parts(self.piles), *rest, held_path(folder), None, self.held_most)
+        for shard, part in enumerate(self._ranges(parts, counts) if self.piles < self.count else self._piles(parts)):
+            yield Gather(part, *rest, shard_path(folder, shard), (self.seed, shard))
 
-    def _hashed_edges(self, counts: Integers) -> Iterator[tuple[Integers, Integers]]:
-        """For each shard: its first row in the file of each block, and the end of its rows."""
-        last = np.zeros(len(counts), np.int64)
-        for shard in range(self.count):
-            first, last = last, last + counts[:, shard]
-            yield first, last
+    def _piles(self, parts: Callable[..., Integers]) -> Iterator[Integers]:
+        """Each shard is a pile of every block."""
+        return (parts(shard) for shard in range(self.count))
 
-    def _ranged_edges(self, counts: Integers) -> Iterator[tuple[Integers, Integers]]:
-        """The same for equal numbers of rows in file order."""
+    def _ranges(self, parts: Callable[..., Integers], counts: Integers) -> Iterator[Integers]:
+        """Each shard is equally many rows of the one pile of all blocks, in file order."""
         inside = counts[:, 0]
         before, total = np.cumsum(inside) - inside, int(inside.sum())
         ends = (np.clip(edge * total // self.count - before, 0, inside) for edge in range(self.count + 1))
-        return itertools.pairwise(ends)
+        return (parts(0, first, last) for first, last in itertools.pairwise(ends))
 
 
-def _parts(totals: Integers, first: Integers, last: Integers) -> Integers:
-    """(k, 4): block, rows of its file, first row and number of rows, where there are any."""
-    every = np.column_stack((np.arange(len(totals)), totals, first, last - first))
+def _parts(
+    counts: Integers, checksums: Integers, pile: int, first: Integers | None = None, last: Integers | None = None
+) -> Integers:
+    """What `Gather` takes of a pile of every block: all of its rows, or those from `first` to `last`, if any."""
+    start, rows = counts[:, :pile].sum(axis=1), counts[:, pile]
+    first, last = np.zeros_like(rows) if first is None else first, rows if last is None else last
+    blocks, totals = np.arange(len(counts)), counts.sum(axis=1)
+    every = np.column_stack((blocks, totals, start, rows, first, last - first, checksums[:, pile]))
     return every[last > first]
 
 

@@ -16,6 +16,7 @@ from shoal.data.splits import Split
 from shoal.data_pipeline import Shards
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.files.checksums import checksum
 from shoal.models import LinearModel
 from shoal.passes.shards import product_of
 from shoal.training.shards import spreads, top_eigenvalue
@@ -26,7 +27,7 @@ from support.gradient.shards import ENCODING, ROWS, Floats, by_hand, coordinator
 
 @pytest.mark.parametrize("batch_size", [1, 7, 100, 5000])
 def test_every_epoch_has_each_row_once(batch_size: int) -> None:
-    shards = Shards("nowhere", (100, 0, 331, 7), 3, "float32", 0, 1.0)
+    shards = Shards("nowhere", (100, 0, 331, 7), 3, "float32", 0, 1.0, (), 0)
     steps = shards.steps(batch_size)
     assert steps == math.ceil(331 / batch_size)
     orders = []
@@ -45,7 +46,7 @@ def test_every_epoch_has_each_row_once(batch_size: int) -> None:
 
 
 def test_batches_are_a_function_of_their_names_only() -> None:
-    shards = Shards("nowhere", (1000, 1000), 3, "float32", 0, 1.0)
+    shards = Shards("nowhere", (1000, 1000), 3, "float32", 0, 1.0, (), 0)
 
     def batches(seed: int, epoch: int, shard: int) -> list[slice | None]:
         return [shards.slice(seed, epoch, shard, step, 10) for step in range(100)]
@@ -92,10 +93,11 @@ def matrix(values: Floats, rows: int, seed: int) -> Floats:
 def as_shards(folder: Path, X: Floats, count: int) -> Shards:
     folder.mkdir(parents=True)
     parts = np.array_split(X.astype(np.float32), count)
-    for shard, part in enumerate(parts):
-        path = folder / f"shard-{shard:06d}.bin"
-        path.write_bytes(part.tobytes() + bytes(4 * len(part)))
-    return Shards(str(folder), tuple(map(len, parts)), X.shape[1], "float32", 0, 1.0)
+    files = [part.tobytes() + bytes(4 * len(part)) for part in parts]
+    for shard, content in enumerate(files):
+        (folder / f"shard-{shard:06d}.bin").write_bytes(content)
+    checksums = tuple(map(checksum, files))
+    return Shards(str(folder), tuple(map(len, parts)), X.shape[1], "float32", 0, 1.0, checksums, 0)
 
 
 SPECTRA: dict[str, Floats] = {
