@@ -183,7 +183,8 @@ class FittedModel:
 
             def predicted() -> list[tuple[Floats, int]]:
                 dataset = open_for(saved, coordinator, config)
-                return list(coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept))
+                found = coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept)
+                return [(np.asarray(predictions, np.float64), unseen) for predictions, unseen in found]
 
             yield from coordinator.cache.mending(predicted)
             for repair in coordinator.cache.repairs:
