@@ -17,7 +17,7 @@ from shoal.home import cache_directory
 from shoal.passes.blocks import opened
 from shoal.settings.values import config_from
 from shoal.tasks.train import train_gradient_with
-from support.damage import cut, flip, swap, zero_page
+from support.harm.damage import cut, flip, swap, zero_page
 
 
 def highest_bit(path: Path) -> None:
