@@ -19,7 +19,10 @@ DEFAULT_MISSING = (
     "", "NA", "N/A", "#N/A", "<NA>", "n/a", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "Null",
     "None", "?", ".", "-", "--", "#NA", "#NULL!", "#DIV/0!", "#VALUE!",
 )  # fmt: skip
-SINGLE_BYTE = {"utf-8", "ascii", "latin-1", "iso8859-1", "cp1252", "iso8859-15", "iso8859-2", "cp1250"}
+SINGLE_BYTE = {
+    "utf-8", "ascii", "latin-1", "iso8859-1", "cp1252", "iso8859-15", "iso8859-2", "cp1250", "cp1251", "koi8-r",
+    "cp866", "cp1253", "iso8859-7", "cp1254", "cp1255", "cp1256", "cp874", "cp1257",
+}  # fmt: skip
 SAMPLE_ROWS, SAMPLE_CELLS = 300, 4000  # looked at one by one: enough to tell, and little next to starting a process
 SAMPLE_LEAST = 5  # rows, however wide
 SAMPLE_MOST = 1 << 20  # cells: what has more before its fifth row is no table that anybody can use

@@ -30,6 +30,7 @@ from shoal.data.dialects import (
     split_with_places,
     too_many_columns,
 )
+from shoal.data.formats.encodings import encoding_note
 from shoal.data.formats.headers import is_total, joined_names, other_separator, second_line
 from shoal.data.kinds import Layout, guess_kind
 from shoal.data.notation.numbers import Notation
@@ -262,7 +263,7 @@ def inspect_text(
     text = as_kernel_bytes(raw, dialect.encoding, at_end)
     mark = len(raw) - len(text) if not dialect.rewrites else 0
     table = split(body(text, dialect), dialect, at_end)
-    notes = []
+    notes = [] if overrides.get("encoding") or dialect.encoding.startswith("utf") else [encoding_note(dialect.encoding)]
     if not table:
         raise DataError("Expected a table, got only comments or empty lines. Choose a file with rows.")
     width = usual_width(table)

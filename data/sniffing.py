@@ -21,6 +21,7 @@ from shoal.data.dialects import (
     split,
     split_with_places,
 )
+from shoal.data.formats.encodings import guess_encoding
 from shoal.data.formats.headers import names_of_numbers
 from shoal.errors import ConfigError, DataError
 from shoal.settings.limits import ROW_BYTES
@@ -115,16 +116,8 @@ def detect_encoding(sample: bytes, at_end: bool) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample, final=at_end)
     except UnicodeDecodeError:
-        return "cp1252" if _fits(sample, "cp1252") and any(0x80 <= b < 0xA0 for b in sample) else "latin-1"
+        return guess_encoding(sample)
     return "utf-8"
-
-
-def _fits(sample: bytes, encoding: str) -> bool:
-    try:
-        sample.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 # ------------------------------------------------------------------ separators

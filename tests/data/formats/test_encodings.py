@@ -1,0 +1,41 @@
+"""Texts in other encodings than UTF-8: recognised from a few lines, and the guess is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.tables import column, opened, written
+
+# The encoding that a text is written in, and lines in it.
+TEXTS = {
+    "shift_jis": ["名前,値段", "東京タワー,100", "大阪城の入口,200", "京都,5"],
+    "euc_kr": ["이름,값", "서울특별시,100", "부산,200", "인천,3"],
+    "gb18030": ["姓名,价格", "北京市朝阳区,100", "上海,200", "深圳,3"],
+    "big5": ["姓名,價格", "臺北市,100", "高雄,200", "臺中,3"],
+    "cp1251": ["имя,цена", "Москва,100", "Санкт-Петербург,200", "Тверь,3"],
+    "koi8_r": ["имя,цена", "Москва,100", "Санкт-Петербург,200", "Тверь,3"],
+    "cp1253": ["όνομα,τιμή", "Αθήνα,100", "Θεσσαλονίκη,200", "Πάτρα,3"],
+    "iso8859_7": ["όνομα,τιμή", "Αθήνα,100", "Θεσσαλονίκη,200", "Πάτρα,3"],
+    "cp1250": ["miasto,cena", "Łódź,100", "Kraków,200", "Gdańsk,5", "Świętochłowice,6"],
+    "latin_1": ["Straße,Größe", "München,100", "Köln,200", "Düsseldorf,3"],
+    "cp1252": ["n,s", "“Müller”,1", "‘Schröder’,2", "5 €,7"],
+}
+
+
+@pytest.mark.parametrize("encoding", TEXTS)
+def test_other_encodings_are_recognised_and_said(encoding: str, tmp_path: Path) -> None:
+    lines = TEXTS[encoding]
+    dataset = opened(written(tmp_path, ("\n".join(lines) + "\n").encode(encoding)))
+    names, *rows = [line.split(",") for line in lines]
+    assert list(dataset.columns) == names
+    assert column(dataset, names[0]) == [row[0] for row in rows]
+    assert column(dataset, names[1]) == [float(row[1]) for row in rows]
+    assert any("is not UTF-8 and is read as" in note for note in dataset.manifest.notes)
+
+
+def test_an_encoding_that_was_given_is_no_guess(tmp_path: Path) -> None:
+    path = written(tmp_path, "n,s\n1,café\n2,x\n".encode("latin-1"))
+    assert opened(path, encoding="latin-1").manifest.notes == ()
+    assert opened(written(tmp_path, "n,s\n1,café\n2,x\n", "u.csv")).manifest.notes == ()
