@@ -18,8 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from shoal.dashboard.http import access, download_route, upload_route
+from shoal.dashboard.http import access, connections, download_route, upload_route
 from shoal.dashboard.http.gate import Gate
+from shoal.dashboard.http.repeated_lines import FewOfAKind
 from shoal.dashboard.live import route as stream_route
 from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables import uploads
@@ -75,9 +76,23 @@ async def answer_at_once() -> None:
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections take it over
 
 
+async def bound_connections() -> None:
+    """Let nobody hold all connections, or one without a request; for as long as the server runs."""
+    while not (listening := _listening()):
+        await asyncio.sleep(0.02)
+    bounds = connections.Connections.allowed()
+    for found in listening:
+        connections.BoundedListener.around(found._sock, bounds)  # behind asyncio's view of it
+    await connections.close_silent_ones(_uvicorn().server_state)
+
+
 def _listening() -> list[Any]:
-    uvicorn = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
-    return [found for server in getattr(uvicorn, "servers", ()) for found in server.sockets]
+    return [found for server in getattr(_uvicorn(), "servers", ()) for found in server.sockets]
+
+
+def _uvicorn() -> Any:
+    """The web server, which Streamlit keeps to itself; None until it listens for signals."""
+    return getattr(signal.getsignal(signal.SIGINT), "__self__", None)
 
 
 def prepare() -> None:
@@ -86,6 +101,7 @@ def prepare() -> None:
         _start_log()
         access.adopt_environment()
         uploads.largest()
+        connections.per_address(1)
         refuse_to_be_open(st.get_option("server.address"))
         uploads.sweep()
     except TrainingError as error:
@@ -130,3 +146,5 @@ def _start_log() -> None:
     log.propagate = False
     file.setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").addHandler(file)
+    for name in ("shoal", "uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(FewOfAKind())
