@@ -45,6 +45,7 @@ __all__ = [
     "inspect",
     "load",
     "path",
+    "tune",
 ]
 
 _ELSEWHERE = {
@@ -69,14 +70,17 @@ def __dir__() -> list[str]:
 
 def fit(
     data: Any,
-    target: str,
+    target: Any,
     model: str = "linear",
     *,
     progress: Callable[[str, float], None] | None = None,
     **knobs: Any,
 ) -> FittedModel:
-    """Fit a model to a CSV, CSV.gz or Parquet file, or to a pandas data frame: exactly, or (files)
+    """Fit a model to a CSV, CSV.gz or Parquet file, or to a table in memory: exactly, or (files)
     with solver="gradient".
+
+    A table is a data frame of pandas or polars, an Arrow table, a dictionary of columns or an array; `target` is the
+    name of a column, or, beside a table in memory, its values: `shoal.fit(X, y)`.
 
     The knobs are those of the command line: alpha, l1_ratio, features, exclude, categorical, test_every, intercept,
     standardize, workers, delimiter, ... (`config.RunConfig` lists them all). A file is read once; a second fit finds
@@ -89,15 +93,22 @@ def fit(
       rooms         10
     """
     from shoal.api.fitted_model import fit_file, fit_frame
-    from shoal.api.frames import is_frame
 
+    frame, target = _table(data, target)
     values = {**knobs, "target": target, "model": model}
-    return fit_frame(data, values, progress) if is_frame(data) else fit_file(data, values, progress)
+    return fit_file(data, values, progress) if frame is None else fit_frame(frame, values, progress)
+
+
+def _table(data: Any, target: Any) -> tuple[Any, str]:
+    """A data frame of a table in memory, None for a file; and the target's name in it."""
+    from shoal.api.tables import as_frame, with_target
+
+    return (as_frame(data), target) if isinstance(target, str) else with_target(data, target)
 
 
 def path(
     data: Any,
-    target: str,
+    target: Any,
     model: str = "lasso",
     *,
     alphas: Sequence[float] | None = None,
@@ -108,7 +119,7 @@ def path(
     progress: Callable[[str, float], None] | None = None,
     **knobs: Any,
 ) -> PenaltyPath:
-    """The models of a file or data frame at all penalties of a path, exact at each.
+    """The models of a file or of a table in memory (see `fit`) at all penalties of a path, exact at each.
 
     The alphas are those given, or `n_alphas` (100) from the data: from the smallest that leaves no column down, in
     equal ratios. With `folds` also the cross-validated mean squared error at each of them, the best alpha and the
@@ -130,7 +141,19 @@ def path(
     from shoal.tasks.tune import TuningRequest
 
     request = TuningRequest(10 if folds is None else folds, fold_by, l1_ratio, alphas, n_alphas)
-    return path_of_data(data, {**knobs, "target": target, "model": model}, request, folds is not None, progress)
+    frame, target = _table(data, target)
+    values = {**knobs, "target": target, "model": model}
+    return path_of_data(data if frame is None else frame, values, request, folds is not None, progress)
+
+
+def tune(data: Any, target: Any, model: str = "lasso", *, folds: int = 10, **options: Any) -> PenaltyPath:
+    """The penalty by cross-validation, as `shoal tune` finds it: a `path` with folds, whose `best_model()` and
+    `one_se_model()` are the two usual choices.
+
+    >>> round(shoal.tune("houses.csv", target="price", folds=4, alphas=[4.0, 1.0]).best_model().alpha, 9)
+    1.0
+    """
+    return path(data, target, model, folds=folds, **options)
 
 
 def load(path: str | Path) -> FittedModel:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from shoal.api.frames import encoded, is_frame
-from shoal.errors import DataError
+from shoal.api.frames import encoded
+from shoal.api.summary import ModelSummary
+from shoal.api.tables import as_frame, with_target
+from shoal.errors import DataError, TrainingError
 from shoal.exports import export
 from shoal.files.output import Output
 from shoal.fitting.model_file import usable
@@ -27,6 +29,8 @@ from shoal.settings.config import RunConfig
 from shoal.settings.meaning import implied, understood
 from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
+from shoal.solve.inference import variance_inflation
+from shoal.tasks.explain import ExplainRequest, explain_model
 from shoal.tasks.predict import open_for
 from shoal.tasks.refit import Basis
 from shoal.tasks.train import train_gradient_with, train_with
@@ -114,15 +118,58 @@ class FittedModel:
     def predict(
         self, data: Any, *, interval: float | None = None, **knobs: Any
     ) -> Floats | tuple[Floats, Floats, Floats]:
-        """A prediction for every row of a file or a pandas data frame; NaN for a row that could not be read.
+        """A prediction for every row of a file or a table in memory; NaN for a row that could not be read.
+
+        A table is a data frame of pandas or polars, an Arrow table, an array, a dictionary of columns, or one row as a
+        dictionary or a Series.
 
         With an interval such as 0.9: predictions, lower ends, upper ends. `knobs` say how to read a file (delimiter,
         decimal, encoding, ...), where that cannot be detected.
         """
         width = None if interval is None else half_width_of(self._report.prediction_interval, interval)
-        parts = self._of_frame(data) if is_frame(data) else self._of_file(path_of(data), knobs)
+        frame = as_frame(data)
+        parts = self._of_file(path_of(data), knobs) if frame is None else self._of_frame(frame)
         found = _gathered(parts)
         return found if width is None else (found, found - width, found + width)
+
+    def score(self, data: Any, y: Any = None) -> float:
+        """R2 on the rows of a table in memory that has the target as well, or beside values y of it."""
+        frame, target = (as_frame(data), self.target) if y is None else with_target(data, y)
+        if frame is None or target not in frame.columns:
+            raise DataError(
+                f"Expected a table with the column '{target}', or values of it as y, got neither. "
+                "For a file, give its rows as a data frame."
+            )
+        actual = frame[target].to_numpy(np.float64)
+        squares = float(((actual - self.predict(frame)) ** 2).sum())
+        scatter = float(((actual - actual.mean()) ** 2).sum()) if len(actual) else 0.0
+        return 1 - squares / scatter if scatter > 0 else float("nan")
+
+    def summary(self) -> ModelSummary:
+        """Coefficients with their errors, F, AIC, BIC and variance inflation, as text and for notebooks.
+
+        Inflation comes from the sums of the fit; a loaded model looks for them in its file, and says none without it.
+        """
+        try:
+            self._basis = basis = self._basis or Basis.of_model(self._file)
+        except TrainingError:  # the file is gone or another one, or the fit was made without sums
+            return ModelSummary.of(self._report, {})
+        inflated = variance_inflation(basis.prepared.problem).tolist()
+        return ModelSummary.of(self._report, dict(zip(basis.prepared.encoding.names, inflated, strict=True)))
+
+    def explain(self, **question: Any) -> dict[str, Any]:
+        """What `shoal explain --json` prints: intervals, importance of columns, prediction intervals, each with what it
+        means; `resamples`, `confidence`, `alpha`, `folds`, `fold_by` and `seed` are those of the command.
+
+        The file that the model was fitted to is read for it.
+        """
+        with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
+            path = Path(folder) / "model.json"
+            path.write_bytes(model_bytes(self._file))
+            return explain_model(path, ExplainRequest(**question))
+
+    def _repr_html_(self) -> str:
+        return ModelSummary.of(self._report, {})._repr_html_()
 
     def save(self, path: str | Path) -> None:
         """Write the model as JSON, readable by eye and enough by itself to predict."""
@@ -200,8 +247,8 @@ def path_of(data: Any) -> str:
     if isinstance(data, (str, Path)):
         return str(data)
     raise TypeError(
-        f"Expected the path of a file or a pandas data frame, got {type(data).__name__}. "
-        "For arrays use shoal.LinearRegression, Ridge, Lasso or ElasticNet."
+        f"Expected the path of a file or a table in memory (pandas, polars, Arrow, an array with y beside it), "
+        f"got {type(data).__name__}. Convert it."
     )
 
 

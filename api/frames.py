@@ -18,12 +18,6 @@ from shoal.words import listed
 ROWS = 1 << 16  # encoded at a time, so that a long frame needs no second frame's memory
 
 
-def is_frame(data: object) -> bool:
-    """Whether this is a pandas data frame, without importing pandas to find out."""
-    kind = type(data)
-    return kind.__module__.split(".")[0] == "pandas" and kind.__name__ == "DataFrame"
-
-
 def encoded(frame: Any, encoding: Encoding) -> Iterator[tuple[Floats, int]]:
     """X (rows, terms) for some rows at a time, and in how many of them a level is not known."""
     absent = [name for name in dict.fromkeys((*encoding.columns, *encoding.known)) if name not in frame.columns]

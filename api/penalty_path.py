@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shoal.api.fitted_model import FittedModel, fitted_in, frame_as_file, path_of
-from shoal.api.frames import is_frame
+from shoal.api.tables import as_frame
 from shoal.coordinator import Coordinator
 from shoal.errors import ConfigError
 from shoal.fitting.exact import prepare, rows_dropped
@@ -157,8 +157,12 @@ def path_of_data(
     data: Any, values: Mapping[str, Any], request: TuningRequest, with_folds: bool, progress: Progress | None
 ) -> PenaltyPath:
     """From a file or a data frame and the knobs of a run by name; without folds the request is about penalties only."""
-    if is_frame(data):
-        with frame_as_file(data, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
+    frame = as_frame(data)
+    if frame is not None:
+        with (
+            frame_as_file(frame, values) as (config, folder),
+            kept_coordinator(config, progress, folder) as coordinator,
+        ):
             return _mended(coordinator, config, request, with_folds)
     config = config_from({**values, "file": path_of(data)})
     with kept_coordinator(config, progress) as coordinator:

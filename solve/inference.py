@@ -62,6 +62,16 @@ def inference(problem: LeastSquares, solution: Solution, confidence: float = 0.9
     return Inference(coef, intercept, confidence, sd, df, float(f), p_value, float(r2), float(adjusted))
 
 
+def variance_inflation(problem: LeastSquares) -> Array:
+    """1 / (1 - R2) of each column regressed on the others: how much they inflate the variance of its coefficient.
+
+    NaN for a column that does not vary or that the others determine.
+    """
+    leverage, _ = _leverages(problem)
+    inflated: Array = (leverage * problem.norms) ** 2
+    return inflated
+
+
 def _leverages(problem: LeastSquares) -> tuple[Array, float]:
     """Standard errors for a residual SD of 1: of w (p,) and of the intercept; NaN where not determined."""
     live = problem.norms > 0

@@ -112,9 +112,9 @@ def test_a_model_shows_itself(mixed: Path) -> None:
     assert shown.endswith("... and 1 more")
 
 
-@pytest.mark.parametrize("data", [np.zeros((3, 2)), None, 3])
+@pytest.mark.parametrize("data", [None, 3, [1, 2]])
 def test_other_data_is_refused_in_one_sentence(data: object) -> None:
-    with pytest.raises(TypeError, match=r"Expected the path of a file .* got \w+\. For arrays use"):
+    with pytest.raises(TypeError, match=r"Expected the path of a file .* got \w+\. Convert it"):
         shoal.fit(data, target="y")
 
 

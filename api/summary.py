@@ -1,0 +1,94 @@
+"""What is said of a fitted model at a glance, as text and as HTML for notebooks; the numbers are made elsewhere."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+
+from shoal.results.fit import Estimate, FitReport
+
+HEADERS = ("estimate", "std. error", "t", "p", "low", "high", "VIF")
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """A table of coefficients below some lines about the whole; `str` of it is for terminals.
+
+    Likelihoods are those of normal errors. AIC and BIC count the coefficients and not the variance, as statsmodels
+    does; R's are larger by 2 and log(n). None for penalised models, whose coefficients are not counted so.
+    """
+
+    report: FitReport
+    vif: dict[str, float]
+    log_likelihood: float | None = None
+    aic: float | None = None
+    bic: float | None = None
+
+    @classmethod
+    def of(cls, report: FitReport, vif: dict[str, float]) -> ModelSummary:
+        found, n = report.inference, report.train.rows
+        if found is None or not found.residual_sd or found.residual_df is None:
+            return cls(report, vif)
+        rss, counted = found.residual_sd**2 * found.residual_df, n - found.residual_df
+        likelihood = -n / 2 * (math.log(2 * math.pi * rss / n) + 1)
+        return cls(report, vif, likelihood, 2 * counted - 2 * likelihood, counted * math.log(n) - 2 * likelihood)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Name and value of each line about the whole."""
+        report, found = self.report, self.report.inference
+        alpha = "" if report.alpha is None else f", alpha = {report.alpha:g}"
+        facts = [("model", f"{report.model} of {report.target}{alpha}")]
+        for name, scores in (("training rows", report.train), ("test rows", report.test)):
+            if scores.rows:
+                facts.append((name, f"{scores.rows:,}, R2 {_number(scores.r2)}, RMSE {_number(scores.rmse)}"))
+        if found is not None:
+            facts += [
+                ("adjusted R2", _number(found.adjusted_r2)),
+                ("residual SD", f"{_number(found.residual_sd)} on {found.residual_df:g} degrees of freedom"),
+                ("F", f"{_number(found.f)}, p = {_number(found.f_p_value)}"),
+            ]
+        if self.aic is not None:
+            facts.append(
+                ("log-likelihood", f"{_number(self.log_likelihood)}, AIC {_number(self.aic)}, BIC {_number(self.bic)}")
+            )
+        return facts
+
+    def rows(self) -> list[tuple[str, list[str]]]:
+        """Name and cells of each coefficient, the intercept's first."""
+        found = self.report.inference
+        if found is not None:
+            return [(name, [*_cells(one), _number(self.vif.get(name))]) for name, one in found.named().items()]
+        values = {"(intercept)": self.report.intercept, **self.report.coefficients}
+        return [(name, [_number(value)]) for name, value in values.items()]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        table = [["", *HEADERS[: len(rows[0][1])]], *([name, *cells] for name, cells in rows)]
+        widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+        lines = [f"{name:<16}{value}" for name, value in self.facts()] + [""]
+        for first, *cells in table:
+            aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+            lines.append("  ".join((f"{first:<{widths[0]}}", *aligned)).rstrip())
+        return "\n".join([*lines, *(f"note: {warning}" for warning in self.report.warnings)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        facts = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.facts())
+        head = "".join(f"<th>{name}</th>" for name in ("", *HEADERS[: len(rows[0][1])]))
+        body = "".join(
+            f"<tr><th>{html.escape(name)}</th>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
+            for name, cells in rows
+        )
+        notes = "".join(f"<p>{html.escape(warning)}</p>" for warning in self.report.warnings)
+        return f"<table>{facts}</table><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _cells(one: Estimate) -> list[str]:
+    return [_number(value) for value in (one.estimate, one.std_error, one.t, one.p_value, one.low, one.high)]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or value != value else f"{value:.6g}"
