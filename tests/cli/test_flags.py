@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import pty
 import re
 import shutil
 import subprocess
@@ -131,6 +133,42 @@ def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
     assert completed(["train", "--model", "l"], tmp_path) == ["linear", "lasso"]
     assert completed(["completion", ""], tmp_path) == ["bash", "zsh", "fish"]
     assert completed(["train", "x"], tmp_path) == []  # the names of files are the shell's own business
+
+
+SAY = "say() { print -r -- \"<$BUFFER>\"; BUFFER=; zle .accept-line; }; zle -N say; bindkey '^X' say"
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh on this machine")
+def test_zsh_completes_commands_flags_and_values(tmp_path: Path) -> None:
+    """A real one on a terminal: what is typed, Tab, and then what stands in its line."""
+    script = tmp_path / "script"
+    script.write_text(shoal("completion", "zsh").out)
+    terminal, its_side = pty.openpty()
+    environment = {**os.environ, "TERM": "dumb", "HOME": str(tmp_path)}
+    ends = dict.fromkeys(("stdin", "stdout", "stderr"), its_side)
+    process = subprocess.Popen(["zsh", "-f", "-i"], env=environment, start_new_session=True, **ends)
+    os.close(its_side)
+    try:
+        with os.fdopen(terminal, "r+b", buffering=0) as zsh:
+
+            def heard(until: bytes) -> bytes:
+                said = b""
+                while until not in said:
+                    said += zsh.read(4096) or b""
+                return said
+
+            zsh.write(f"autoload -Uz compinit; compinit -u -D; source {script}; {SAY}; print rea''dy\n".encode())
+            heard(b"\nready")
+            for typed, line in {
+                "shoal tr": "shoal train ", "shoal train x.csv --targ": "shoal train x.csv --target ",
+                "shoal train --model r": "shoal train --model ridge ", "shoal completion z": "shoal completion zsh ",
+                "shoal tune x.csv --folds-": "shoal tune x.csv --folds-",
+            }.items():  # fmt: skip
+                zsh.write(f"{typed}\t\x18".encode())
+                assert f"<{line}>".encode() in heard(b">\r\n"), typed
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_every_flag_that_help_shows_is_completed(tmp_path: Path) -> None:
