@@ -22,6 +22,8 @@ from shoal.utils import timed
 if TYPE_CHECKING:
     import psutil
 
+    from shoal.results.fit import FitScores
+
 GPU_EVERY = 5.0  # seconds between two questions to nvidia-smi, which takes up to a second to answer
 GPU_STALE = 30.0  # seconds after which an answer that did not come is given up
 
@@ -61,21 +63,21 @@ class Residuals:
             self.scatter + other.scatter + apart**2 * self.rows * other.rows / rows,
         )
 
-    def scores(self, columns: int, intercept: bool) -> dict[str, Any]:
-        """rows, R2, adjusted R2, RMSE and MAE; None where too few rows or a constant target leave no answer."""
+    def scores(self, columns: int, intercept: bool) -> FitScores:
+        """None where too few rows, a constant target or sums that are not known leave no answer."""
+        from shoal.results.fit import FitScores  # here: workers import this module and never score
+
         n = self.rows
         if n == 0:
-            return {"rows": 0, "r2": None, "adjusted_r2": None, "rmse": None, "mae": None}
+            return FitScores()
         r2 = 1 - self.squares / self.scatter if self.scatter > 0 else None
         free = n - columns - int(intercept)
         adjusted = 1 - (1 - r2) * (n - int(intercept)) / free if r2 is not None and free > 0 else None
-        return {
-            "rows": n,
-            "r2": r2,
-            "adjusted_r2": adjusted,
-            "rmse": math.sqrt(self.squares / n),
-            "mae": self.sizes / n,
-        }
+        return FitScores(n, *map(_known, (r2, adjusted, math.sqrt(self.squares / n), self.sizes / n)))
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from shoal.data.terms import Number
 from shoal.fitting.exact import Fit
 from shoal.fitting.model_file import model_of
 from shoal.models import Array
-from shoal.results.fit import Estimate, Filled, FitCertificate, FitInference, FitReport, FitScores, GradientTraining
+from shoal.results.fit import Estimate, Filled, FitCertificate, FitInference, FitReport, GradientTraining
 from shoal.results.model import ModelFile
 from shoal.solve import inference as solved
 from shoal.solve.conformal import prediction_interval
@@ -62,8 +62,8 @@ def report(fit: Fit) -> FitReport:
         intercept=finite(solution.intercept),
         coefficients=_named(names, solution.coef),
         coefficients_standardized=_named(names, solution.w),
-        train=FitScores(**finite(fit.sums.train.scores(columns, config.intercept))),
-        test=FitScores(**finite(fit.sums.test.scores(columns, config.intercept))),
+        train=fit.sums.train.scores(columns, config.intercept),
+        test=fit.sums.test.scores(columns, config.intercept),
         inference=_inference(names, fit.inference) if fit.inference else None,
         prediction_interval=calibrated,
         certificate=FitCertificate(

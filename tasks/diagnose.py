@@ -21,6 +21,7 @@ from shoal.fitting.reports import finite
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.residuals import Count, Counted, Edges, Overview, PredictedRows, Survey
+from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
@@ -210,7 +211,7 @@ def _curve(counted: Counted) -> list[dict[str, Any]]:
 
 def _scores(sums: Residuals) -> dict[str, Any]:
     """Those of the report that rows alone say."""
-    return {name: value for name, value in sums.scores(0, True).items() if name != "adjusted_r2"}
+    return {name: value for name, value in plain(sums.scores(0, True)).items() if name != "adjusted_r2"}
 
 
 def _listed(rows: PredictedRows) -> dict[str, list[Any]]:

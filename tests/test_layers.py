@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, str] = {
     "settings": "",
     "results": "",
     "models": "settings",
-    "metrics": "models",
+    "metrics": "models results",
     "plugins": "models",
     "worker": "",
     "kernels": "models",

@@ -49,7 +49,7 @@ def refused(path: Path, *flags: str | Path) -> str:
         (["--model", "elasticnet", "--l1-ratio", "half"], "after --l1-ratio, got 'half'"),
         (["--features", "x0,y"], "also among the features"),
         (["--features", "x9"], "got 'x9'"),
-        (["--model", "tree"], "Argument --model"),
+        (["--model", "tree"], "Expected --model to be one of linear, ridge"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
