@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from shoal.models import Array
+from shoal.solve.distributions import f_tail, student_quantile, student_tail
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.paths import Solution
 from shoal.solve.smooth import safe_inverse, triangular, unit_columns
@@ -42,8 +42,6 @@ class Inference:
 
 def inference(problem: LeastSquares, solution: Solution, confidence: float = 0.95) -> Inference:
     """Standard errors from R^-1, never from an inverted Gram matrix; for unpenalised models only."""
-    from scipy.special import fdtrc
-
     rank, rss = solution.rank, problem.rss(solution.w)
     df = problem.n - rank - problem.units.intercept
     fitted = problem.R @ solution.w
@@ -58,7 +56,7 @@ def inference(problem: LeastSquares, solution: Solution, confidence: float = 0.9
     intercept = None
     if problem.units.intercept:
         intercept = _estimates(np.array([solution.intercept]), np.array([sd * at_mean]), df, confidence)
-    p_value = float(fdtrc(rank, df, f)) if np.isfinite(f) else (0.0 if f > 0 else float("nan"))
+    p_value = f_tail(rank, df, float(f)) if np.isfinite(f) else (0.0 if f > 0 else float("nan"))
     return Inference(coef, intercept, confidence, sd, df, float(f), p_value, float(r2), float(adjusted))
 
 
@@ -91,10 +89,8 @@ def _leverages(problem: LeastSquares) -> tuple[Array, float]:
 
 
 def _estimates(value: Array, std_error: Array, df: float, confidence: float) -> Estimates:
-    from scipy.special import stdtr, stdtrit
-
     with np.errstate(divide="ignore", invalid="ignore"):
         t = value / std_error
-    tail: Any = stdtr(df, -np.abs(t)) if df > 0 else np.full_like(t, np.nan)
-    half = std_error * (stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan)
+    tail = student_tail(df, t) if df > 0 else np.full_like(t, np.nan)
+    half = std_error * (student_quantile(df, (1 + confidence) / 2) if df > 0 else np.nan)
     return Estimates(value, std_error, t, 2 * tail, value - half, value + half)

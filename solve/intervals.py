@@ -13,6 +13,7 @@ import numpy as np
 
 from shoal.kernels.path_kernel import sparse_path
 from shoal.models import L1L2, Array, penalty_for
+from shoal.solve.distributions import student_quantile
 from shoal.solve.inference import inference
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.paths import solve
@@ -171,9 +172,7 @@ def ridge_intervals(problem: LeastSquares, l2: float, confidence: float = 0.95) 
 
 
 def _student(df: float, confidence: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, (1 + confidence) / 2)) if df > 0 else float("nan")
+    return student_quantile(df, (1 + confidence) / 2) if df > 0 else float("nan")
 
 
 # ---- without the shrinkage of a penalty
