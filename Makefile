@@ -23,7 +23,7 @@ PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench soak shots docs requirements build clean
+.PHONY: help run test lint bench soak fuzz shots docs requirements build clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,6 +45,9 @@ bench: $(VENV)/.bench $(VENV)/.kernel ## compare with polars and pandas + scikit
 
 soak: $(VENV)/.dev $(VENV)/.kernel ## kill 200 workers and 50 runs, and compare the ends; writes docs/soak.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.soak $(ARGS)
+
+fuzz: $(VENV)/.dev $(VENV)/.kernel ## harm every kind of file that is read back, and compare answers; writes docs/fuzz.md
+	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.fuzz $(ARGS)
 
 shots: $(VENV)/.dev $(VENV)/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
 	@$(WITH_SUPPORT) $(BIN)/python -m tools.shots $(ARGS)

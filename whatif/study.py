@@ -7,9 +7,9 @@ hundred random buckets of rows.
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.encoding import Encoding, encoding_from
-from shoal.errors import ResourceError, StateError
+from shoal.errors import DamagedFile, ResourceError, StateError
+from shoal.files import sealed
+from shoal.files.checksums import Seal, mapped, written
 from shoal.models import Array
 from shoal.settings.values import config_from
 from shoal.solve.moments import Moments
-from shoal.utils import disk_errors, write_atomically
+from shoal.utils import disk_errors
 from shoal.whatif.cells import CellMoments, Factors
 from shoal.whatif.folds import FoldChoice
 
-NAME, VERSION = "shoal-study", 1
+NAME, VERSION = "shoal-study", 2
 SUMMARY = "study.json"
+HEADER = 4096  # bytes that the header of an array file may have; ours have 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +83,14 @@ class Study:
     content: str
     sample: Buckets | RowSample | None = None
     directory: Path | None = None  # where the sample is read from when it is first asked for
+    seals: Mapping[str, Seal] = field(default_factory=dict)  # of the array files there
 
     @cached_property
     def drawn_from(self) -> Buckets | RowSample | None:
         """None where neither rows nor buckets were kept: there are too many columns for that."""
         if self.sample is not None or self.directory is None:
             return self.sample
-        return _open_sample(self.directory)
+        return _open_sample(self.directory, self.seals)
 
     @property
     def buckets(self) -> Buckets | None:
@@ -108,37 +112,43 @@ def save_study(directory: Path, study: Study) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     try:
         with disk_errors("the sums of the folds"):
-            _save_arrays(directory, study)
-            write_atomically(directory / SUMMARY, json.dumps(_summary(study), ensure_ascii=False).encode())
+            seals = {name: _save(directory, name, array) for name, array in _arrays(study)}
+            sealed.write(directory / SUMMARY, {**_summary(study), "arrays": seals}, of=directory.name)
     except (OSError, ResourceError):
         for path in directory.glob("*.npy"):  # on a full disk, a hundred MB that nobody can use
             path.unlink(missing_ok=True)
         raise
 
 
-def _save_arrays(directory: Path, study: Study) -> None:
+def _arrays(study: Study) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     cells = study.cells
     together = [*cells.cells, cells.held]
-    _save(directory, "cell_counts", np.array([cell.n for cell in together]))
-    _save(directory, "cell_means", np.array([cell.mean for cell in together]))
-    _save(directory, "cell_scatters", np.array([cell.scatter for cell in together]))
+    yield "cell_counts", np.array([cell.n for cell in together])
+    yield "cell_means", np.array([cell.mean for cell in together])
+    yield "cell_scatters", np.array([cell.scatter for cell in together])
     if cells.factors:
-        _save(directory, "factor_origin", cells.factors.origin)
-        _save(directory, "factor_triangles", np.array(cells.factors.triangles))
+        yield "factor_origin", cells.factors.origin
+        yield "factor_triangles", np.array(cells.factors.triangles)
     if study.sample is not None:
         kind = "bucket" if isinstance(study.sample, Buckets) else "row"
-        for field in dataclasses.fields(study.sample):
-            _save(directory, f"{kind}_{field.name}", getattr(study.sample, field.name))
+        for part in dataclasses.fields(study.sample):
+            yield f"{kind}_{part.name}", getattr(study.sample, part.name)
 
 
 def open_study(directory: Path) -> Study:
-    """The study of a folder; its sample is only looked at when it is asked for."""
+    """The study of a folder, all of it proven; what is in its sample is only looked at when it is asked for."""
     try:
-        summary = json.loads((directory / SUMMARY).read_bytes())
+        summary = sealed.read(directory / SUMMARY, of=directory.name, older=lambda values: values.get("version") == 1)
         if (summary.get("format"), summary.get("version")) != (NAME, VERSION):
             raise StateError("Expected a study of this version of Shoal, got another. Make it anew.")
-        return Study(_cells(directory, summary), tuple(summary["notes"]), summary["content"], directory=directory)
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        seals = {name: Seal(*seal) for name, seal in summary["arrays"].items()}
+        for name in seals:
+            _load(directory, name, seals)
+        cells = _cells(directory, summary, seals)
+        return Study(cells, tuple(summary["notes"]), summary["content"], directory=directory, seals=seals)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error.message} Make the study anew.", path=error.path, identity=error.identity) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(f"The study in '{directory.name}' cannot be read ({error}). Make it anew.") from None
 
 
@@ -160,42 +170,44 @@ def _summary(study: Study) -> dict[str, Any]:
     }
 
 
-def _cells(directory: Path, summary: dict[str, Any]) -> CellMoments:
-    arrays = [_load(directory, f"cell_{name}") for name in ("counts", "means", "scatters")]
+def _cells(directory: Path, summary: dict[str, Any], seals: Mapping[str, Seal]) -> CellMoments:
+    arrays = [_load(directory, f"cell_{name}", seals) for name in ("counts", "means", "scatters")]
     *cells, held = (
         Moments(float(n), np.array(mean), np.array(scatter)) for n, mean, scatter in zip(*arrays, strict=True)
     )
     encoding = encoding_from(summary["terms"], summary["known_levels"])
     base = Encoding(encoding.terms, encoding.known, summary["target"], summary["drop_missing"])
     factors = None
-    if (directory / "factor_origin.npy").exists():
-        triangles = tuple(np.array(T) for T in _load(directory, "factor_triangles"))
-        factors = Factors(np.array(_load(directory, "factor_origin")), triangles)
+    if "factor_origin" in seals:
+        triangles = tuple(np.array(T) for T in _load(directory, "factor_triangles", seals))
+        factors = Factors(np.array(_load(directory, "factor_origin", seals)), triangles)
     choice = FoldChoice(**summary["choice"])
     config = config_from(summary["config"])
     medians = tuple(summary["medians"])
     return CellMoments(config, base, choice, tuple(cells), held, medians, frozenset(summary["gaps"]), factors)
 
 
-def _open_sample(directory: Path) -> Buckets | RowSample | None:
-    try:
-        if (directory / "row_Z.npy").exists():
-            return RowSample(*(_load(directory, f"row_{name}") for name in ("Z", "cell")))
-        if (directory / "bucket_origin.npy").exists():
-            return Buckets(*(_load(directory, f"bucket_{name}") for name in ("origin", "counts", "sums", "squares")))
-    except (OSError, ValueError, EOFError) as error:
-        raise StateError(f"The study in '{directory.name}' cannot be read ({error}). Make it anew.") from None
+def _open_sample(directory: Path, seals: Mapping[str, Seal]) -> Buckets | RowSample | None:
+    kinds: tuple[tuple[str, type[RowSample | Buckets]], ...] = (("row", RowSample), ("bucket", Buckets))
+    for kind, sample in kinds:
+        names = [f"{kind}_{part.name}" for part in dataclasses.fields(sample)]
+        if names[0] in seals:
+            return sample(*(_load(directory, name, seals) for name in names))
     return None
 
 
-def _save(directory: Path, name: str, array: npt.NDArray[Any]) -> None:
+def _save(directory: Path, name: str, array: npt.NDArray[Any]) -> Seal:
     """As np.save, which does not tell why it could not write."""
-    array = np.ascontiguousarray(array)
-    with (directory / f"{name}.npy").open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-        file.write(array.data)
+    array, header = np.ascontiguousarray(array), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    with (directory / f"{name}.npy").open("wb", buffering=0) as file:
+        return written(file, (np.frombuffer(header.getvalue(), np.uint8), array))
 
 
-def _load(directory: Path, name: str) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-    return found
+def _load(directory: Path, name: str, seals: Mapping[str, Seal]) -> npt.NDArray[Any]:
+    """Mapped, and proven when this process first asks."""
+    data = mapped(str(directory / f"{name}.npy"), *seals[name])
+    header = io.BytesIO(data[:HEADER].tobytes())
+    np.lib.format.read_magic(header)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(header)
+    return data[header.tell() :].view(dtype).reshape(shape)

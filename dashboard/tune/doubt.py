@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.dashboard.parts import wording
 from shoal.dashboard.tune.studies import OpenStudy
-from shoal.errors import StateError, TrainingError
+from shoal.errors import DamagedFile, StateError, TrainingError
 from shoal.models import Array
 from shoal.solve.intervals import Intervals, intervals_for
 from shoal.whatif.bootstrap import Resampled, bootstrap
@@ -28,6 +28,8 @@ def told(study: OpenStudy, question: Question, alpha: float) -> dict[str, Any]:
         drawn = bootstrap(
             setting.cells, study.study.drawn_from, question.model, alpha, question.l1_ratio, resamples=RESAMPLES
         )
+    except DamagedFile:
+        raise  # no answer at all: the study is made again
     except TrainingError as error:
         return {**found, "problem": wording.told(error)}
     ways.append(_resampled(drawn, names))

@@ -18,11 +18,12 @@ from shoal.dashboard.tune import studies
 from shoal.dashboard.tune.form import StudyChoice, study_form
 from shoal.dashboard.tune.panel import tune_panel
 from shoal.dashboard.tune.state import PARTS, TuneState, run_config
-from shoal.errors import TrainingError
+from shoal.errors import StateError, TrainingError
 from shoal.runs.launch import Run, launch
 from shoal.words import MODELS
 
 LAST = "tune:last"  # in the session: the last address
+REMADE = "tune:remade"  # in the session: the study that was made again because it could not be read
 
 
 def show() -> None:
@@ -72,9 +73,27 @@ def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
             _again(found, choice)
         return
     try:
-        _panel(found, result, study)
+        open_ = studies.opened(study.directory.name)
+    except StateError as error:
+        _make_good(found, choice, study, error)
+        return
+    if st.session_state.get(REMADE) == study.directory.name:
+        notice("warning", "The sums of this table were damaged on the disk and have been made again.", "Made again")
+    try:
+        _panel(found, result, study, open_)
     except TrainingError as error:
         notice("error", wording.told(error), "This cannot be tuned")
+
+
+def _make_good(found: Asked, choice: StudyChoice, study: Run, error: StateError) -> None:
+    """Sums that were damaged, or are of another version, are made again by themselves; twice in a row is an error."""
+    if st.session_state.get(REMADE) == study.directory.name:
+        notice("error", wording.told(error), "This cannot be tuned")
+        if st.button("Try again", key="tune:again", icon=":material/refresh:"):
+            _again(found, choice)
+        return
+    st.session_state[REMADE] = study.directory.name
+    _again(found, choice)
 
 
 def _again(found: Asked, choice: StudyChoice) -> None:
@@ -92,8 +111,7 @@ def _made(found: Asked, choice: StudyChoice, anew: bool = False) -> Run:
     return answered("study", config, arguments, anew)
 
 
-def _panel(found: Asked, result: dict[str, Any], study: Run) -> None:
-    open_ = studies.opened(study.directory.name)
+def _panel(found: Asked, result: dict[str, Any], study: Run, open_: studies.OpenStudy) -> None:
     whatif = open_.whatif
     order = [column["name"] for column in result["columns"]]
     numbers = [column["name"] for column in result["columns"] if column["type"] == "numeric"]

@@ -29,7 +29,7 @@ from starlette.routing import BaseRoute, Route
 from shoal.dashboard.parts import wording
 from shoal.dashboard.tune import studies
 from shoal.dashboard.tune.state import TuneState, checked_alpha, command_lines
-from shoal.errors import ConfigError, StateError, TrainingError
+from shoal.errors import ConfigError, DamagedFile, StateError, TrainingError
 from shoal.models import Array
 from shoal.whatif.answers import BEST, ONE_SE, WhatIf
 from shoal.whatif.courses import Course, Point, Question, Scores
@@ -74,6 +74,10 @@ def _safely(part: _Part, job: str, asked: Parameters) -> Response:
         return _json({"problem": wording.told(error)}, 410)
     try:
         return _json(part(study, asked))
+    except DamagedFile:
+        studies.forget(job)
+        problem = "The sums behind this page were damaged on the disk. Reload the page: they are made again."
+        return _json({"problem": problem}, 410)
     except TrainingError as error:
         return _json({"problem": wording.told(error)})
     except Exception:

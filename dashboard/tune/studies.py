@@ -42,3 +42,9 @@ def opened(job: str) -> OpenStudy:
         while len(_open) > MOST:
             _open.popitem(last=False)
     return found
+
+
+def forget(job: str) -> None:
+    """Open it anew when it is next asked for: it was damaged."""
+    with _lock:
+        _open.pop(jobs_directory() / "study" / job, None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.preprocessing import StandardScaler
 
-from shoal.errors import ConfigError, ResourceError, StateError
+from shoal.errors import ConfigError, DamagedFile, ResourceError, StateError
 from shoal.fitting.summing import make_study, sum_cells
 from shoal.models import penalty_for
 from shoal.settings.values import config_from
@@ -22,6 +24,7 @@ from shoal.tasks.train import coordinated
 from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.study import Buckets, RowSample, Study, open_study, save_study
+from support.harm.damage import cut, flip, swap, zero_page
 
 
 def table(rows: int, gaps: bool = True) -> pd.DataFrame:
@@ -175,10 +178,41 @@ def test_a_study_is_the_same_from_its_folder(tmp_path: Path, rows: int) -> None:
 def test_a_damaged_study_is_a_sentence(tmp_path: Path) -> None:
     save_study(tmp_path / "s", study_of(tmp_path, table(100)))
     (tmp_path / "s" / "cell_scatters.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(StateError, match="Make it anew"):
+    with pytest.raises(DamagedFile, match=r"expected \d+ bytes, got 6\. Make the study anew") as said:
         open_study(tmp_path / "s")
+    assert Path(said.value.path).name == "cell_scatters.npy"
     with pytest.raises(StateError, match="Make it anew"):
         open_study(tmp_path / "nowhere")
+
+
+HARM: list[Callable[[Path, random.Random], None]] = [flip, zero_page, cut]
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_damage_anywhere_in_a_study_is_noticed(tmp_path: Path, harm: Callable[[Path, random.Random], None]) -> None:
+    study = study_of(tmp_path, table(6000))
+    save_study(tmp_path / "s", study)
+    for path in sorted((tmp_path / "s").iterdir()):
+        kept = path.read_bytes()
+        for seed in range(4):
+            harm(path, random.Random(seed))
+            with pytest.raises(DamagedFile, match=path.name):
+                open_study(tmp_path / "s")
+            path.write_bytes(kept)
+    swap(tmp_path / "s" / "bucket_sums.npy", tmp_path / "s" / "cell_means.npy")
+    with pytest.raises(DamagedFile):
+        open_study(tmp_path / "s")
+
+
+def test_a_part_of_another_study_is_damage(tmp_path: Path) -> None:
+    for name, choice in (("one", FoldChoice(5)), ("two", FoldChoice(5, "hash"))):
+        save_study(tmp_path / name, study_of(tmp_path, table(300), choice))
+    for name in ("study.json", "cell_counts.npy"):
+        swap(tmp_path / "one" / name, tmp_path / "two" / name)
+        with pytest.raises(DamagedFile):
+            open_study(tmp_path / "one")
+        swap(tmp_path / "one" / name, tmp_path / "two" / name)
+    assert open_study(tmp_path / "one").cells.choice.by == "row"
 
 
 def powers(rows: int = 200) -> tuple[pd.DataFrame, list[str]]:

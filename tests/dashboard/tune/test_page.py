@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from shoal.home import jobs_directory
 from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.values import config_from
 from shoal.whatif.answers import WhatIf
+from support.harm.damage import flip
 from support.pages import open_page, said, settle, widget
 from support.runs import ended
 
@@ -137,6 +139,15 @@ def test_importance_and_doubt(study: Run) -> None:
     for way in found["ways"]:
         assert way["low"][found["terms"].index("a")] < 3 < way["high"][found["terms"].index("a")]
     assert found["selection"]["shares"][found["terms"].index("a")] == 1
+
+
+def test_a_study_that_is_damaged_while_it_is_open_gives_no_answer(study: Run) -> None:
+    tune(study)
+    flip(study.directory / "row_Z.npy", random.Random(1))
+    for _ in range(2):  # also when it is opened anew
+        status, found = get(f"/api/tune/{study.directory.name}/doubt", alpha="0.05")
+        assert status == 410
+        assert "damaged" in found["problem"]
 
 
 def test_the_command_means_the_same_model(study: Run) -> None:
@@ -298,6 +309,18 @@ def test_a_sample_is_tuned_at_once(home: Path) -> None:
     assert [job.job["folds"] for job in jobs] == [10]
     assert jobs[0].config["file"] == str(SAMPLES["penguins"].ensure())
     assert studies.opened(jobs[0].directory.name).whatif.cells.base.target == "body_mass_g"
+
+
+def test_damaged_sums_are_made_again_and_it_is_said_once(home: Path) -> None:
+    settle(open_page("tune", data="penguins"))
+    (job,) = (jobs_directory() / "study").iterdir()
+    kept = (job / "cell_scatters.npy").read_bytes()
+    flip(job / "cell_scatters.npy", random.Random(1))
+    studies.forget(job.name)  # as another server would
+    page = settle(open_page("tune", data="penguins"))
+    assert "damaged on the disk and have been made again" in said(page)
+    assert (job / "cell_scatters.npy").read_bytes() == kept
+    assert "made again" not in said(settle(open_page("tune", data="penguins")))  # only where it happened
 
 
 def test_another_way_of_testing_is_another_study(home: Path) -> None:

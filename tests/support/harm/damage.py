@@ -34,6 +34,15 @@ def cut(path: Path, chance: random.Random) -> None:
     os.truncate(path, chance.randrange(path.stat().st_size))
 
 
+def noise(path: Path, chance: random.Random) -> None:
+    """Some bytes of something else."""
+    with path.open("r+b") as file:
+        size = path.stat().st_size
+        start = chance.randrange(size)
+        file.seek(start)
+        file.write(chance.randbytes(chance.randint(1, min(200, size - start))))
+
+
 def swap(path: Path, other: Path) -> None:
     """Two files in each other's place."""
     aside = path.with_name(f"{path.name}.aside")

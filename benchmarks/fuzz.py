@@ -1,0 +1,68 @@
+"""`python -m benchmarks.fuzz`: harm every kind of file that is read back; writes docs/fuzz.md when done in full.
+
+Which kinds there are, and what is asked of them, is in `tests.support.harm.fuzzing`; here it is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from support.harm.fuzzing import CRASH, HARMS, KINDS, MENDED, SAME, SILENT, SWAPPED, TOLD, FileKind, Outcome, fuzz
+
+ROOT = Path(__file__).parent.parent
+TIMES = 200  # of each kind, in full
+SHOWN_FAULTS = 20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser.add_argument("--times", type=int, default=TIMES, help=f"harms of each kind (default {TIMES})")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", default="", help="only kinds with this in their name")
+    chosen = parser.parse_args()
+    kinds = [kind for kind in KINDS if chosen.kind in kind.name]
+    started = time.monotonic()
+    found = {kind: _fuzzed(kind, chosen.times, chosen.seed) for kind in kinds}
+    faults = [fault for outcome in found.values() for fault in outcome.faults]
+    print("\n".join(faults[:SHOWN_FAULTS]) or "Nothing harmed was answered from.")
+    if len(kinds) == len(KINDS) and chosen.times >= TIMES and not faults:
+        (ROOT / "docs" / "fuzz.md").write_text(_page(found, chosen.seed, time.monotonic() - started))
+    return 1 if faults else 0
+
+
+def _fuzzed(kind: FileKind, times: int, seed: int) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="shoal-fuzz-") as folder:
+        outcome = fuzz(kind, Path(folder), times, seed)
+    print(f"{kind.name}: {', '.join(f'{count} x {what}' for what, count in outcome.counts.items())}", flush=True)
+    return outcome
+
+
+def _page(found: dict[FileKind, Outcome], seed: int, seconds: float) -> str:
+    rows = [
+        f"| {kind.name} | {sum(outcome.counts.values())} | "
+        + " | ".join(str(outcome.counts[what]) for what in (MENDED, SAME, TOLD, SILENT, CRASH))
+        + " |"
+        for kind, outcome in found.items()
+    ]
+    total = sum(sum(outcome.counts.values()) for outcome in found.values())
+    ways = ", ".join([*HARMS, SWAPPED])
+    return f"""# Damaged files
+
+Written by `make fuzz`: every kind of file that is read back, harmed {total:,} times in all ({ways}), each time one
+file, then asked as a new process would. "Made again": found, made anew from what it came from, and the answer has the
+same bits. "Same": what was harmed says the same, or was not needed. "Told": refused with a sentence.
+Python {platform.python_version()}, seed {seed}, {seconds:.0f} s.
+
+| kind of file | harmed | made again | same | told | another answer | crash |
+| --- | --- | --- | --- | --- | --- | --- |
+{chr(10).join(rows)}
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
