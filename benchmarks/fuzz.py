@@ -53,9 +53,11 @@ def _page(found: dict[FileKind, Outcome], seed: int, seconds: float) -> str:
     ways = ", ".join([*HARMS, SWAPPED])
     return f"""# Damaged files
 
-Written by `make fuzz`: every kind of file that is read back, harmed {total:,} times in all ({ways}), each time one
-file, then asked as a new process would. "Made again": found, made anew from what it came from, and the answer has the
-same bits. "Same": what was harmed says the same, or was not needed. "Told": refused with a sentence.
+Written by `make fuzz`: every kind of file that is read back, harmed {total:,} times in all, each time one file:
+{ways}.
+Then it is asked as a new process would. "Made again": found, said, made anew from what it came from, and the answer has
+the same bits. "Same": what was harmed says the same, was not needed, or is only a note to save time (profiles) and was
+worked out again. "Told": refused with a sentence.
 Python {platform.python_version()}, seed {seed}, {seconds:.0f} s.
 
 | kind of file | harmed | made again | same | told | another answer | crash |
