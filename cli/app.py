@@ -22,9 +22,9 @@ from shoal.cli import runs as cli_runs
 from shoal.cli import search as cli_search
 from shoal.cli import steer
 from shoal.cli import tune as cli_tune
-from shoal.cli.flags import Parser, add_knobs, add_set, config_of
+from shoal.cli.flags import STANDARD_INPUT, Parser, add_knobs, add_set, config_of, forget_pipes
 from shoal.cli.printing import clear_line, print_json, said_beside, show_fit, table
-from shoal.errors import TrainingError
+from shoal.errors import ConfigError, TrainingError
 from shoal.files.output import Output
 from shoal.settings.config import DIALECT
 from shoal.utils import THREAD_LIMITS
@@ -70,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:  # noqa: BLE001 - a person gets a sentence, whatever happened
         return _unforeseen(error)
+    finally:
+        forget_pipes()
 
 
 def _unforeseen(error: Exception) -> int:
@@ -207,6 +209,10 @@ def _remarks(column: dict[str, Any]) -> str:
 
 
 def _train(chosen: argparse.Namespace) -> int:
+    if chosen.file == STANDARD_INPUT and chosen.detach:
+        raise ConfigError(
+            "Expected a file for a detached run, got a pipe, which ends with this command. Save it first."
+        )
     config = config_of(chosen)
     _check_apart(chosen, config.out)
     if config.solver == "gradient" or chosen.detach:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +19,7 @@ from shoal.settings.values import config_from, read_yaml
 from shoal.words import did_you_mean, short
 
 Add = Callable[..., "Parser"]  # makes the parser of a command from its name and a `help` that sums it up
+STANDARD_INPUT = "-"
 NEGATIVE = re.compile(r"-\.?\d[\d.,eE+-]*")  # `-1` or `-1,2`: a number or a list of them, and no flag
 
 
@@ -123,6 +126,8 @@ def config_of(chosen: argparse.Namespace) -> RunConfig:
     """The config of a command: knobs of its YAML file, of --set and of flags, the later over the earlier."""
     values = read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
     names = RunConfig.knobs()
+    if getattr(chosen, "file", None) == STANDARD_INPUT:
+        chosen.file = _spooled()
     flags = {name: value for name, value in vars(chosen).items() if name in names and value is not None}
     flags = settings(getattr(chosen, "settings", None) or ()) | flags
     config = config_from(values | flags)
@@ -131,6 +136,26 @@ def config_of(chosen: argparse.Namespace) -> RunConfig:
     if note := implied(said, config):
         print(f"note: {note}", file=sys.stderr)
     return config
+
+
+# ------------------------------------------------------------------ standard input
+
+_pipes: list[Path] = []  # folders with what came through a pipe; gone when the command ends
+
+
+def _spooled() -> str:
+    """What comes through the pipe as a file, which can be read at any place and more than once."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-"))
+    _pipes.append(folder)
+    path = folder / "standard-input.csv"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+    return str(path)
+
+
+def forget_pipes() -> None:
+    while _pipes:
+        shutil.rmtree(_pipes.pop(), ignore_errors=True)
 
 
 # ------------------------------------------------------------------ knobs by --set

@@ -5,12 +5,11 @@ How text is written is found in `dialects`, one range of it is read in `block_re
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import gzip
 import io
 import itertools
 import shutil
-import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from shoal.data.dialects import (
     split_with_places,
     too_many_columns,
 )
+from shoal.data.formats.containers import FAULTS, PACKED, kind_of, unpacked
 from shoal.data.formats.encodings import encoding_note
 from shoal.data.formats.headers import is_total, joined_names, other_separator, second_line
 from shoal.data.kinds import Layout, guess_kind
@@ -70,27 +70,16 @@ class Identity:
         return cls(s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
 
 
-MAGIC = {
-    b"\x1f\x8b": "gzip",
-    b"PAR1": "parquet",
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a zstd archive",
-    b"%PDF": "a PDF document",
-}
-
-
 # Names that are never a plug-in's: their files are known by their first bytes, and nothing has to be searched for.
 OWN_SUFFIXES = frozenset(("", ".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".parquet", ".pq"))
+PACKED_SUFFIXES = (".gz", ".zip", ".bz2", ".xz", ".zst")
 READER_DIALECT = {"encoding": "utf-8", "delimiter": ",", "quote": '"', "escape": "", "decimal": ".", "thousands": "",
                   "comment": "", "newline": "\n", "skip_lines": 0, "header": True}  # fmt: skip
 
 
 def plugin_reader(path: Path) -> plugins.Plugin | None:
     """The plug-in that reads files with such a name, if one is installed."""
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    inner = path.with_suffix("") if path.suffix.lower() in PACKED_SUFFIXES else path
     return None if inner.suffix.lower() in OWN_SUFFIXES else plugins.reader_for(path)
 
 
@@ -147,7 +136,7 @@ class PluginText(io.RawIOBase):
 
 
 def file_format(path: Path) -> str:
-    """plugin by the name; csv, gzip or parquet by the first bytes; other well-known formats are refused by name."""
+    """plugin by the name; csv, parquet or how it is packed by the first bytes; other known formats are refused."""
     if plugin_reader(path) is not None:
         return "plugin"
     try:
@@ -155,8 +144,8 @@ def file_format(path: Path) -> str:
             head = file.read(8)
     except OSError as error:
         raise DataError(f"'{path.name}' could not be read: {error.strerror}. Check its permissions.") from None
-    found = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "csv")
-    if found not in ("csv", "gzip", "parquet"):
+    found = kind_of(head)
+    if found not in ("csv", "parquet", *PACKED):
         raise DataError(f"Expected a CSV or Parquet file, got {found}. Save or unpack it as CSV and try again.")
     return found
 
@@ -171,7 +160,7 @@ def read_sample(path: Path) -> tuple[bytes, bool]:
                     break
                 sample += more  # names and values of very many columns
             return sample, not file.read(1)
-    except (OSError, EOFError, zlib.error) as error:
+    except FAULTS as error:
         raise DataError(f"'{path.name}' could not be read: {error}. Check the file and its permissions.") from None
 
 
@@ -179,13 +168,16 @@ def _ends(sample: bytes) -> int:
     return max(sample.count(b"\n"), sample.count(b"\r"))
 
 
-def open_plain(path: Path) -> IO[bytes]:
+@contextlib.contextmanager
+def open_plain(path: Path) -> Iterator[IO[bytes]]:
     """The text in the file, unpacked or made by a plug-in if need be."""
     if (plugin := plugin_reader(path)) is not None:
-        return io.BufferedReader(PluginText(plugin, path))
-    if file_format(path) == "gzip":
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
+        with io.BufferedReader(PluginText(plugin, path)) as made:
+            yield made
+        return
+    with path.open("rb") as raw:
+        kind = file_format(path)
+        yield unpacked(raw, kind, path.name) if kind in PACKED else raw
 
 
 def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float], None]) -> None:
@@ -197,13 +189,14 @@ def spool(path: Path, dialect: Dialect, target: Path, progress: Callable[[float]
     size = max(1, path.stat().st_size)
     try:
         with disk_errors(), path.open("rb") as raw, target.open("wb") as out:
-            plain: IO[bytes] = gzip.GzipFile(fileobj=raw) if file_format(path) == "gzip" else raw  # type: ignore[assignment]
+            kind = file_format(path)
+            plain = unpacked(raw, kind, path.name) if kind in PACKED else raw
             for piece in _pieces(plain, dialect.encoding if dialect.rewrites else None):
                 if out.tell() + len(piece) > most_unpacked(size):
                     raise DataError(_grows(path, size))
                 out.write(piece)
                 progress(raw.tell() / size)
-    except (EOFError, zlib.error, OSError) as error:
+    except FAULTS as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataError(f"'{path.name}' could not be unpacked: {error}. The file is damaged; fetch it again.") from None

@@ -112,7 +112,10 @@ class RunConfig:
     """What to fit, to which file, and how."""
 
     # fmt: off
-    file: str = knob("", "the CSV, CSV.gz or Parquet file", "place", pages=False)
+    file: str = knob(
+        "", "the CSV file, plain or packed (gz, zip, bz2, xz, zst), or the Parquet file; - for standard input", "place",
+        pages=False,
+    )
     target: str = knob("", "the column to predict", "model", open=True)
     model: str = knob("linear", "linear, ridge, lasso or elasticnet", "model", choices=MODELS, open=True)
     alpha: float = knob(

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PREFIX = "file:"
-ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet")
+PLAIN = (".csv", ".tsv", ".txt")
+PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst")
+ENDINGS = (*PLAIN, *(plain + packed for plain in PLAIN for packed in PACKED), ".parquet")
 MOST = 5_000  # entries that are looked at: a folder may be a whole disk
 DEEPEST = 6
 
