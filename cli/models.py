@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
 from shoal.cli.printing import print_json, table
+from shoal.results.fit import FitScores
 from shoal.words import short
 
 if TYPE_CHECKING:
@@ -40,18 +41,28 @@ def _models(chosen: argparse.Namespace) -> None:
     elif models:
         head = ("model", "version", "kind", "target", "R2", "of rows", "saved")
         table(head, [_row(model) for model in models], right={1, 4})
+        for damage in filter(None, (model.latest.damage for model in models)):
+            print(damage)
     else:
         print("There are no saved models yet. Every detached run that finishes saves one: shoal train --detach")
 
 
 def _as_json(model: Model) -> dict[str, Any]:
     latest = model.latest
-    return {"name": model.name, "versions": list(model.numbers), "path": str(latest.model_path), **latest.card}
+    said = latest.known.as_dict() if latest.known else {"damaged": str(latest.damage)}
+    return {"name": model.name, "versions": list(model.numbers), "path": str(latest.model_path), **said}
 
 
 def _row(model: Model) -> tuple[str, ...]:
-    latest, card = model.latest, model.latest.card
-    part = "test" if (card.get("test") or {}).get("rows") else "train"
-    score = short((card.get(part) or {}).get("r2"))
+    latest, card = model.latest, model.latest.known
+    scores, part = card.honest if card else (FitScores(), "-")
     saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(latest.created))
-    return (model.name, str(latest.number), str(card.get("model")), latest.target, score, part, saved)
+    return (
+        model.name,
+        str(latest.number),
+        card.model if card else "damaged",
+        latest.target or "-",
+        short(scores.r2),
+        part,
+        saved,
+    )

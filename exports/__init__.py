@@ -25,5 +25,5 @@ def report(model: str | Path | ModelFile, out: str | Path, progress: Progress = 
     from shoal.report.page import card_beside, write_report
 
     source = Path(model) if isinstance(model, str) else model
-    card = card_beside(source) if isinstance(source, Path) else {}
+    card = card_beside(source) if isinstance(source, Path) else None
     return write_report(*model_and_output(source, out), card, progress)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
 import time
@@ -20,9 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import Reason, TrainingError
+from shoal.errors import DamagedFile, Reason, TrainingError
 from shoal.home import archive_directory, names_in, runs_directory
 from shoal.library import notes
+from shoal.results.plain import Malformed, plain, read
+from shoal.runs.documents import read_json
 from shoal.runs.folder import ACTIVE, ENDED, RUN_NAME, Run, is_run, write_json
 
 FILE, VERSION = "summary.json", 2
@@ -82,10 +83,10 @@ class Summary:
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "tags": list(self.tags)}
+        found: dict[str, Any] = plain(self)
+        return found
 
 
-_FIELDS = {field.name for field in dataclasses.fields(Summary)}
 _known: dict[str, tuple[_FileStamps, Summary]] = {}  # by folder or archive: what it was made from, and the account
 
 
@@ -174,18 +175,17 @@ def key_of(run: Run) -> _FileStamps:
 def _kept(path: str, key: _FileStamps) -> Summary | None:
     """The account in a file, if it was made from what is there now."""
     try:
-        with open(path, "rb") as file:
-            found = json.loads(file.read())
-        if found["version"] == VERSION and found["key"] == key:
-            return from_dict(found["summary"])
-    except (OSError, ValueError, TypeError, KeyError):
+        found = read_json(Path(path)) or {}
+        if found.get("version") == VERSION and found.get("key") == key:
+            return from_dict(found.get("summary"))
+    except (DamagedFile, Malformed):  # it is made anew
         pass
     return None
 
 
-def from_dict(values: dict[str, Any]) -> Summary:
-    known = {name: value for name, value in values.items() if name in _FIELDS}
-    return Summary(**{**known, "tags": tuple(known.get("tags") or ())})
+def from_dict(values: Any) -> Summary:
+    """Raises `Malformed` where a value is not what it should be."""
+    return read(Summary, values)
 
 
 def archived_summary(run_id: str) -> Summary:
@@ -197,12 +197,11 @@ def archived_summary(run_id: str) -> Summary:
         known = _known.get(path)
         if known and known[0] == key:
             return known[1]
-        with open(path, "rb") as file:
-            found = dataclasses.replace(from_dict(json.loads(file.read())), id=run_id, archived=True)
-    except (OSError, ValueError, TypeError, AttributeError):
-        return Summary(
-            run_id, "finished", "What is known of this run is inside its archive: restore it.", archived=True
-        )
+        found = dataclasses.replace(from_dict(read_json(Path(path))), id=run_id, archived=True)
+    except (OSError, DamagedFile, Malformed) as error:
+        why = error.message if isinstance(error, DamagedFile) else f"The account of '{path}' is damaged or gone."
+        cause = f"What is known of this run is inside its archive: restore it. {why}"
+        return Summary(run_id, "failed", cause, Reason.BAD_STATE, archived=True)
     _known[path] = key, found
     return found
 
@@ -252,8 +251,8 @@ def _duration(run: Run, state: str, result: dict[str, Any]) -> float | None:
 
 def _said_at(run: Run) -> float | None:
     """When the run process last spoke."""
-    with contextlib.suppress(OSError, ValueError):
-        return _number(_mapping(json.loads((run.directory / "state.json").read_text())).get("at"))
+    with contextlib.suppress(DamagedFile):
+        return _number((read_json(run.directory / "state.json") or {}).get("at"))
     return None
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import json
 import lzma
 import os
 import shutil
@@ -30,8 +29,8 @@ from typing import IO, Any, Final
 from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import archive_directory, entry_name, lock_file, runs_directory, trash_directory
 from shoal.library import accounts
-from shoal.runs.folder import ENDED, Run, find_run
-from shoal.utils import is_full, sync_folder, write_atomically
+from shoal.runs.folder import ENDED, Run, find_run, write_json
+from shoal.utils import is_full, sync_folder
 
 # Of a run with 1,500 columns (1.2 MB): gzip -1 0.66 MB in 0.03 s, gzip -6 0.65 MB in 0.09 s, xz -1 0.52 MB in 0.19 s,
 # xz -6 0.50 MB in 0.51 s. It happens once, in a process of its own, for the sake of the disk: so xz, but a quick one.
@@ -86,7 +85,7 @@ def archive(run: Run, progress: _Share = _silent) -> Path:
         try:
             _pack(run.directory, unfinished, progress)
             _compare(run.directory, unfinished, progress)
-            write_atomically(path.with_name(f"{run.id}.json"), json.dumps(account.as_dict()).encode())
+            write_json(path.with_name(f"{run.id}.json"), account.as_dict())
             os.replace(unfinished, path)
         except BaseException:
             unfinished.unlink(missing_ok=True)

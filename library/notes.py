@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.errors import ConfigError, StateError
+from shoal.errors import ConfigError, DamagedFile, StateError
+from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, write_json
 
 FILE = "about.json"
@@ -26,12 +26,11 @@ class About:
 
 
 def read(run: Run) -> About:
-    """Empty where nothing was said, or where the file is damaged."""
+    """Empty where nothing was said; where it cannot be read, that is what the note says."""
     try:
-        found = json.loads((run.directory / FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return About()
-    return of(found)
+        return of(read_json(run.directory / FILE))
+    except DamagedFile as damage:
+        return About(note=f"What was noted here cannot be read: {damage.message} Write it again.")
 
 
 def of(values: Any) -> About:

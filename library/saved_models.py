@@ -13,7 +13,7 @@ model is fitted or predicts is elsewhere. Imports are light: pages and the comma
 from __future__ import annotations
 
 import contextlib
-import json
+import dataclasses
 import re
 import secrets
 import shutil
@@ -24,11 +24,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ResourceError, StateError
+from shoal.errors import DamagedFile, ResourceError, StateError
+from shoal.files import sealed
 from shoal.home import by_beginning, lock_file, models_directory
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
+from shoal.results.card import ModelCard
 from shoal.results.model import ModelFile, read_model
 from shoal.results.plain import Malformed
+from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, write_json
 from shoal.utils import disk_errors, write_atomically
 from shoal.words import listed
@@ -37,6 +40,7 @@ VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 UNFINISHED = ".unfinished-"
 ABANDONED = 3600.0  # seconds after which an unfinished version has no writer any more
 PATIENCE = 20.0  # seconds to wait for the lock, which is held for milliseconds
+CARD = "card.json"  # in the folder of a version
 POINTER = "saved.json"  # in a run's folder: the version that was made from it
 
 
@@ -46,7 +50,7 @@ def usual_name(file: str, target: str) -> str:
     name = safe_name(f"{stem}-{target}")
     found = find_model(name)
     latest = found.latest if found else None
-    if latest is None or not latest.card or (latest.target == target and latest.file.partition(".")[0] == stem):
+    if latest is None or latest.known is None or (latest.target == target and latest.file.partition(".")[0] == stem):
         return name
     return f"{name.encode()[: LONGEST - 9].decode(errors='ignore')}-{digest(f'{stem}/{target}')}"
 
@@ -73,14 +77,41 @@ class Version:
     def label(self) -> str:
         return f"{self.name}:{self.number}"
 
+    @property
+    def card(self) -> ModelCard:
+        """What is said about it; StateError if that cannot be read."""
+        if isinstance(self._card, StateError):
+            raise StateError(*self._card.args)
+        return self._card
+
+    @property
+    def known(self) -> ModelCard | None:
+        """The card, if it can be read."""
+        return None if isinstance(self._card, StateError) else self._card
+
+    @property
+    def damage(self) -> StateError | None:
+        """Why the card cannot be read."""
+        return self._card if isinstance(self._card, StateError) else None
+
     @cached_property
-    def card(self) -> dict[str, Any]:
-        """What is said about it; empty if the file is damaged or gone."""
-        return _read(self.directory / "card.json")
+    def _card(self) -> ModelCard | StateError:
+        path = self.directory / CARD
+        try:
+            return ModelCard.from_dict(sealed.read(path, CARD, sealed.never_sealed))
+        except OSError as error:
+            why = f"Expected the card of {self.label} at '{path}', got: {error.strerror}."
+        except DamagedFile as error:
+            why = f"The card of {self.label} cannot be read. {error.message}"
+        except Malformed as error:
+            why = f"The card of {self.label} is damaged ({error}): '{path}'."
+        return StateError(
+            f"{why} Its model file is another and may be whole. Write a note on it to make the card anew, or delete it."
+        )
 
     @property
     def exists(self) -> bool:
-        return (self.directory / "card.json").exists()
+        return self.directory.is_dir()
 
     @property
     def contents(self) -> dict[str, Any]:
@@ -106,22 +137,21 @@ class Version:
 
     @property
     def target(self) -> str:
-        return str(self.card.get("target", ""))
+        return self.known.target if self.known else ""
 
     @property
     def file(self) -> str:
         """The name of the file that it was trained on."""
-        return str((self.card.get("data") or {}).get("file", ""))
+        return self.known.data.file if self.known else ""
 
     @property
     def created(self) -> float:
-        return float(self.card.get("created") or 0.0)
+        return self.known.created if self.known else _changed(self.directory)
 
     @property
     def run(self) -> Run | None:
         """The run that made it, while that is there."""
-        run_id = self.card.get("run")
-        return find_run(str(run_id)) if run_id else None
+        return find_run(self.known.run) if self.known and self.known.run else None
 
 
 @dataclass(frozen=True)
@@ -148,12 +178,19 @@ class Model:
         return self.version(int(match[1])) if match else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _pointer(run: Run) -> dict[str, Any]:
+    """Which version a run says was made from it; nothing if that cannot be read: it is a way back, no answer."""
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_json(run.directory / POINTER) or {}
+    except DamagedFile:
         return {}
-    return found if isinstance(found, dict) else {}
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -206,12 +243,12 @@ def _beginning_with(name: str) -> Model:
 
 def version_of(run: Run) -> Version | None:
     """The version that was saved from a run, if it is still there."""
-    found = _read(run.directory / POINTER)
+    found = _pointer(run)
     name, number = str(found.get("model", "")), found.get("version")
     if not is_name(name) or not isinstance(number, int):
         return None
     version = Version(name, number)
-    return version if version.exists and version.card.get("run") == run.id else None
+    return version if version.known and version.known.run == run.id else None
 
 
 # ------------------------------------------------------------------ save
@@ -228,7 +265,11 @@ def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Ve
         return earlier
     file = str((contents.get("config") or {}).get("file", ""))
     chosen = checked_name(name) if name else usual_name(file, str(contents.get("target", "")))
-    version = _save(chosen, run.model_path.read_bytes(), card_of(contents, run.id, result))
+    try:
+        card = card_of(contents, run.id, result)
+    except Malformed as error:
+        raise StateError(f"What is said of the model of {run.id} is damaged ({error}). Resume the run.") from None
+    version = _save(chosen, run.model_path.read_bytes(), card)
     with contextlib.suppress(OSError):  # the folder may be gone by now; the model does not need it
         write_json(run.directory / POINTER, {"model": version.name, "version": version.number})
     return version
@@ -241,28 +282,21 @@ def _same_bytes(one: Path, other: Path) -> bool:
         return False
 
 
-def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any]) -> dict[str, Any]:
+def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any]) -> ModelCard:
     """What is said about a model without opening its file; `result` is what the run said at its end."""
     config, data = dict(contents.get("config") or {}), dict(contents.get("data") or {})
     said = {**contents, **result}
     plain = ("target", "model", "alpha", "l1_ratio", "train", "test", "certificate", "rows_read", "rows_dropped")
     gradient = ("mode", "epochs", "rounds", "distance_to_optimum", "converged", "cause", "penalty")
-    return {
-        **{key: said.get(key) for key in plain},
-        **{key: said[key] for key in gradient if said.get(key) is not None},
-        "run": run_id,
-        "created": time.time(),
-        "state": said.get("state", "finished"),
-        "solver": config.get("solver", "exact"),
-        "coefficients": len(contents.get("coefficients") or {}),
-        "seconds": (said.get("timings") or {}).get("total"),
-        "data": {**data, "path": config.get("file", "")},
-        "config": config,
-        "note": "",
-    }
+    return ModelCard.from_dict({
+        **{key: said.get(key) for key in (*plain, *gradient)},
+        "run": run_id, "created": time.time(), "state": said.get("state"), "solver": config.get("solver"),
+        "coefficients": len(contents.get("coefficients") or {}), "seconds": (said.get("timings") or {}).get("total"),
+        "data": {**data, "path": config.get("file", "")}, "config": config,
+    })  # fmt: skip
 
 
-def _save(name: str, model: bytes, card: dict[str, Any]) -> Version:
+def _save(name: str, model: bytes, card: ModelCard) -> Version:
     folder = models_directory() / name
     with disk_errors("the model"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -270,7 +304,7 @@ def _save(name: str, model: bytes, card: dict[str, Any]) -> Version:
         unfinished.mkdir()
         try:
             write_atomically(unfinished / "model.json", model)
-            write_atomically(unfinished / "card.json", json.dumps(card).encode())
+            sealed.write(unfinished / CARD, card.as_dict(), CARD)
             with _locked(folder):
                 number = _highest(folder) + 1
                 write_atomically(folder / "last", str(number).encode())
@@ -312,13 +346,14 @@ def _sweep(folder: Path) -> None:
 
 
 def write_note(version: Version, text: str) -> Version:
-    """Keep what a person says about a version."""
+    """Keep what a person says about a version; a card that cannot be read is made anew from the model file."""
     with _locked(models_directory() / version.name):
         current = Version(version.name, version.number)
-        if not current.card:
+        if not current.exists:
             raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
+        card = current.known or dataclasses.replace(card_of(current.contents, "", {}), created=current.created)
         with disk_errors("the model"):
-            write_json(current.directory / "card.json", {**current.card, "note": text})
+            sealed.write(current.directory / CARD, dataclasses.replace(card, note=text).as_dict(), CARD)
     return Version(version.name, version.number)
 
 
@@ -343,7 +378,9 @@ def delete_model(model: Model) -> None:
 
 def copy_version(version: Version, name: str) -> Version:
     """The same under another name, as its next version."""
-    card = {**version.card, "copied_from": version.label, "created": time.time()}
+    if not version.exists:
+        raise StateError(f"Expected the version {version.label}, but it is gone. Choose another.")
+    card = dataclasses.replace(version.card, copied_from=version.label, created=time.time())
     try:
         return _save(checked_name(name), version.model_path.read_bytes(), card)
     except FileNotFoundError:
@@ -379,6 +416,6 @@ def rename_model(model: Model, name: str) -> Model:
 def _point_back(version: Version) -> None:
     """Tell the run of a renamed version where that is now."""
     run = version.run
-    if run is not None and _read(run.directory / POINTER).get("version") == version.number:
+    if run is not None and _pointer(run).get("version") == version.number:
         with contextlib.suppress(OSError):
             write_json(run.directory / POINTER, {"model": version.name, "version": version.number})

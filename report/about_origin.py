@@ -14,6 +14,7 @@ from shoal.report import charts as drawn
 from shoal.report import words
 from shoal.report.evidence import Evidence
 from shoal.report.html import Html, heading, paragraph, table
+from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
 from shoal.results.model import NAME, ModelFile
 from shoal.words import short
@@ -76,7 +77,7 @@ def trust(report: FitReport) -> Iterator[str]:
     yield paragraph(words.certificate(report))
 
 
-def lineage(file: ModelFile, card: Mapping[str, Any]) -> Iterator[str]:
+def lineage(file: ModelFile, card: ModelCard) -> Iterator[str]:
     yield heading("Lineage")
     yield table(("what", "value"), [*_facts(file), *_run(card), *_settings(file), _made()])
     yield paragraph("Settings that are not named have their usual value.", "small")
@@ -92,20 +93,20 @@ def _facts(file: ModelFile) -> list[tuple[str, str]]:
     ]
 
 
-def _run(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _run(card: ModelCard) -> Iterator[tuple[str, str]]:
     """What the store of models knows besides the file."""
-    if card.get("run"):
-        yield "run", str(card["run"])
-    if card.get("created"):
-        yield "saved", _moment(float(card["created"]))
-    if card.get("seconds"):
-        yield "training took", f"{float(card['seconds']):.3g} s"
-    if card.get("state") == "stopped":
+    if card.run:
+        yield "run", card.run
+    if card.created:
+        yield "saved", _moment(card.created)
+    if card.seconds:
+        yield "training took", f"{card.seconds:.3g} s"
+    if card.state == "stopped":
         yield "ended", "stopped before it was finished"
-    if card.get("copied_from"):
-        yield "copied from", str(card["copied_from"])
-    if card.get("note"):
-        yield "note", str(card["note"])
+    if card.copied_from:
+        yield "copied from", card.copied_from
+    if card.note:
+        yield "note", card.note
 
 
 def _settings(file: ModelFile) -> list[tuple[str, str]]:

@@ -5,46 +5,51 @@ Every number comes from the model file, or from passes over the rows it was trai
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from shoal.errors import DamagedFile
+from shoal.files import sealed
 from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel
+from shoal.library.saved_models import CARD
 from shoal.report import words
 from shoal.report.about_fit import residuals, root, validation
 from shoal.report.about_model import about, coefficients
 from shoal.report.about_origin import data, lineage, trust
 from shoal.report.evidence import Evidence, Validation, gathered
 from shoal.report.html import cards, heading, note, page, paragraph
+from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
+from shoal.results.plain import Malformed
 from shoal.utils import Progress, silent
 
 
 def write_report(
-    model: SavedModel, out: Output, card: Mapping[str, Any] | None = None, progress: Progress = silent
+    model: SavedModel, out: Output, card: ModelCard | None = None, progress: Progress = silent
 ) -> tuple[str, ...]:
     """Write the page; what it had to do without. `card` is what is known of a saved model besides its file."""
     evidence = gathered(model, progress)
-    out.write(html(model, evidence, card or {}).encode("utf-8", "backslashreplace"))
+    out.write(html(model, evidence, card or ModelCard()).encode("utf-8", "backslashreplace"))
     return evidence.notes
 
 
-def card_beside(path: Path) -> dict[str, Any]:
+def card_beside(path: Path) -> ModelCard:
     """What the store of models says of a model file; nothing for a file of one's own."""
+    if path.name != "model.json":
+        return ModelCard()
+    card = path.with_name(CARD)
     try:
-        found = json.loads(path.with_name("card.json").read_text("utf-8")) if path.name == "model.json" else {}
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return ModelCard.from_dict(sealed.read(card, CARD, sealed.never_sealed))
+    except (OSError, DamagedFile, Malformed):
+        return ModelCard()
 
 
-def html(model: SavedModel, evidence: Evidence, card: Mapping[str, Any]) -> str:
+def html(model: SavedModel, evidence: Evidence, card: ModelCard) -> str:
     return page(words.title(model.report), _parts(model, evidence, card))
 
 
-def _parts(model: SavedModel, evidence: Evidence, card: Mapping[str, Any]) -> Iterator[str]:
+def _parts(model: SavedModel, evidence: Evidence, card: ModelCard) -> Iterator[str]:
     report = model.report
     yield heading(words.title(report), 1)
     yield paragraph(words.summary(model.file), "lead")

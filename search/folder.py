@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
 import signal
@@ -24,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ConfigError, DataError, Remedy, Standing, StateError
+from shoal.errors import ConfigError, DamagedFile, DataError, Remedy, Standing, StateError
 from shoal.home import LATEST, by_beginning, can_be, entry_name, names_in, own_lock, searches_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version
 from shoal.runs import slots
+from shoal.runs.documents import read_json
 from shoal.runs.folder import ACTIVE, Run, find_run, read_config, write_json, write_state
 from shoal.runs.spawning import spawn
 from shoal.search import space
@@ -63,8 +63,12 @@ class Search:
     @property
     def plan(self) -> SearchPlan:
         try:
-            return plan_from(json.loads((self.directory / "search.json").read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+            return plan_from(read_json(self.directory / "search.json") or {})
+        except DamagedFile as error:
+            raise StateError(
+                f"The plan of the search {self.id} cannot be read. {error.message} Start another."
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, ConfigError):
             raise StateError(
                 f"The plan of the search {self.id} is damaged or gone ('{self.directory}/search.json'). Start another."
             ) from None
@@ -75,15 +79,31 @@ class Search:
 
     @property
     def account(self) -> Account:
-        """Empty before the first trial."""
+        """Empty before the first trial, and where it cannot be read, which `standing` tells."""
         try:
-            return account_from(json.loads((self.directory / "account.json").read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+            return self._account()
+        except DamagedFile:
             return Account()
+
+    def _account(self) -> Account:
+        path = self.directory / "account.json"
+        try:
+            return account_from(read_json(path) or {})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DamagedFile(
+                f"'{path}' is damaged: expected an account of trials, got something else ({error}).", path=str(path)
+            ) from None
 
     @property
     def standing(self) -> Standing:
         found = self.folder.standing
+        if found.state not in ACTIVE:
+            try:
+                self._account()
+            except DamagedFile as damage:
+                cause = f"What is known of its trials cannot be read. {damage.message}"
+                again = Remedy.run("Go on with it, and it is made again", "search --continue", self.id)
+                return Standing(found.state, cause, damage.reason, (again,))
         if found.state != "interrupted":
             return found
         way = Remedy.run("Go on with it", "search --continue", self.id)

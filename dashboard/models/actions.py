@@ -37,15 +37,17 @@ def menu(model: Model, version: Version) -> None:
 
 def note(version: Version) -> None:
     """What a person wrote about this version."""
-    if text := version.card.get("note"):
-        notice("info", str(text), "Note")
+    if version.damage:
+        notice("warning", wording.told(version.damage))
+    elif text := version.card.note:
+        notice("info", text, "Note")
 
 
 @st.dialog("Note on this version", icon=":material/edit_note:")
 def _note(model: Model, version: Version) -> None:
     line(f"{version.name}, version {version.number}")
     text = st.text_area(
-        "Note", str(version.card.get("note") or ""), max_chars=LONGEST_NOTE, key="note:text",
+        "Note", version.known.note if version.known else "", max_chars=LONGEST_NOTE, key="note:text",
         help="What this version is for, or what was tried. It is kept with the version.",
     )  # fmt: skip
     if st.button("Save note", type="primary", key="note:save"):

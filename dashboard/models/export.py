@@ -196,7 +196,7 @@ def _report(version: Version, file: ModelFile) -> None:
 
 def _card_digest(version: Version) -> str:
     """A note that was written since belongs into the report."""
-    return hashlib.sha256(repr(sorted(version.card.items())).encode()).hexdigest()[:24]
+    return hashlib.sha256(repr(version.known).encode()).hexdigest()[:24]
 
 
 def _wanted(version: Version, config: RunConfig, arguments: dict[str, Any], about: str) -> Run | None:

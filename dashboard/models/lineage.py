@@ -15,7 +15,6 @@ from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.library.saved_models import Version
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile
-from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.words import MODELS, certificate, duration, plural
 
@@ -35,14 +34,14 @@ def show(version: Version, file: ModelFile) -> None:
 
 
 def _data(version: Version, file: ModelFile) -> None:
-    data = version.card.get("data") or plain(file.data)
-    path = str(data.get("path") or file.config.get("file", ""))
+    data, known = file.data, version.known
+    path = (known.data.path if known else "") or str(file.config.get("file", ""))
     st.markdown("##### Data")
     with st.container(border=True):
         facts = {
-            "File": str(data.get("file", "")),
-            "Rows": f"{data.get('rows', 0):,}",
-            "Fingerprint of the content": str(data.get("content", "")),
+            "File": data.file,
+            "Rows": f"{data.rows:,}",
+            "Fingerprint of the content": data.content,
             "Now": _standing(path),
         }
         line("\n".join(f"{name}: {value}" for name, value in facts.items()))
@@ -61,18 +60,21 @@ def _standing(path: str) -> str:
 
 
 def _run(version: Version) -> None:
-    card = version.card
+    card = version.known
     st.markdown("##### Run")
     with st.container(border=True):
-        solver = "exact" if card.get("solver") != "gradient" else "gradient steps"
+        if card is None:
+            line("Which run it is from is not known, since its card cannot be read.")
+            return
+        solver = "exact" if card.solver != "gradient" else "gradient steps"
         made = time.strftime("%-d %b %Y %H:%M:%S", time.localtime(version.created))
-        facts = {"Run": str(card.get("run", "unknown")), "Solved by": solver, "Saved": made}
-        if card.get("seconds"):
-            facts["It took"] = duration(float(card["seconds"]))
-        if card.get("state") == "stopped":
+        facts = {"Run": card.run or "unknown", "Solved by": solver, "Saved": made}
+        if card.seconds:
+            facts["It took"] = duration(card.seconds)
+        if card.state == "stopped":
             facts["Ended"] = "stopped before it was finished"
-        if card.get("copied_from"):
-            facts["Copied from"] = str(card["copied_from"])
+        if card.copied_from:
+            facts["Copied from"] = card.copied_from
         line("\n".join(f"{name}: {value}" for name, value in facts.items()))
         if version.run:
             places.link("train", "Open the run", icon=":material/model_training:", run=version.run.id)

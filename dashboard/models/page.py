@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import time
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -37,6 +36,7 @@ from shoal.results.model import ModelFile
 from shoal.words import MODELS, model_title, number, plural
 
 A_PAGE = 24  # cards; more are a button away
+ROWS = {"test": "test rows", "train": "training rows"}
 VIEWS = {
     "Coefficients": ":material/bar_chart:",
     "Diagnostics": ":material/scatter_plot:",
@@ -118,7 +118,7 @@ def _show_more(shown: int) -> None:
 
 def _matches(model: Model, wanted: str) -> bool:
     latest = model.latest
-    text = f"{model.name} {latest.target} {latest.file} {latest.card.get('model', '')}".casefold()
+    text = f"{model.name} {latest.target} {latest.file} {latest.known.model if latest.known else ''}".casefold()
     return all(word in text for word in wanted.casefold().split())
 
 
@@ -136,30 +136,20 @@ def _empty() -> None:
 
 
 def _card(model: Model) -> None:
-    latest, card = model.latest, model.latest.card
+    latest, card = model.latest, model.latest.known
     with st.container(border=True):
         places.link("models", label(model.name), icon=":material/deployed_code:", model=model.name)
-        if not card:
-            line("The card of this model is damaged. Open it to see what is left.")
+        if card is None:
+            notice("warning", wording.told(latest.damage))
             return
-        part, which = scored(card)
-        about = f"{kind_of(card)} model of {latest.target}"
+        part, which = card.honest
+        about = f"{MODELS.get(card.model, card.model)} model of {latest.target}"
         foot = f"{latest.file} · {versions_of(model)} · {when(latest.created)}"
         st.html(
             f'<div class="shoal-model"><div class="about">{html.escape(about)}</div>'
-            f'<div class="score">{number(part.get("r2"), 3)}<small>R², {which}</small></div>'
+            f'<div class="score">{number(part.r2, 3)}<small>R², {ROWS[which]}</small></div>'
             f'<div class="foot">{html.escape(foot)}</div></div>'
         )
-
-
-def kind_of(card: dict[str, Any]) -> str:
-    return MODELS.get(str(card.get("model")), str(card.get("model")))
-
-
-def scored(card: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The honest scores: on test rows where there are any."""
-    test = card.get("test") or {}
-    return (test, "test rows") if test.get("rows") else (card.get("train") or {}, "training rows")
 
 
 def versions_of(model: Model) -> str:
@@ -194,7 +184,7 @@ def _detail_view(model: Model, version: Version) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         with st.container(width="stretch"):
             heading(model.name)
-            line(_subtitle(version))
+            line(_subtitle(version, file))
         with st.container(horizontal=True, width="content", vertical_alignment="bottom", gap="small"):
             _switcher(model, version)
             model_actions.menu(model, version)
@@ -203,11 +193,12 @@ def _detail_view(model: Model, version: Version) -> None:
     _views(model, version, file)
 
 
-def _subtitle(version: Version) -> str:
-    card = version.card
-    stopped = " · from a stopped run" if card.get("state") == "stopped" else ""
-    title = model_title(card["model"], card["target"])
-    return f"{title} · {results.subtitle(card, version.file)} · saved {when(version.created)}{stopped}"
+def _subtitle(version: Version, file: ModelFile) -> str:
+    card, report = version.known, file.report
+    title = model_title(report.model, report.target)
+    stopped = " · from a stopped run" if card and card.state == "stopped" else ""
+    fitted = {"model": report.model, "alpha": report.alpha, "l1_ratio": report.l1_ratio}
+    return f"{title} · {results.subtitle(fitted, file.data.file)} · saved {when(version.created)}{stopped}"
 
 
 def _switcher(model: Model, version: Version) -> None:

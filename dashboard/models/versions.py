@@ -13,6 +13,7 @@ from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
 from shoal.library.saved_models import Model, Version
+from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
 from shoal.words import MODELS
 
@@ -47,18 +48,17 @@ def _table(model: Model, version: Version) -> None:
 
 
 def _row(version: Version, current: bool) -> dict[str, Any]:
-    card = version.card
-    test, train = card.get("test") or {}, card.get("train") or {}
+    card = version.known or ModelCard(solver="?", model="?", note=wording.told(version.damage))
     return {
         "Version": f"{version.number}{' (shown)' if current else ''}",
-        "Model": MODELS.get(str(card.get("model")), str(card.get("model", "?"))),
-        "Alpha": card.get("alpha"),
-        "R², test": test.get("r2"),
-        "R², training": train.get("r2"),
-        "RMSE": (test if test.get("rows") else train).get("rmse"),
-        "Solver": wording.SOLVERS.get(str(card.get("solver")), str(card.get("solver", "?"))),
+        "Model": MODELS.get(card.model, card.model),
+        "Alpha": card.alpha,
+        "R², test": card.test.r2,
+        "R², training": card.train.r2,
+        "RMSE": card.honest[0].rmse,
+        "Solver": wording.SOLVERS.get(card.solver, card.solver),
         "Saved": time.strftime("%Y-%m-%d %H:%M", time.localtime(version.created)),
-        "Note": str(card.get("note") or ""),
+        "Note": card.note,
     }
 
 

@@ -19,7 +19,7 @@ from shoal.library import saved_models
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.plain import plain
 from shoal.runs.launch import Run
-from shoal.words import certificate, duration, number, plural, power_of_ten
+from shoal.words import certificate, duration, number, plural, power_of_ten, short
 
 ROWS = 1_000  # of coefficients in one table
 PER = {"sd": "One standard deviation", "unit": "One unit"}
@@ -46,8 +46,8 @@ def show_result(run: Run, report: FitReport) -> None:
 
 
 def subtitle(config: dict[str, Any], name: str) -> str:
-    penalty = "" if config["model"] == "linear" else f" · alpha {config['alpha']:g}"
-    ratio = f" · l1_ratio {config['l1_ratio']:g}" if config["model"] == "elasticnet" else ""
+    penalty = "" if config.get("model") == "linear" else f" · alpha {short(config.get('alpha'))}"
+    ratio = f" · l1_ratio {short(config.get('l1_ratio'))}" if config.get("model") == "elasticnet" else ""
     return f"{name}{penalty}{ratio}"
 
 

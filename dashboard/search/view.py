@@ -13,7 +13,7 @@ from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.search import charts as search_charts
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import Asked, table_of
-from shoal.errors import StateError, TrainingError
+from shoal.errors import Reason, StateError, TrainingError
 from shoal.runs.folder import ACTIVE
 from shoal.search import folder
 from shoal.search.folder import Search, find_search
@@ -50,7 +50,7 @@ def _drawn(search: Search, plan: SearchPlan, active: bool) -> None:
     standing, account = search.standing, search.account
     state = standing.state
     _head(search, plan, state)
-    if state in ("failed", "interrupted"):
+    if state in ("failed", "interrupted") or standing.reason == Reason.BAD_STATE:
         notice("error" if state == "failed" else "warning", wording.told(standing), "The search did not finish")
     _controls(search, plan, account, state)
     if said := st.session_state.pop(SAID, None):

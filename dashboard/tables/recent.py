@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from shoal.dashboard.tables import uploads
+from shoal.errors import DamagedFile
+from shoal.files import sealed
 from shoal.home import recent_tables_file, uploads_directory
-from shoal.utils import write_atomically
+from shoal.results.plain import Malformed, plain, read
 
 KEPT = 50
 FRESH = 60.0  # seconds for which there is no need to write the same again
@@ -27,10 +28,12 @@ class Seen:
 
 def remembered() -> list[Seen]:
     """Tables that were looked at, the latest first; they may be gone by now."""
+    path = recent_tables_file()
     try:
-        return [Seen(**entry) for entry in json.loads(recent_tables_file().read_text())]
-    except (OSError, ValueError, TypeError):
-        return []
+        found = sealed.read(path, path.name).get("tables", ())
+        return [read(Seen, entry) for entry in found]
+    except (OSError, DamagedFile, Malformed):
+        return []  # a convenience only
 
 
 def remember(key: str, rows: int, columns: int) -> None:
@@ -38,9 +41,10 @@ def remember(key: str, rows: int, columns: int) -> None:
     known, now = remembered(), time.time()
     if known and known[0] == Seen(key, known[0].at, rows, columns) and now - known[0].at < FRESH:
         return  # a page is drawn many times
+    path = recent_tables_file()
     seen = [Seen(key, now, rows, columns), *(entry for entry in known if entry.key != key)]
     with contextlib.suppress(OSError):  # a convenience only
-        write_atomically(recent_tables_file(), json.dumps([asdict(entry) for entry in seen[:KEPT]]).encode())
+        sealed.write(path, {"tables": plain(seen[:KEPT])}, path.name)
 
 
 def recent() -> list[Seen]:

@@ -122,7 +122,7 @@ ARCHIVE_DEATHS = [
     "progress 1",
     "progress 4",
     "_compare",
-    "write_atomically",
+    "write_json",
     "os.replace",
     "sync_folder",
     "_remove_folder",

@@ -32,6 +32,7 @@ from shoal.library.saved_models import (
     version_of,
     write_note,
 )
+from shoal.results.card import TrainedOn
 from shoal.runs.launch import Run, launch, post
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -79,11 +80,11 @@ def test_versions_are_numbered_and_know_where_they_come_from() -> None:
     assert model is not None
     assert model.numbers == (2, 1)
     card = second.card
-    assert card["run"] == "20260101-000000-y000001"
-    assert card["data"] == {"file": "t.csv", "content": "abc", "rows": 10, "path": "/nowhere/t.csv"}
-    assert card["train"]["r2"] == 0.5
-    assert card["config"]["target"] == "y"
-    assert card["certificate"]["rests_on"] == "data"
+    assert card.run == "20260101-000000-y000001"
+    assert card.data == TrainedOn("t.csv", "abc", 10, "/nowhere/t.csv")
+    assert card.train.r2 == 0.5
+    assert card.config["target"] == "y"
+    assert card.certificate.rests_on == "data"
     assert second.contents["intercept"] == 1.0
     assert second.run is not None
 
@@ -131,7 +132,7 @@ def test_a_deleted_version_is_gone_from_the_disk_and_its_run_says_so() -> None:
 
 def test_a_note_is_kept_with_the_version() -> None:
     version = write_note(saved()[0], "for **the** report")
-    assert Version("t-y", 1).card["note"] == "for **the** report"
+    assert Version("t-y", 1).card.note == "for **the** report"
     delete_version(version)
     with pytest.raises(StateError, match="gone"):
         write_note(version, "too late")
@@ -149,7 +150,7 @@ def test_another_name() -> None:
     copied = copy_version(Version("prices", 1), "prices-copy")
     assert copied.label == "prices-copy:1"
     assert copied.model_path.read_bytes() == Version("prices", 1).model_path.read_bytes()
-    assert copied.card["copied_from"] == "prices:1"
+    assert copied.card.copied_from == "prices:1"
     assert first.number == 1
 
 
@@ -240,7 +241,7 @@ def test_processes_that_save_at_once_all_succeed() -> None:
     model = find_model("t-y")
     assert model is not None
     assert sorted(model.numbers) == list(range(1, 33))
-    assert {v.card["run"] for v in model.versions} == {name for group in names for name in group}
+    assert {v.card.run for v in model.versions} == {name for group in names for name in group}
 
 
 def test_a_process_killed_while_it_saves_leaves_no_half_version() -> None:
@@ -260,7 +261,7 @@ def test_a_process_killed_while_it_saves_leaves_no_half_version() -> None:
             process.send_signal(signal.SIGKILL)
         model = find_model("t-y")
         for version in model.versions if model else ():
-            assert version.card["run"] == "x"
+            assert version.card.run == "x"
             assert len(version.contents["padding"]) == 3_000_000
     before = find_model("t-y")
     made = save_run(Run(runs_directory() / "20260101-000000-0000001"), {})
@@ -287,7 +288,7 @@ def test_a_thousand_versions_are_listed_without_a_look_at_their_models() -> None
         folder = models_directory() / f"model{i % 50}" / f"v{i // 50 + 1}"
         folder.mkdir(parents=True)
         (folder / "model.json").mkdir()  # what nobody can read
-        (folder / "card.json").write_text(json.dumps(card))
+        (folder / "card.json").write_text(json.dumps(card.as_dict()))
     models = list_models()
     assert len(models) == 50
     assert sum(len(m.numbers) for m in models) == 1000
@@ -303,8 +304,9 @@ def test_every_finished_run_saves_its_model_and_a_stopped_one_when_asked(tmp_pat
     version = version_of(exact)
     assert version is not None
     assert version.label == "table-y:1"
-    assert version.card["test"] == exact.result["test"]  # type: ignore[index]
-    assert version.contents["data"]["content"] == version.card["data"]["content"]
+    assert exact.report is not None
+    assert version.card.test == exact.report.test
+    assert version.contents["data"]["content"] == version.card.data.content
     assert version.model_path.read_bytes() == exact.model_path.read_bytes()
     assert any("saved as table-y, version 1" in entry["text"] for entry in read_log(exact.directory))
 
@@ -313,9 +315,9 @@ def test_every_finished_run_saves_its_model_and_a_stopped_one_when_asked(tmp_pat
     found = version_of(gradient)
     assert found is not None
     assert found.number == 2
-    assert found.card["solver"] == "gradient"
-    assert found.card["distance_to_optimum"] is not None
-    assert found.card["rounds"] > 0
+    assert found.card.solver == "gradient"
+    assert found.card.distance_to_optimum is not None
+    assert found.card.rounds > 0
 
     stopped = training(launch(endless_run(data)))
     post(stopped, "stop")
@@ -323,7 +325,7 @@ def test_every_finished_run_saves_its_model_and_a_stopped_one_when_asked(tmp_pat
     assert version_of(stopped) is None
     kept = save_run(stopped, stopped.result or {})
     assert kept.number == 3
-    assert kept.card["state"] == "stopped"
+    assert kept.card.state == "stopped"
 
 
 def test_a_run_does_not_fail_because_its_model_cannot_be_saved(tmp_path: Path, home: Path) -> None:

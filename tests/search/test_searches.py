@@ -52,7 +52,7 @@ def test_every_combination_is_tried_once_scored_by_its_records_and_the_best_is_s
     version = save_best(search)
     assert version.model_path.read_bytes() == (find_run(best.run) or Run(Path())).model_path.read_bytes()
     assert (version.label, save_best(search).label) == ("table-y:1", "table-y:1")
-    assert search.id in version.card["note"]
+    assert search.id in version.card.note
     with pytest.raises(StateError, match="all 3 combinations"):
         go_on(search)
     with pytest.raises(StateError, match="--trials 13"):

@@ -103,7 +103,7 @@ def test_a_damaged_version_says_so_and_can_be_deleted() -> None:
 def test_lineage_leads_to_the_run_and_survives_it() -> None:
     version = Version(NAME, 2)
     page = open_model("Lineage", 2)
-    assert links(page)["Open the run"] == f"run={version.card['run']}"
+    assert links(page)["Open the run"] == f"run={version.card.run}"
     assert links(page)["Look at the data"] == "data=penguins"
     assert version.contents["data"]["content"] in said(page)
     settings = page.dataframe[0].value.set_index("Setting")["Value"].to_dict()
@@ -187,7 +187,7 @@ def test_a_stopped_run_is_saved_by_a_button(tmp_path: Path) -> None:
     page = now_on(page.button(key="save-model").click().run())
     version = version_of(run)
     assert version is not None
-    assert version.card["state"] == "stopped"
+    assert version.card.state == "stopped"
     assert "from a stopped run" in said(page)
 
 
