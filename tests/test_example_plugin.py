@@ -292,9 +292,10 @@ def test_a_gradient_run_uses_penalty_step_rule_callback_and_reader(
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SHOAL_BEST_ROUND", str(tmp_path / "best.json"))
+    rule = ["--step-rule", "sign"] if mode == "sync" else []  # local steps are plain ones, and say so
     done = shoal(
         site, "train", path, "--target", "y", "--solver", "gradient", "--mode", mode, "--penalty", "nonnegative_lasso",
-        "--alpha", "0.05", "--step-rule", "sign", "--callbacks", "best_round", "--workers", "2", "--json",
+        "--alpha", "0.05", "--callbacks", "best_round", "--workers", "2", "--json", *rule,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
