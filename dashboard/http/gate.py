@@ -1,7 +1,8 @@
-"""The gate around everything, HTTP and websocket: allowed hosts, then the password, then the rule for changes.
+"""The gate around everything, HTTP and websocket: allowed hosts, whose page it is, the password, the rule for changes.
 
-Plain ASGI: what streams through it is never held back. Changes (POST and the like under /api) need the header
-`X-Shoal: 1`, which no foreign page can send. What a password or session is worth is decided in `access`.
+Plain ASGI: what streams through it is never held back. Websockets and changes (POST and the like) come from pages of
+this very origin; changes under /api need the header `X-Shoal: 1` too, which no foreign page can send. What a password
+or session is worth is decided in `access`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from shoal.dashboard.http.visit import Visit, local
 log = logging.getLogger("shoal")
 
 FORM = 8192  # bytes that a login may have
+TOLD = 20  # foreign origins that are told of, and no more
 LOOK = 1.0  # seconds between two looks whether the session of a long answer still counts
 ANCESTORS = "SHOAL_FRAME_ANCESTORS"  # who may show the dashboard in a frame, such as "https://replit.com"
 # After a refusal the connection ends, or the rest of a large body would be read for nothing.
@@ -48,6 +50,7 @@ NEEDS_PASSWORD = (
 )
 BROKEN_FILE = "The file with the password cannot be read. Set a new one where the dashboard runs with: shoal password."
 NOT_IN = "You are not logged in any more.\nReload the page to log in."  # Streamlit shows it in a narrow box
+FOREIGN = "This can only be done from the dashboard's own pages."
 FAILED = "This failed for an unforeseen reason; your runs and models are not affected. The dashboard's log says more."
 
 
@@ -66,6 +69,7 @@ class Gate:
         self.headers = SecurityHeaders(os.environ.get(ANCESTORS, "").strip() or "'self'")
         self.limiter = limiter or Limiter()
         self._one_at_a_time = asyncio.Lock()  # a try takes 32 MB
+        self._told: set[str] = set()  # foreign origins that the log has
 
     @functools.cached_property
     def sessions(self) -> Sessions:
@@ -98,6 +102,10 @@ class Gate:
         password = access.current_password()
         if password is None and visit.is_from_outside:
             return _notice(503, "A password is needed", NEEDS_PASSWORD)
+        if (
+            visit.method not in HARMLESS and visit.path != "/login" and not visit.is_same_origin
+        ):  # the form says it itself
+            return _sentence(visit, 403, FOREIGN)
         if visit.path == HEALTH:
             return None
         if PROBE.fullmatch(visit.path):
@@ -109,7 +117,7 @@ class Gate:
                 return _go(f"{visit.up}login?next={quote(visit.here, safe='')}")
             return _sentence(visit, 401, NOT_IN)
         if visit.path.startswith("/api/") and visit.method not in HARMLESS and not visit.is_our_page:
-            return _problem(403, "This can only be done from the dashboard's own pages.")
+            return _problem(403, FOREIGN)
         return None
 
     # ---------------------------------------------------------------- HTTP and websocket
@@ -148,7 +156,9 @@ class Gate:
         return {**visit.scope, "path": visit.path, "raw_path": visit.path.encode()}
 
     async def _websocket(self, visit: Visit, receive: Receive, send: Send) -> None:
-        if not self._is_welcome(visit):
+        if not visit.is_same_origin:
+            self._tell_of(visit)
+        if not visit.is_same_origin or not self._is_welcome(visit):
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted: the answer is 403
             return
 
@@ -159,7 +169,17 @@ class Gate:
                 return {"type": "websocket.disconnect", "code": 1008}
             return message
 
-        await self.app(visit.scope, guarded, send)
+        await self.app(visit.with_own_origin(), guarded, send)
+
+    def _tell_of(self, visit: Visit) -> None:
+        """Once for each origin: a proxy that hides what it is asked for would otherwise leave people with no clue."""
+        origin = visit.headers.get("origin", "")[:100]
+        if origin not in self._told and len(self._told) < TOLD:
+            self._told.add(origin)
+            log.warning(
+                "A page of %r was not let in, being none of %r. If a proxy is between them, let it pass on the "
+                "headers Host (with the port) and X-Forwarded-Proto.", origin, visit.host[:100],
+            )  # fmt: skip
 
     # ---------------------------------------------------------------- log in, log out
 

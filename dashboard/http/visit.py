@@ -41,11 +41,22 @@ class Visit:
 
     @property
     def is_same_origin(self) -> bool:
-        """Whether a page of ours sent it, as far as the browser says; other programs say nothing."""
-        origin = self.headers.get("origin")
-        if origin is None:
+        """Whether a page of ours sent it, as far as the browser says; other programs say nothing.
+
+        Scheme, name and port: a page on another port of this machine may be anybody's.
+        """
+        said = self.headers.getlist("origin")
+        if not said:
             return self.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
-        return bool(self.host) and urlsplit(origin).netloc.lower() == self.host.lower()
+        ours = origin_of(f"{'https' if self.is_secure else 'http'}://{self.host}")
+        return len(said) == 1 and ours is not None and origin_of(said[0]) == ours
+
+    def with_own_origin(self) -> Scope:
+        """The scope for Streamlit, once the origin is found to be ours: spelled like the host. Of any other spelling it
+        would ask an outside address whether that is this machine, and hold up everybody meanwhile."""
+        ours = f"{'https' if self.is_secure else 'http'}://{self.host}".encode("latin-1")
+        headers = [(name, ours if name == b"origin" else value) for name, value in self.scope["headers"]]
+        return {**self.scope, "headers": headers}
 
     @property
     def is_our_page(self) -> bool:
@@ -75,6 +86,19 @@ class Visit:
     def up(self) -> str:
         """The way to the dashboard's root; relative, since a proxy may have put it anywhere."""
         return "../" * (self.path.count("/") - 1) or "./"
+
+
+def origin_of(address: str) -> tuple[str, str, int] | None:
+    """Scheme, name and port of an origin; None for what is none, such as `null` from a page in a closed frame."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return None
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    if usual is None or not parts.hostname or "@" in parts.netloc or parts.path or parts.query or parts.fragment:
+        return None
+    return parts.scheme, parts.hostname.rstrip("."), usual if port is None else port
 
 
 def local(wanted: str) -> str:
