@@ -28,7 +28,7 @@ PINS := pyproject.toml constraints.txt
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
-run: $(VENV)/.kernel ## start the dashboard on http://localhost:5000
+run: $(VENV)/.kernel ## start the dashboard; it prints its address
 	@$(BIN)/shoal dashboard $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.kernel ## run the whole test suite

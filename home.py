@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 LONGEST_NAME = 200  # bytes; systems refuse more than 255, some after we add an ending
 STAMP = "%Y%m%d-%H%M%S"  # how names that begin with the time write it
+UMASK = "SHOAL_UMASK"  # the person's own, for processes that ours start
 LATEST = "last"  # the name of the newest run or search, wherever one is asked for
 REMOVED = "removed-"  # what the names of things on their way out begin with
 UNFINISHED = "unfinished-"  # of folders of the cache that are being made
@@ -31,6 +32,58 @@ MANIFEST = "manifest.json"  # in a folder of the cache once it is whole; its rea
 def home() -> Path:
     """Where everything is kept: SHOAL_HOME, or .shoal in the user's home folder."""
     return Path(os.environ.get("SHOAL_HOME") or Path.home() / ".shoal").expanduser().absolute()
+
+
+# ------------------------------------------------------------------ whose it is
+
+
+def keep_private() -> None:
+    """In a process of ours, first of all: files that it makes are for their owner only."""
+    before = os.umask(0o077)
+    os.environ.setdefault(UMASK, f"{before:o}")
+
+
+def usual_umask() -> int:
+    """Of files that a person asked for by name: as it was before a process of ours began; -1 where it is unchanged."""
+    try:
+        return int(os.environ[UMASK], 8) & 0o777
+    except (KeyError, ValueError):
+        return -1
+
+
+def tightened() -> str:
+    """Close the home folder to other users of the machine; what was done, to be said, or nothing where all was well.
+
+    StateError for one that is another user's: what is in it is trusted, compiled kernels included.
+    """
+    path = home()
+    mine = (0, os.geteuid())
+    try:
+        links = [place for place in (path, *path.parents) if place.is_symlink() and place.lstat().st_uid not in mine]
+        found = path.stat()
+    except OSError:
+        return ""  # there is none yet, or it cannot be looked at, which is said by whoever needs it
+    if found.st_uid != os.geteuid() or links:
+        whose = f"the link {links[0]}" if links else "it"
+        raise StateError(
+            f"Expected SHOAL_HOME, '{path}', to belong to the user that runs Shoal (number {os.geteuid()}), but "
+            f"{whose} belongs to another. Set SHOAL_HOME to a folder of your own."
+        )
+    if not found.st_mode & 0o077:
+        return ""
+    try:
+        path.chmod(found.st_mode & 0o700)
+    except OSError:
+        return f"Other users of this machine can read '{path}', and its rights cannot be changed."
+    return f"'{path}' could be read by other users of this machine; from now on only its owner can."
+
+
+def make_folder(path: Path) -> None:
+    """A folder and those above it; the home folder among them is for its owner only, whoever makes it."""
+    if path.is_relative_to(home()) and not home().exists():
+        home().parent.mkdir(parents=True, exist_ok=True)
+        home().mkdir(mode=0o700, exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
 
 
 # ------------------------------------------------------------------ names
@@ -200,6 +253,11 @@ def recent_tables_file() -> Path:
 
 def dashboard_log() -> Path:
     return home() / "dashboard.log"
+
+
+def opening_page(port: int) -> Path:
+    """A page that leads into the dashboard at this port, for its owner only."""
+    return home() / f"dashboard-{port}.html"
 
 
 def error_log() -> Path:

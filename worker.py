@@ -351,5 +351,7 @@ def _take_over_stderr(stderr: int) -> None:
 if __name__ == "__main__":
     # Requests are pickled as `worker.Name`: serve from the module of that name, not from its twin `__main__`.
     from shoal import worker
+    from shoal.home import keep_private
 
+    keep_private()
     worker.serve(sys.argv[1:])

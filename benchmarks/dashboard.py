@@ -82,8 +82,8 @@ class Feeder:
 
 
 @contextlib.contextmanager
-def tabs(browser: Browser, url: str, count: int) -> Iterator[list[Page]]:
-    contexts = [browser.new_context(viewport={"width": 1280, "height": 900}) for _ in range(count)]
+def tabs(server: Server, browser: Browser, url: str, count: int) -> Iterator[list[Page]]:
+    contexts = [server.new_context(browser, viewport={"width": 1280, "height": 900}) for _ in range(count)]
     pages = [context.new_page() for context in contexts]
     for page in pages:
         page.set_default_timeout(60_000)
@@ -112,13 +112,13 @@ def watch(browser: Browser, server: Server) -> None:
         for _ in range(REPEATS):
             shares = []
             for count in (0, 1, 4):
-                with tabs(browser, url, count):
+                with tabs(server, browser, url, count):
                     time.sleep(2)
                     shares.append(load(process, lambda: feeder.feed(SECONDS)))
             none, one, four = shares
             print(f"server, share of a core: {none:.1%} without a tab, {one:.1%} with one, {four:.1%} with four "
                   f"(four / one {four / one:.2f}); machine load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
-        with tabs(browser, url, 1) as (page,):
+        with tabs(server, browser, url, 1) as (page,):
             time.sleep(3)
             for _ in range(REPEATS):
                 print("metric to chart: " + _spread([_delay(page, feeder, i) for i in range(20)]), flush=True)
@@ -140,20 +140,22 @@ def long_runs(browser: Browser, server: Server) -> None:
     times: dict[str, list[float]] = {"1,000": [], "100,000": []}
     for _ in range(REPEATS):
         for name, run, last in (("1,000", short, 1000), ("100,000", long, 100_000)):
-            times[name] += _visits(browser, f"{server.url}train?run={run.id}", LAST, last, 3)[1:]
+            times[name] += _visits(server, browser, f"train?run={run.id}", LAST, last, 3)[1:]
     for name, seconds in times.items():
         print(f"page of a run of {name} rounds, to its chart, on a later visit: {_spread(seconds)}", flush=True)
 
 
-def _visits(browser: Browser, url: str, ready: str, arg: object = None, count: int = 1) -> list[float]:
+def _visits(
+    server: Server, browser: Browser, place: str, ready: str, arg: object = None, count: int = 1
+) -> list[float]:
     """Seconds from the address to the drawn page, one visit after another; the first has nothing in its cache."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = server.new_context(browser, viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.set_default_timeout(60_000)
     seconds = []
     for _ in range(count):
         start = time.perf_counter()
-        page.goto(url)
+        page.goto(server.url + place)
         page.wait_for_function(ready, arg=arg, polling="raf")
         seconds.append(time.perf_counter() - start)
     context.close()
@@ -178,8 +180,8 @@ def many_runs(browser: Browser, server: Server) -> None:
         (folder / "started").touch()
     drawn = """() => document.querySelector('[data-testid=stDataFrame] canvas')?.width > 0
         && /of 1,0\\d\\d runs/.test(document.body.innerText)"""
-    _visits(browser, f"{server.url}runs", drawn)  # the first list ever makes the accounts of all runs
-    first, *later = _visits(browser, f"{server.url}runs", drawn, count=2 * REPEATS + 1)
+    _visits(server, browser, "runs", drawn)  # the first list ever makes the accounts of all runs
+    first, *later = _visits(server, browser, "runs", drawn, count=2 * REPEATS + 1)
     print(f"page of {RUNS:,} runs: {first:.2f} s with an empty browser cache, then {_spread(later)}", flush=True)
 
 
@@ -194,6 +196,7 @@ def upload(server: Server) -> None:
         for _ in range(UPLOAD // (len(row) * 100_000)):
             file.write(row * 100_000)
     headers = {"X-Shoal": "1", "Origin": server.url.rstrip("/"), "Content-Length": str(path.stat().st_size)}
+    headers["Cookie"] = server.cookie
     peak, start = before, time.monotonic()
     with path.open("rb") as file:
 

@@ -26,6 +26,7 @@ from shoal.cli.flags import STANDARD_INPUT, Parser, add_knobs, add_set, config_o
 from shoal.cli.printing import clear_line, print_json, said_beside, show_fit, table
 from shoal.errors import ConfigError, TrainingError
 from shoal.files.output import Output
+from shoal.home import keep_private, tightened
 from shoal.settings.config import DIALECT
 from shoal.utils import THREAD_LIMITS
 from shoal.words import short
@@ -260,9 +261,22 @@ def _show_predicted(found: dict[str, Any]) -> None:
         print(f"note: {warning}")
 
 
+def _begin() -> int:
+    """What this process makes is for its owner only; what had to be done for that is said once."""
+    try:
+        keep_private()
+        said = tightened()
+    except TrainingError as error:
+        print(f"shoal: {error}", file=sys.stderr)
+        return 1
+    if said:
+        print(f"note: {said}", file=sys.stderr)
+    return 0
+
+
 def entry() -> NoReturn:
     """`main`, and out at once: all is written and closed, and taking NumPy apart would take longer than a small fit."""
-    code = main()
+    code = _begin() or main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

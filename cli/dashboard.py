@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from shoal.cli.flags import Add
 from shoal.errors import ConfigError, ResourceError
-from shoal.home import home, password_file
+from shoal.home import home, make_folder, password_file, tightened
 
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
 
@@ -19,13 +19,18 @@ def add_commands(add: Add) -> None:
     dashboard = add(
         "dashboard",
         help="start the dashboard on this machine",
-        usage="shoal dashboard [--port N] [--home FOLDER] [-- STREAMLIT FLAGS]",
-        description="Start the dashboard on this machine, http://127.0.0.1:5000 unless told otherwise.",
+        usage="shoal dashboard [--port N] [--home FOLDER] [--no-token] [--no-browser] [-- STREAMLIT FLAGS]",
+        description="Start the dashboard on this machine, at port 5000 unless told otherwise. Without a password it "
+        "prints an address that lets one browser in, and opens it where there is a screen.",
     )
     dashboard.add_argument(
         "--port", type=int, default=5000, metavar="N", help="0 for any that is free (default: %(default)s)"
     )
     dashboard.add_argument("--home", metavar="FOLDER", help="where runs, models and caches are kept, as SHOAL_HOME")
+    dashboard.add_argument(
+        "--no-token", action="store_true", help="let every user of this machine in, who knows the port"
+    )
+    dashboard.add_argument("--no-browser", action="store_true", help="only print the address")
     dashboard.add_argument(
         "flags", nargs="*", metavar="STREAMLIT FLAGS",
         help="after '--', settings of the server such as --server.address 0.0.0.0",
@@ -47,8 +52,13 @@ def _dashboard(chosen: argparse.Namespace) -> NoReturn:
     for name in FOLDERS:
         if folder := os.environ.get(name):
             os.environ[name] = str(Path(folder).expanduser().absolute())
+    for name, wanted in {"SHOAL_NO_TOKEN": chosen.no_token, "SHOAL_NO_BROWSER": chosen.no_browser}.items():
+        if wanted:
+            os.environ[name] = "1"
     _check_port(chosen.port)
-    home().mkdir(parents=True, exist_ok=True)
+    make_folder(home())
+    if said := tightened():  # of --home, which was not known before
+        print(f"note: {said}", file=sys.stderr)
     os.chdir(home())  # Streamlit takes settings from the current folder, which may be those of another program
     flags = ["--server.port", str(chosen.port), *chosen.flags]
     os.execv(sys.executable, [sys.executable, "-P", "-m", "shoal.dashboard.serve", *flags])

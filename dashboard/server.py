@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from shoal.dashboard.http import access, connections, download_route, upload_route
+from shoal.dashboard.http import access, connections, download_route, printed_address, upload_route
 from shoal.dashboard.http.gate import Gate
 from shoal.dashboard.http.repeated_lines import FewOfAKind
 from shoal.dashboard.live import route as stream_route
@@ -26,7 +26,7 @@ from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tune import route as tune_route
 from shoal.errors import ConfigError, TrainingError
-from shoal.home import dashboard_log, home
+from shoal.home import dashboard_log, home, keep_private, make_folder, tightened
 
 log = logging.getLogger("shoal")
 
@@ -64,6 +64,33 @@ def script_failed(error: Exception) -> bool:
 # ------------------------------------------------------------------ start
 
 
+async def open_doors() -> None:
+    """Once the server listens: let answers go out at once, and say where it is."""
+    await answer_at_once()
+    port = listening_port()
+    if port:
+        await asyncio.to_thread(printed_address.announce, _address(port), port, access.is_locked())
+
+
+def close_doors() -> None:
+    printed_address.withdraw()
+
+
+def listening_port() -> int:
+    """0 where it is no port that it listens at, but a file."""
+    ports = [found.getsockname()[1] for found in _listening() if found.family in (socket.AF_INET, socket.AF_INET6)]
+    return int(ports[0]) if ports else 0
+
+
+def _address(port: int) -> str:
+    """As a browser on this machine would be told."""
+    host = st.get_option("server.address") or ""
+    name = host if access.is_loopback(host) else "localhost"
+    scheme = "https" if st.get_option("server.sslCertFile") else "http"
+    base = (st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}/" + (f"{base}/" if base else "")
+
+
 async def answer_at_once() -> None:
     """Let no answer wait for the browser's acknowledgement of the one before, which takes 40 ms (Nagle's algorithm).
 
@@ -98,8 +125,13 @@ def _uvicorn() -> Any:
 def prepare() -> None:
     """Before the first request: the log, the password, and whether it may be open to others at all."""
     try:
+        keep_private()
+        said = tightened()
         _start_log()
+        if said:
+            log.warning(said)
         access.adopt_environment()
+        printed_address.begin()
         uploads.largest()
         connections.per_address(1)
         refuse_to_be_open(st.get_option("server.address"))
@@ -137,7 +169,7 @@ def _start_log() -> None:
     """Our own errors to stderr and to a file; those of the web server to the file as well."""
     if log.handlers:
         return  # the module was imported twice
-    home().mkdir(parents=True, exist_ok=True)
+    make_folder(home())
     file = _OwnersLog(dashboard_log(), maxBytes=LOG_SIZE, backupCount=LOGS_KEPT)
     for handler in (file, logging.StreamHandler()):
         handler.setFormatter(logging.Formatter(FORMAT))

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 from shoal.data.dataset import Dataset
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.files import sealed
-from shoal.home import MANIFEST, UNFINISHED, alone_with, cache_directory, cache_index, hold
+from shoal.home import MANIFEST, UNFINISHED, alone_with, cache_directory, cache_index, hold, make_folder
 from shoal.utils import identity_of
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class Cache:
         """A folder to build a data set in; whatever is left in it afterwards is removed, if need be by the next
         one to come: the lock on it ends with the process."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_folder(self.directory)
             self.sweep()
             directory, lock = self._locked_folder()
         except OSError as error:

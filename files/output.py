@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from shoal.errors import ConfigError, DiskFull, Remedy, ResourceError
+from shoal.home import usual_umask
 from shoal.utils import is_full
 
 STANDARD_OUTPUT = "-"
@@ -122,6 +123,8 @@ class Output:
             with os.fdopen(descriptor, "wb") as file:
                 if before is not None:
                     os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+                elif (umask := usual_umask()) >= 0:
+                    os.fchmod(descriptor, 0o666 & ~umask)
                 yield file
             os.replace(unfinished, final)
         finally:

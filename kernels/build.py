@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from shoal.errors import ResourceError
-from shoal.home import kernels_directory
+from shoal.home import kernels_directory, make_folder, usual_umask
 
 HERE = Path(__file__).parent
 FLAGS = ["-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden"]
@@ -34,10 +34,10 @@ def build(name: str) -> Path:
 def build_into(folder: Path, name: str) -> Path:
     """The library, compiled into a folder; one that is there already is replaced."""
     path, source = folder / _file_name(name), _source(name)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     unfinished = path.with_suffix(f".{os.getpid()}.tmp")
     command = [*_compiler(), *FLAGS, *EXTRA_FLAGS[name], str(source), "-o", str(unfinished), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, umask=usual_umask())
     if done.returncode:
         raise ResourceError(
             f"Building {source.stem} failed. Expected '{command[0]}' to compile {source.name}, got: "

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
-from shoal.home import own_lock, searches_directory
+from shoal.home import keep_private, own_lock, searches_directory
 from shoal.runs import reserve, scheduling
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
 from shoal.runs.spawning import STOPS, hear_signals
@@ -331,5 +331,6 @@ def _live(run: Run) -> None:
 
 
 if __name__ == "__main__":
+    keep_private()
     given = [int(text) for text in sys.argv[2:]]
     main(Path(sys.argv[1]), given[0] if given else None, given[1:])

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from shoal.home import keep_private
 from shoal.runs import scheduling
 from shoal.runs.tickets import tickets
 
@@ -28,4 +29,5 @@ def main(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
+    keep_private()
     main(int(sys.argv[2]))

@@ -27,7 +27,7 @@ import optuna
 from optuna.trial import TrialState
 
 from shoal.errors import DataError, Reason, Standing, StateError, TrainingError
-from shoal.home import own_lock
+from shoal.home import keep_private, own_lock
 from shoal.library import notes
 from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
@@ -327,4 +327,5 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
+    keep_private()
     main(Path(sys.argv[1]))

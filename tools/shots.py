@@ -154,14 +154,15 @@ def views(open_: Callable[[str], None]) -> list[View]:
 class Camera:
     """Takes pictures, and remembers everything that goes wrong in a page."""
 
-    def __init__(self, browser: Browser, url: str, folder: Path, height: int) -> None:
-        self.browser, self.url, self.folder, self.height = browser, url, folder, height
+    def __init__(self, browser: Browser, server: Server, folder: Path, height: int) -> None:
+        self.browser, self.server, self.folder, self.height = browser, server, folder, height
+        self.url = server.url
         self.problems: list[str] = []
 
     @contextlib.contextmanager
     def tab(self, size: tuple[int, int], scheme: Any) -> Iterator[Page]:
         viewport = {"width": size[0], "height": self.height or size[1]}
-        context = self.browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        context = self.server.new_context(self.browser, viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
         page = context.new_page()
         page.set_default_timeout(PATIENCE * 1000)
         page.on("console", lambda message: self._said(page, message))
@@ -233,7 +234,7 @@ def main() -> int:
         server = Server(Path(folder), free_port())
         try:
             server.start()
-            problems = _all_pictures(server.url, chosen.out, chosen.height, set(filter(None, chosen.only.split(","))))
+            problems = _all_pictures(server, chosen.out, chosen.height, set(filter(None, chosen.only.split(","))))
         finally:
             _end_everything(server)
     for problem in problems:
@@ -241,10 +242,10 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def _all_pictures(url: str, out: Path, height: int, only: set[str]) -> list[str]:
+def _all_pictures(server: Server, out: Path, height: int, only: set[str]) -> list[str]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGS))
-        camera = Camera(browser, url, out, height)
+        camera = Camera(browser, server, out, height)
         print("Making something to show ...", flush=True)
         with camera.tab(WIDE, "light") as page:
             wanted = [

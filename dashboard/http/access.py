@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shoal.dashboard.http import printed_address
 from shoal.errors import ConfigError
 from shoal.home import ended_sessions_file, password_file, session_key_file
 from shoal.utils import write_atomically
@@ -60,6 +61,10 @@ class Hashed:
 
 # Nobody knows a password with this digest: it stands for a password file that cannot be read.
 BROKEN = Hashed(b"broken", b"")
+
+
+# In the place of a password for those who came by a printed address. It stays, so that a restart sends nobody away.
+BY_ADDRESS = Hashed(b"address", b"")
 
 
 def _scrypt(password: str, salt: bytes) -> bytes:
@@ -131,6 +136,11 @@ def current_password() -> Hashed | None:
 def is_locked() -> bool:
     """Whether people have to log in."""
     return current_password() is not None
+
+
+def seal() -> Hashed | None:
+    """What sessions are signed for: the password, or else that an address was used; None where everybody may in."""
+    return current_password() or (BY_ADDRESS if printed_address.is_needed() else None)
 
 
 # ------------------------------------------------------------------ sessions

@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.dashboard.http import access, login_page
+from shoal.dashboard.http import access, login_page, printed_address
 from shoal.dashboard.http.access import BROKEN, Hashed, Limiter, Sessions
 from shoal.dashboard.http.security_headers import OURS_ONLY, SecurityHeaders
 from shoal.dashboard.http.visit import Visit, local
@@ -50,6 +50,10 @@ NEEDS_PASSWORD = (
 )
 BROKEN_FILE = "The file with the password cannot be read. Set a new one where the dashboard runs with: shoal password."
 NOT_IN = "You are not logged in any more.\nReload the page to log in."  # Streamlit shows it in a narrow box
+BY_ADDRESS = (
+    "This dashboard is for whoever started it. Open the newest address that it printed there (http://...?token=...), "
+    "or the page dashboard-PORT.html in SHOAL_HOME. An address is good for one browser, which stays in for seven days."
+)
 FOREIGN = "This can only be done from the dashboard's own pages."
 FAILED = "This failed for an unforeseen reason; your runs and models are not affected. The dashboard's log says more."
 
@@ -87,13 +91,13 @@ class Gate:
     # ---------------------------------------------------------------- decisions
 
     def _is_welcome(self, visit: Visit) -> bool:
-        password = access.current_password()
-        if not host_allowed(visit.host, self.allowed_hosts) or (password is None and visit.is_from_outside):
+        if not host_allowed(visit.host, self.allowed_hosts) or (not access.is_locked() and visit.is_from_outside):
             return False
-        return self._may_pass(visit, password)
+        return self._may_pass(visit)
 
-    def _may_pass(self, visit: Visit, password: Hashed | None) -> bool:
-        return password is None or self.sessions.is_valid(visit.cookie(self.sessions.cookie()), password)
+    def _may_pass(self, visit: Visit) -> bool:
+        seal = access.seal()
+        return seal is None or self.sessions.is_valid(visit.cookie(self.sessions.cookie()), seal)
 
     async def _refusal(self, visit: Visit, receive: Receive) -> Response | None:
         """What to answer in the app's place; None lets the request pass."""
@@ -102,9 +106,8 @@ class Gate:
         password = access.current_password()
         if password is None and visit.is_from_outside:
             return _notice(503, "A password is needed", NEEDS_PASSWORD)
-        if (
-            visit.method not in HARMLESS and visit.path != "/login" and not visit.is_same_origin
-        ):  # the form says it itself
+        changes = visit.method not in HARMLESS and visit.path != "/login"  # where the form says the same
+        if changes and not visit.is_same_origin:
             return _sentence(visit, 403, FOREIGN)
         if visit.path == HEALTH:
             return None
@@ -112,7 +115,11 @@ class Gate:
             return Response(status_code=300)
         if visit.path in ("/login", "/logout"):
             return await self._at_the_door(visit, password, receive)
-        if not self._may_pass(visit, password):
+        if password is None and visit.method == "GET" and visit.token and printed_address.is_needed():
+            return self._by_address(visit)
+        if not self._may_pass(visit):
+            if password is None:
+                return self._outside(visit)
             if visit.method in HARMLESS and visit.wants_page:
                 return _go(f"{visit.up}login?next={quote(visit.here, safe='')}")
             return _sentence(visit, 401, NOT_IN)
@@ -190,7 +197,22 @@ class Gate:
             return self._log_out(visit, password)
         if visit.method == "POST":
             return await self._log_in(visit, password, receive)
-        return _go(local(visit.destination)) if self._may_pass(visit, password) else self._form(visit.destination)
+        return _go(local(visit.destination)) if self._may_pass(visit) else self._form(visit.destination)
+
+    def _by_address(self, visit: Visit) -> Response:
+        """The printed address becomes a session, and is gone from the browser's address line."""
+        answer = _go(visit.up + visit.here_without_token)
+        if not self._may_pass(visit):
+            if not printed_address.spend(visit.token):
+                return self._outside(visit)
+            session = self.sessions.begin(access.BY_ADDRESS)
+            answer.headers["Set-Cookie"] = self._cookie(visit, session, int(access.SESSION))
+        return answer
+
+    def _outside(self, visit: Visit) -> Response:
+        if visit.wants_page:
+            return _notice(401, "Open it by its address", BY_ADDRESS)
+        return _sentence(visit, 401, BY_ADDRESS)
 
     async def _log_in(self, visit: Visit, password: Hashed, receive: Receive) -> Response:
         fields = parse_qs((await _body(receive)).decode("utf-8", "replace"), keep_blank_values=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -76,6 +76,16 @@ class Visit:
     def here(self) -> str:
         """The address that was asked for, from the dashboard's root."""
         return quote(self.path.lstrip("/")) + (f"?{self.query}" if self.query else "")
+
+    @property
+    def token(self) -> str:
+        """Of a printed address."""
+        return parse_qs(self.query).get("token", [""])[0]
+
+    @property
+    def here_without_token(self) -> str:
+        rest = urlencode([(name, value) for name, value in parse_qsl(self.query) if name != "token"])
+        return quote(self.path.lstrip("/")) + (f"?{rest}" if rest else "")
 
     @property
     def destination(self) -> str:

@@ -218,7 +218,7 @@ def mortal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def test_reload_and_restart_leave_no_gap(mortal: Server, browser: Browser, tmp_path: Path) -> None:
     run = started(tmp_path, engine="inline")
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = mortal.new_context(browser, viewport={"width": 1280, "height": 900})
     visitor = Visitor(context.new_page(), mortal.url)
     page = open_run(visitor, run)
     grows(page)
@@ -245,11 +245,11 @@ def test_reload_and_restart_leave_no_gap(mortal: Server, browser: Browser, tmp_p
     context.close()
 
 
-def test_two_tabs_and_a_phone(visitor: Visitor, browser: Browser, tmp_path: Path) -> None:
+def test_two_tabs_and_a_phone(visitor: Visitor, browser: Browser, server: Server, tmp_path: Path) -> None:
     run = started(tmp_path, engine="inline")
     page = open_run(visitor, run)
     assert page.evaluate("performance.getEntriesByType('resource').filter(e => /stream$/.test(e.name)).length") <= 1
-    context = browser.new_context(viewport={"width": 420, "height": 800}, color_scheme="dark", has_touch=True)
+    context = server.new_context(browser, viewport={"width": 420, "height": 800}, color_scheme="dark", has_touch=True)
     phone = Visitor(context.new_page(), visitor.url)
     small = open_run(phone, run)
     grows(page)

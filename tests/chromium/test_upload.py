@@ -194,7 +194,7 @@ def test_it_works_without_a_mouse_and_on_a_phone(visitor: Visitor) -> None:
 
 
 def test_no_remote_image_can_load(browser: Browser, server: Server) -> None:
-    page = browser.new_page()
+    page = server.new_context(browser).new_page()
     page.goto(server.url)
     blocked = page.evaluate(
         """() => new Promise(done => {
@@ -203,7 +203,7 @@ def test_no_remote_image_can_load(browser: Browser, server: Server) -> None:
           setTimeout(() => done(["loaded", ""]), 3000)
         })"""
     )
-    page.close()
+    page.context.close()
     assert blocked == ["img-src", "https://pictures.example/x.png"]
 
 

@@ -109,13 +109,13 @@ def test_a_real_server_lets_no_foreign_page_in_and_calls_nobody(watched: Server)
     here = f"127.0.0.1:{watched.port}"
     for origin in ("http://evil.example", f"http://127.0.0.1:{watched.port + 1}", f"http://localhost:{watched.port}"):
         for _ in range(3):
-            status, link = handshake(watched, Origin=origin)
+            status, link = handshake(watched, Origin=origin, Cookie=watched.cookie)
             link.close()
             assert status == 403
-        assert ask(watched, "/_stcore/upload_file/a/b", "PUT", b"x", Origin=origin).status == 403
-    status, link = handshake(watched, Origin=f"http://{here}")
+        assert ask(watched, "/_stcore/upload_file/a/b", "PUT", b"x", Origin=origin, Cookie=watched.cookie).status == 403
+    status, link = handshake(watched, Origin=f"http://{here}", Cookie=watched.cookie)
     link.close()
     assert status == 101
-    assert ask(watched, "/").status == 200
+    assert ask(watched, "/", Cookie=watched.cookie).status == 200
     assert (watched.home / "alarm.armed").exists()
     assert not (watched.home / "alarm").exists(), (watched.home / "alarm").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import re
 import shutil
@@ -11,13 +12,15 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -70,6 +73,7 @@ class Server:
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    cookie: str = ""  # of whoever used the printed address, NAME=VALUE
 
     @property
     def url(self) -> str:
@@ -82,12 +86,46 @@ class Server:
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         wait_until_healthy(self.port, self.process)
+        if not self.cookie and not (self.home / "password").exists() and "SHOAL_NO_TOKEN" not in environment:
+            self.cookie = came_by(printed_address(self.home / "server.log", self.process))
+
+    def new_context(self, browser: Browser, **how: Any) -> BrowserContext:
+        """A browser's window in which somebody is in, as after the printed address was opened."""
+        context = browser.new_context(**how)
+        if self.cookie:
+            name, _, value = self.cookie.partition("=")
+            context.add_cookies([{"name": name, "value": value, "url": self.url}])
+        return context
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(number)
             self.process.wait(timeout=SLOW / 1000)
             self.process = None
+
+
+def printed_address(log: Path, process: subprocess.Popen[bytes]) -> str:
+    """The newest address with a token that a server has printed."""
+    deadline = time.monotonic() + SLOW / 1000
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := re.findall(r"http://\S+/\?token=[\w-]+", log.read_text(errors="replace")):
+            return str(found[-1])
+        time.sleep(0.1)
+    pytest.fail("the dashboard printed no address")
+
+
+def came_by(address: str) -> str:
+    """The cookie that the printed address is exchanged for."""
+    parts = urllib.parse.urlsplit(address)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=SLOW / 1000)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Accept": "text/html"})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 303, answer.status
+        return str(answer.headers["set-cookie"]).split(";")[0]
+    finally:
+        connection.close()
 
 
 def free_port() -> int:
@@ -125,7 +163,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visitor(browser: Browser, server: Server) -> Iterator[Visitor]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = server.new_context(browser, viewport={"width": 1280, "height": 900})
     tab = Visitor(context.new_page(), server.url)
     yield tab
     context.close()

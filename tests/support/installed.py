@@ -109,15 +109,19 @@ def dashboard(command: list[str | Path], cwd: Path, env: dict[str, str], log: Pa
     ):
         try:
             deadline = time.monotonic() + SLOW
-            while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
+            while not (found := re.search(r"(http://127\.0\.0\.1:\d+)/\?token=[\w-]+", log.read_text())):
                 assert run.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.1)
-            yield found.group()
+            assert answer(found[0])[0] == 200  # a browser that came by the printed address is in from then on
+            yield found[1]
         finally:
             run.terminate()
 
 
+BROWSER = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+
+
 def answer(address: str) -> tuple[int, str]:
-    with urllib.request.urlopen(address, timeout=SLOW) as found:
+    with BROWSER.open(address, timeout=SLOW) as found:
         return found.status, found.read().decode()

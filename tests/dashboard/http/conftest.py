@@ -35,8 +35,12 @@ def session(locked: Server) -> str:
 
 @pytest.fixture(scope="session")
 def unlocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server without one, for uploads of at most 10 MB."""
-    found = Server(tmp_path_factory.mktemp("unlocked"), free_port(), environment={"SHOAL_MAX_UPLOAD": "10 MB"})
+    """A server without one, open to everybody on this machine, for uploads of at most 10 MB."""
+    found = Server(
+        tmp_path_factory.mktemp("unlocked"),
+        free_port(),
+        environment={"SHOAL_MAX_UPLOAD": "10 MB", "SHOAL_NO_TOKEN": "1"},
+    )
     (found.home / "uploads").mkdir()
     (found.home / "uploads" / f"{uploads.UNFINISHED}of-a-killed-server").write_bytes(b"a,b\n1,")
     found.start()
