@@ -43,7 +43,7 @@ lint: $(VENV)/.dev ## check style (ruff) and types (mypy, strict)
 bench: $(VENV)/.bench $(VENV)/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks $(ARGS)
 
-soak: $(VENV)/.dev $(VENV)/.kernel ## kill 200 workers and 50 runs, and compare the ends; writes docs/soak.md
+soak: $(VENV)/.dev $(VENV)/.kernel ## kill 1,000 processes of every kind in all modes, and compare the ends; writes docs/soak.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.soak $(ARGS)
 
 fuzz: $(VENV)/.dev $(VENV)/.kernel ## harm every kind of file that is read back, and compare answers; writes docs/fuzz.md
