@@ -108,7 +108,9 @@ def by_beginning(name: str, known: Mapping[str, T], what: str, latest: bool = Fa
 def entry_name(text: str) -> str:
     """What a text, which may come from an address, can mean in one of our folders; empty for what is no name there."""
     name = Path(text).name
-    return name if name != ".." and len(name.encode("utf-8", "surrogatepass")) <= LONGEST_NAME else ""
+    if name == ".." or "\0" in name or len(name.encode("utf-8", "replace")) > LONGEST_NAME:
+        return ""
+    return name if name.isascii() or name == name.encode("utf-8", "replace").decode() else ""
 
 
 def after_all(name: str, others: Iterable[str], form: re.Pattern[str]) -> str:
