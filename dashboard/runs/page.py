@@ -46,7 +46,7 @@ def show() -> None:
     try:
         names, runs = accounts.run_names(), accounts.summaries(archived=True)
     except StateError as error:
-        notice("error", str(error), "The runs cannot be listed")
+        notice("error", wording.told(error), "The runs cannot be listed")
         return
     run_actions.watch_jobs()
     if not runs:
