@@ -27,6 +27,7 @@ from typing import Any
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.files import sealed
 from shoal.home import by_beginning, lock_file, models_directory
+from shoal.library.model_cards import CARD, card_of, read_card
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.results.card import ModelCard
 from shoal.results.model import ModelFile, read_model
@@ -40,7 +41,6 @@ VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 UNFINISHED = ".unfinished-"
 ABANDONED = 3600.0  # seconds after which an unfinished version has no writer any more
 PATIENCE = 20.0  # seconds to wait for the lock, which is held for milliseconds
-CARD = "card.json"  # in the folder of a version
 POINTER = "saved.json"  # in a run's folder: the version that was made from it
 
 
@@ -96,18 +96,10 @@ class Version:
 
     @cached_property
     def _card(self) -> ModelCard | StateError:
-        path = self.directory / CARD
         try:
-            return ModelCard.from_dict(sealed.read(path, CARD, sealed.never_sealed))
-        except OSError as error:
-            why = f"Expected the card of {self.label} at '{path}', got: {error.strerror}."
-        except DamagedFile as error:
-            why = f"The card of {self.label} cannot be read. {error.message}"
-        except Malformed as error:
-            why = f"The card of {self.label} is damaged ({error}): '{path}'."
-        return StateError(
-            f"{why} Its model file is another and may be whole. Write a note on it to make the card anew, or delete it."
-        )
+            return read_card(self.directory, self.label)
+        except StateError as error:
+            return error
 
     @property
     def exists(self) -> bool:
@@ -280,20 +272,6 @@ def _same_bytes(one: Path, other: Path) -> bool:
         return one.read_bytes() == other.read_bytes()
     except OSError:
         return False
-
-
-def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any]) -> ModelCard:
-    """What is said about a model without opening its file; `result` is what the run said at its end."""
-    config, data = dict(contents.get("config") or {}), dict(contents.get("data") or {})
-    said = {**contents, **result}
-    plain = ("target", "model", "alpha", "l1_ratio", "train", "test", "certificate", "rows_read", "rows_dropped")
-    gradient = ("mode", "epochs", "rounds", "distance_to_optimum", "converged", "cause", "penalty")
-    return ModelCard.from_dict({
-        **{key: said.get(key) for key in (*plain, *gradient)},
-        "run": run_id, "created": time.time(), "state": said.get("state"), "solver": config.get("solver"),
-        "coefficients": len(contents.get("coefficients") or {}), "seconds": (said.get("timings") or {}).get("total"),
-        "data": {**data, "path": config.get("file", "")}, "config": config,
-    })  # fmt: skip
 
 
 def _save(name: str, model: bytes, card: ModelCard) -> Version:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from shoal.errors import DamagedFile
-from shoal.files import sealed
+from shoal.errors import StateError
 from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel
-from shoal.library.saved_models import CARD
+from shoal.library.model_cards import read_card
 from shoal.report import words
 from shoal.report.about_fit import residuals, root, validation
 from shoal.report.about_model import about, coefficients
@@ -21,7 +20,6 @@ from shoal.report.evidence import Evidence, Validation, gathered
 from shoal.report.html import cards, heading, note, page, paragraph
 from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
-from shoal.results.plain import Malformed
 from shoal.utils import Progress, silent
 
 
@@ -38,10 +36,9 @@ def card_beside(path: Path) -> ModelCard:
     """What the store of models says of a model file; nothing for a file of one's own."""
     if path.name != "model.json":
         return ModelCard()
-    card = path.with_name(CARD)
     try:
-        return ModelCard.from_dict(sealed.read(card, CARD, sealed.never_sealed))
-    except (OSError, DamagedFile, Malformed):
+        return read_card(path.parent, path.name)
+    except StateError:
         return ModelCard()
 
 

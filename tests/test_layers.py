@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, str] = {
     "shoal": "api fitting settings tasks",
     "cli": "dashboard.http data data.notation exports fitting library metrics results runs search settings storage tasks",
     "dashboard.parts": "charts library results runs settings",
-    "dashboard.tables": "dashboard.parts data runs settings",
+    "dashboard.tables": "dashboard.parts data results runs settings",
     "dashboard.forms": "dashboard.parts plugins runs settings",
     "dashboard.http": "dashboard.tables exports runs",
     "dashboard.data": PAGE,

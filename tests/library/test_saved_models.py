@@ -17,7 +17,7 @@ import pytest
 
 from shoal.errors import StateError
 from shoal.home import models_directory, runs_directory
-from shoal.library import saved_models
+from shoal.library.model_cards import card_of
 from shoal.library.model_names import is_name, safe_name
 from shoal.library.saved_models import (
     Version,
@@ -283,7 +283,7 @@ def test_a_damaged_version_does_not_hide_the_others() -> None:
 
 def test_a_thousand_versions_are_listed_without_a_look_at_their_models() -> None:
     run = finished_run()
-    card = saved_models.card_of(json.loads(run.model_path.read_text()), run.id, {})
+    card = card_of(json.loads(run.model_path.read_text()), run.id, {})
     for i in range(1000):
         folder = models_directory() / f"model{i % 50}" / f"v{i // 50 + 1}"
         folder.mkdir(parents=True)
