@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
+
+# What a terminal obeys or an eye is led astray by: control characters but tabs and ends of lines, marks of direction.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def seen(text: str) -> str:
+    """Text with what is not meant to be seen spelled out: \\u001b for the character that begins a terminal's commands.
+
+    In JSON, where such characters can only stand within strings, this is the same text.
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def short(value: Any) -> str:

@@ -23,7 +23,7 @@ from shoal.cli import search as cli_search
 from shoal.cli import steer
 from shoal.cli import tune as cli_tune
 from shoal.cli.flags import STANDARD_INPUT, Parser, add_knobs, add_set, config_of, forget_pipes
-from shoal.cli.printing import clear_line, print_json, said_beside, show_fit, table
+from shoal.cli.printing import clear_line, literal_streams, print_json, said_beside, show_fit, table
 from shoal.errors import ConfigError, TrainingError
 from shoal.files.output import Output
 from shoal.home import keep_private, tightened
@@ -39,10 +39,15 @@ gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: l
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 only on success."""
-    parser = _parser()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show stop nothing
+    with literal_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser = _parser()
     try:
         chosen = parser.parse(arguments)
         return int(chosen.command(chosen) or 0)
@@ -153,12 +158,8 @@ def _progress(quiet: bool) -> Any:
 
     def show(stage: str, fraction: float) -> None:
         filled = int(30 * fraction)
-        print(
-            f"\r\x1b[2K{stage:<24} [{'#' * filled}{'.' * (30 - filled)}] {fraction:4.0%}",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
+        clear_line()
+        print(f"{stage:<24} [{'#' * filled}{'.' * (30 - filled)}] {fraction:4.0%}", end="", file=sys.stderr, flush=True)
 
     return show
 

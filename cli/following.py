@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.cli.printing import steer
 from shoal.errors import StateError, TrainingError
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, post
@@ -58,7 +59,9 @@ class Screen:
     def draw(self, lines: Sequence[str]) -> None:
         width = shutil.get_terminal_size().columns - 1
         text = "".join(f"{_printable(line)[:width]}\n" for line in lines)
-        sys.stderr.write(f"\x1b[{self._drawn}F\x1b[J{text}" if self._drawn else text)
+        if self._drawn:
+            steer(f"\x1b[{self._drawn}F\x1b[J")
+        sys.stderr.write(text)
         sys.stderr.flush()
         self._drawn = len(lines)
 

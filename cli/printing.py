@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from shoal.files.output import Output
-from shoal.words import from_optimum, short
+from shoal.words import from_optimum, seen, short
 
 if TYPE_CHECKING:
     from shoal.results.fit import Estimate, FitReport
 
 SHOWN = 40  # coefficients in a table
+CLEAR_LINE = "\r\x1b[2K"
 
 
 def print_json(found: dict[str, Any]) -> None:
@@ -34,9 +35,37 @@ def said_beside(out: str | Path | None) -> contextlib.AbstractContextManager[Any
     return contextlib.redirect_stdout(sys.stderr) if taken else contextlib.nullcontext()
 
 
+class Literal:
+    """A stream of text on which names and values from files are seen and never obeyed, see `words.seen`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(seen(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextlib.contextmanager
+def literal_streams() -> Iterator[None]:
+    """Everything that is printed within is text; `steer` alone commands the terminal."""
+    out, err = sys.stdout, sys.stderr
+    with contextlib.redirect_stdout(cast(TextIO, Literal(out))), contextlib.redirect_stderr(cast(TextIO, Literal(err))):
+        yield
+
+
+def steer(commands: str) -> None:
+    """Commands for the terminal, from ourselves only."""
+    stream = sys.stderr.stream if isinstance(sys.stderr, Literal) else sys.stderr
+    stream.write(commands)
+    stream.flush()
+
+
 def clear_line() -> None:
     if sys.stderr.isatty():
-        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        steer(CLEAR_LINE)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -> None:
