@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import json
 import os
 import signal
@@ -238,3 +239,14 @@ def available_memory() -> int:
     import psutil  # where it is needed: its import takes as long as a small fit
 
     return int(psutil.virtual_memory().available)
+
+
+def trim_memory() -> bool:
+    """Give freed memory back to the system, which the C library keeps for later; False where it cannot be asked to."""
+    import ctypes  # where it is needed: commands start without it
+
+    gc.collect()
+    try:
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    except (OSError, AttributeError, TypeError):
+        return False  # not glibc

@@ -25,12 +25,15 @@ from shoal.dashboard.live import route as stream_route
 from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tune import route as tune_route
+from shoal.dashboard.tune import studies
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import dashboard_log, home, keep_private, make_folder, tightened
+from shoal.utils import trim_memory
 
 log = logging.getLogger("shoal")
 
 LOG_SIZE, LOGS_KEPT = 2_000_000, 3
+TIDYING = 60.0  # seconds between two looks for what can be given back
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -111,6 +114,18 @@ async def bound_connections() -> None:
     for found in listening:
         connections.BoundedListener.around(found._sock, bounds)  # behind asyncio's view of it
     await connections.close_silent_ones(_uvicorn().server_state)
+
+
+async def give_back_memory() -> None:
+    """What pages have opened and nobody looks at any more goes back to the system; for as long as the server runs."""
+    while True:
+        await asyncio.sleep(TIDYING)
+        await asyncio.to_thread(_tidied)
+
+
+def _tidied() -> None:
+    studies.close_idle()
+    trim_memory()
 
 
 def _listening() -> list[Any]:

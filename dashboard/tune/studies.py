@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.errors import StateError
@@ -15,6 +16,7 @@ from shoal.whatif.answers import WhatIf
 from shoal.whatif.study import Study, open_study
 
 MOST = 4  # studies at a time
+IDLE = 300.0  # seconds without a question after which a study is closed; the next one opens it again
 JOB = re.compile(r"[0-9a-f]{24}")
 
 _open: OrderedDict[Path, OpenStudy] = OrderedDict()
@@ -26,6 +28,7 @@ class OpenStudy:
     run: Run
     study: Study
     whatif: WhatIf
+    asked: list[float] = field(default_factory=lambda: [time.monotonic()])  # when it was last
 
 
 def opened(job: str) -> OpenStudy:
@@ -39,6 +42,7 @@ def opened(job: str) -> OpenStudy:
             study = open_study(directory)
             found = _open[directory] = OpenStudy(Run(directory), study, WhatIf(study.cells))
         _open.move_to_end(directory)
+        found.asked[0] = time.monotonic()
         while len(_open) > MOST:
             _open.popitem(last=False)
     return found
@@ -48,3 +52,13 @@ def forget(job: str) -> None:
     """Open it anew when it is next asked for: it was damaged."""
     with _lock:
         _open.pop(jobs_directory() / "study" / job, None)
+
+
+def close_idle(now: float | None = None) -> int:
+    """Give up the studies that nobody has asked for a while, with all answers about them; how many that were."""
+    now = time.monotonic() if now is None else now
+    with _lock:
+        idle = [directory for directory, found in _open.items() if now - found.asked[0] >= IDLE]
+        for directory in idle:
+            del _open[directory]
+    return len(idle)

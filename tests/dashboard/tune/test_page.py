@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import random
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -233,6 +235,18 @@ def test_only_so_many_studies_stay_open(study: Run, monkeypatch: pytest.MonkeyPa
     assert ended(other) == "finished"
     studies.opened(other.directory.name)
     assert studies.opened(study.directory.name) is not first
+
+
+def test_a_study_that_nobody_asks_is_given_back(study: Run) -> None:
+    found = studies.opened(study.directory.name)
+    held = weakref.ref(found.whatif)
+    studies.close_idle(found.asked[0] + studies.IDLE - 1)  # of other tests' studies, perhaps
+    assert studies.opened(study.directory.name) is found
+    assert studies.close_idle(found.asked[0] + studies.IDLE) >= 1
+    del found
+    gc.collect()
+    assert held() is None  # nothing else keeps its answers
+    assert studies.opened(study.directory.name).whatif.targets  # the next question opens it again
 
 
 # ------------------------------------------------------------------ addresses and settings
