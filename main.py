@@ -31,8 +31,9 @@ sys.path[:] = [entry for entry in sys.path if entry != str(HERE)]  # from Stream
 @asynccontextmanager
 async def lifespan(app: st.App) -> AsyncIterator[None]:
     """While the dashboard is there: runs that waited when the machine went down, or their scheduler, go on."""
+    server.bound_connections()
     going_on = (
-        server.open_doors(), server.bound_connections(), server.give_back_memory(), _look_after_the_queue(),
+        server.open_doors(), server.close_silent_ones(), server.give_back_memory(), _look_after_the_queue(),
     )  # fmt: skip
     tasks = [asyncio.create_task(part) for part in going_on]
     yield

@@ -106,14 +106,16 @@ async def answer_at_once() -> None:
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections take it over
 
 
-async def bound_connections() -> None:
-    """Let nobody hold all connections, or one without a request; for as long as the server runs."""
-    while not (listening := _listening()):
+async def close_silent_ones() -> None:
+    """Let nobody hold a connection without a request; for as long as the server runs."""
+    while not _listening():
         await asyncio.sleep(0.02)
-    bounds = connections.Connections.allowed()
-    for found in listening:
-        connections.BoundedListener.around(found._sock, bounds)  # behind asyncio's view of it
     await connections.close_silent_ones(_uvicorn().server_state)
+
+
+def bound_connections() -> None:
+    """Let nobody hold all connections; before the server listens, or the first moment would be without bounds."""
+    connections.bound_listeners(asyncio.get_running_loop(), connections.Connections.allowed())
 
 
 async def give_back_memory() -> None:

@@ -167,6 +167,19 @@ class BoundedListener(socket.socket):
         super().close()
 
 
+def bound_listeners(loop: asyncio.AbstractEventLoop, bounds: Connections) -> None:
+    """Whatever this loop is made to listen at from now on is within the bounds; Streamlit hands uvicorn its socket."""
+    create = loop.create_server
+
+    async def bounded(*arguments: Any, sock: socket.socket | None = None, **options: Any) -> Any:
+        if sock is not None:
+            BoundedListener.around(sock, bounds)
+            options["sock"] = sock
+        return await create(*arguments, **options)
+
+    loop.create_server = bounded  # type: ignore[method-assign]
+
+
 class SilentOnes:
     """Finds the connections of a web server that wait for a request and have not sent one whole for too long."""
 

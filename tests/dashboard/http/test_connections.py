@@ -18,7 +18,7 @@ import pytest
 import uvicorn
 
 from shoal.dashboard.http import connections
-from shoal.dashboard.http.connections import BoundedListener, Connections, SilentOnes, per_address
+from shoal.dashboard.http.connections import Connections, SilentOnes, per_address
 from shoal.dashboard.http.repeated_lines import FEW, SECONDS, FewOfAKind
 from shoal.errors import ConfigError
 from support.browser import Server
@@ -32,10 +32,10 @@ async def serving(bounds: Connections) -> AsyncIterator[tuple[uvicorn.Server, in
     """A small app behind a real socket, and its port."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(inner(), log_config=None, lifespan="off"))
+    connections.bound_listeners(asyncio.get_running_loop(), bounds)
     task = asyncio.create_task(server.serve([listening]))
     while not server.started:
         await asyncio.sleep(0.01)
-    BoundedListener.around(server.servers[0].sockets[0]._sock, bounds)  # type: ignore[attr-defined]
     try:
         yield server, listening.getsockname()[1]
     finally:
