@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import itertools
+import re
 
 # In the order of preference where bytes speak for several; of ISO 8859 mostly the relatives that Windows has.
 CANDIDATES = (
@@ -20,6 +21,9 @@ NAMES = {
 LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257")
 ENOUGH = 1 << 14  # bytes of lines with other letters than ASCII has: more tell nothing new
 FEWEST = 6  # such bytes, or anything could be read from them
+RUNS = re.compile(rb"[\x80-\xff]+")
+SELDOM_LATIN = re.compile(rb"[\x81-\x84\x86-\x89\x8b\x8d\x8f\x90\x98\x9b\x9d]")
+ALONE = 0.8  # the share of bytes beyond ASCII that have none beside them, from which on they are accents and signs
 NEAR = 0.02  # how much less tidy than the best guess another may be and still count as equal
 
 
@@ -30,11 +34,12 @@ def guess_encoding(sample: bytes) -> str:
         return _western(sample)
     from charset_normalizer import from_bytes  # where it is needed: most files are UTF-8
 
-    found = {match.encoding: match.chaos for match in from_bytes(strange, cp_isolation=list(CANDIDATES))}
+    candidates = LATIN if _stand_alone(strange) else CANDIDATES
+    found = {match.encoding: match.chaos for match in from_bytes(strange, cp_isolation=list(candidates))}
     if not found:
         return _western(sample)
     best = min(found.values())
-    tidy = [name for name in CANDIDATES if name in found and found[name] <= best + NEAR]
+    tidy = [name for name in candidates if name in found and found[name] <= best + NEAR]
     chosen = min(tidy, key=lambda name: _oddity(strange.decode(name, "replace")))
     if chosen in LATIN and _oddity(strange.decode("cp1252", "replace")) <= _oddity(strange.decode(chosen, "replace")):
         return _western(sample)  # the same letters but for their marks: nothing speaks for the rarer ones
@@ -49,6 +54,13 @@ def _strange_lines(sample: bytes) -> bytes:
             lines.append(line)
             size += len(line)
     return b"\n".join(lines)
+
+
+def _stand_alone(strange: bytes) -> bool:
+    """Whether the bytes beyond ASCII are few among ASCII, as accents, currencies and units are: other scripts write
+    whole words with them, and Shift-JIS begins its signs with bytes that Latin alphabets hardly use."""
+    alone = sum(len(run) == 1 for run in (found.group() for found in RUNS.finditer(strange)))
+    return alone >= ALONE * sum(byte >= 0x80 for byte in strange) and not SELDOM_LATIN.search(strange)
 
 
 def _western(sample: bytes) -> str:

@@ -14,6 +14,7 @@ from shoal.exports import report
 from shoal.fitting.model_file import model_from
 from shoal.report.evidence import gathered
 from shoal.report.page import html
+from shoal.results.card import ModelCard
 from shoal.results.model import ModelFile
 from support.report import Made, harmless, plain
 from support.tables import mounted
@@ -139,5 +140,5 @@ def test_numbers_that_are_no_numbers_do_not_stop_a_report(make: Callable[..., Ma
         "low": None,
         "high": None,
     }
-    page = harmless(html(model_from(contents), gathered(model_from(contents)), {}))
+    page = harmless(html(model_from(contents), gathered(model_from(contents)), ModelCard()))
     assert page.rows("Coefficients")["a"]["low"] == ""

@@ -121,14 +121,14 @@ def test_a_finished_run_can_be_forked(tmp_path: Path) -> None:
     assert [other.id for other in run_store.list_runs()] == [run.id]
     assert mine.read_text() == "what I keep"
     page.selectbox(key="fork:step").select_index(-1)  # the first one; the newest is of the full passes
-    page.text_area(key="fork:more").set_value("momentum: 0.5")
+    page.text_area(key="fork:more").set_value("clip: 5")
     page = press(page, "do:fork")
     made_ = [other for other in run_store.list_runs() if other.id != run.id]
     assert len(made_) == 1
     assert page.query_params["run"] == made_[0].id
     assert ended(made_[0]) == "finished"
     config = made_[0].config
-    assert (config["epochs"], config["momentum"]) == (3, 0.5)
+    assert (config["epochs"], config["clip"]) == (3, 5)
     assert made_[0].job["forked_from"]["run"] == run.id
     assert f"forked from {run.id}" in said(settle(page))
 
