@@ -37,6 +37,7 @@ class Reason(StrEnum):
     DIVERGED = "diverged"
     STOPPED = "stopped"  # by a person
     STOPPED_BY_CALLBACK = "stopped_by_callback"
+    UNAWAITED = "unawaited"  # a job of a page that was closed or left
     KILLED = "killed"  # its process was gone before it could say anything
     OUT_OF_MEMORY = "out_of_memory"
     OUT_OF_DISK = "out_of_disk"

@@ -3,13 +3,14 @@
 A gradient run is started when its turn has come, with its lock and its slots in its hands (see `runs.scheduling`).
 
 SIGTERM and SIGINT ask for an orderly stop: as a command where training listens, at once where it does not (while the
-file is read, in an exact fit). A second signal ends the process as usual. Whatever ends it, the kernel
-frees its locks, and its workers, which hang on a pipe to it, end as well.
+file is read, in an exact fit). A second signal ends the process as usual. A job that nobody waits for any more ends by
+itself. Whatever ends it, the kernel frees its locks, and its workers, which hang on a pipe to it, end as well.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import shutil
@@ -25,10 +26,12 @@ from typing import Any
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import keep_private, own_lock, searches_directory
 from shoal.runs import reserve, scheduling
+from shoal.runs.awaiting import WaitWatch
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
 from shoal.runs.spawning import STOPS, hear_signals
 from shoal.settings.config import RunConfig
 from shoal.utils import RunLog, is_full
+from shoal.words import duration
 
 ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
 GRACE = 10.0  # seconds for the work to end once its folder is gone
@@ -39,6 +42,10 @@ PROGRESS = 0.1  # seconds between two notes of how far it has come
 
 class Stopped(BaseException):
     """A signal asked for the end where nobody takes commands. Not an Exception, so that nothing treats it as one."""
+
+
+class Unawaited(BaseException):
+    """Nobody waits for this job any more: the page was closed or left."""
 
 
 class FolderGone(BaseException):
@@ -53,6 +60,7 @@ class Attendant:
         self.listens = False  # training takes commands: a signal becomes one
         self.chores: list[Callable[[], None]] = []  # done at every look
         self._too_late = False
+        self._ending: type[BaseException] = Stopped  # what the main thread is woken with
         self._asked, self._done = threading.Event(), threading.Event()
         self._identity = (run.directory / "lock").stat().st_ino
 
@@ -76,6 +84,11 @@ class Attendant:
         else:
             self._end_the_work()
 
+    def give_up(self, last_word: Callable[[], None]) -> None:
+        """End work that nobody waits for; its `last_word` is said here if it does not hear of it."""
+        self._ending = Unawaited
+        self._end_the_work(last_word)
+
     def ignore_signals(self) -> None:
         """The last word is being written: too late for anything else."""
         self._too_late = True
@@ -91,7 +104,10 @@ class Attendant:
         self._asked.set()
 
     def _woken(self, number: int, frame: FrameType | None) -> None:
-        raise Stopped if self._has_folder() else FolderGone
+        if not self._has_folder():
+            raise FolderGone
+        if not self._too_late:
+            raise self._ending
 
     def _attend(self) -> None:
         while not self._done.wait(ATTENTION):
@@ -115,10 +131,11 @@ class Attendant:
         except ResourceError:  # no room for a command: training will not hear of it
             self._end_the_work()
 
-    def _end_the_work(self) -> None:
+    def _end_the_work(self, last_word: Callable[[], None] = lambda: None) -> None:
         """Raise in the main thread, which cleans up; if it does not come to that, end the process."""
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
         if not self._done.wait(GRACE):
+            last_word()
             os._exit(1)
 
     def _has_folder(self) -> bool:
@@ -172,6 +189,10 @@ class Life:
         attendant.chores.append(self._say_again)
         if search := run.search:
             attendant.chores.append(SearchWatch(searches_directory() / Path(search).name, attendant.stop))
+        self._patience = float(run.job.get("patience") or 0.0)
+        if self._patience:
+            give_up = functools.partial(attendant.give_up, self._say_unawaited)
+            attendant.chores.append(WaitWatch(run.directory, self._patience, give_up))
 
     def live(self) -> None:
         """Its last act is to write a result or an error, then the lock goes with it."""
@@ -182,9 +203,17 @@ class Life:
             self.attendant.ignore_signals()
             cause = "It was stopped by a signal before it had a result."
             self.say(Standing("stopped", cause, Reason.STOPPED, (self._way_on(),)))
+        except Unawaited:
+            self.attendant.ignore_signals()
+            self._say_unawaited()
         except Exception as error:  # noqa: BLE001 - whatever it was, the folder must say so
             self.attendant.ignore_signals()
             self._fail(error)
+
+    def _say_unawaited(self) -> None:
+        """As if it had been interrupted: whoever comes back starts it again."""
+        cause = f"Nobody has waited for it for {duration(self._patience)}, so it was ended."
+        self.say(Standing("interrupted", cause, Reason.UNAWAITED, (self._way_on(),)))
 
     def _work(self, config: RunConfig) -> None:
         if not self.run.is_gradient:
@@ -309,10 +338,11 @@ def main(directory: Path, lock: int | None = None, slots: Sequence[int] = ()) ->
         if not mine:
             return
         _live(run)
+        # Before the lock goes: from then on the folder may be made anew, for a job that is started again.
+        if not any((directory / name).exists() for name in ("config.json", "lock")):
+            shutil.rmtree(directory, ignore_errors=True)  # removed by somebody: what was written since
     for descriptor in slots:
         os.close(descriptor)
-    if not any((directory / name).exists() for name in ("config.json", "lock")):
-        shutil.rmtree(directory, ignore_errors=True)  # removed by somebody: what was written since
     scheduling.keep_going()
 
 

@@ -9,6 +9,7 @@
     error.json    the last word of one that failed, with the same "reason" and "remedies"
     lock          held by the kernel for as long as the process lives, however it ends
     started       there once the process has come so far
+    awaited       of a job: touched by whoever waits for it (`awaiting`)
     reserve       room for its last word on a full disk, while the process lives
 
 Every document carries a checksum (`documents`). One that cannot be read is told as the state of the run: with a result

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
-from shoal.runs import scheduling
+from shoal.runs import awaiting, scheduling
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
 from shoal.runs.spawning import spawn
@@ -111,16 +111,26 @@ def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None
 
     A damaged answer is made again.
     `anew` forgets an earlier answer, which may have come from a full disk or a killed process.
+    It ends when nobody waits for it any more (see `awaiting`).
     """
     directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
-    if (anew or Run(directory).damage) and not Run(directory).is_active:
-        shutil.rmtree(directory, ignore_errors=True)
+    if anew or Run(directory).damage:
+        _forget(Run(directory))
     with disk_errors(FOLDER):
         try:
             directory.mkdir(parents=True)
         except FileExistsError:
             return Run(directory)
-        return _start(directory, {"task": task, **(arguments or {})}, config)
+        return _start(directory, {"task": task, **awaiting.begin(directory, task), **(arguments or {})}, config)
+
+
+def _forget(job: Run) -> None:
+    """Remove a job that has ended; its process may have said so a moment ago, and not be gone yet."""
+    deadline = time.monotonic() + STARTING
+    while not job.is_active and job.is_alive and time.monotonic() < deadline:
+        time.sleep(LOOK)
+    if not job.is_active:
+        shutil.rmtree(job.directory, ignore_errors=True)
 
 
 def _fingerprint(config: RunConfig, *more: Any) -> str:

@@ -24,6 +24,7 @@ MOST_EXACT = 2000  # columns up to which the optimum is found beforehand: beyond
 SMALL_DATA = 4_000_000  # values up to which gradients in double precision cost nothing that one would notice
 SHARD_BYTES = 64 * MB  # a worker shuffles a shard in memory
 HELD_BYTES = 64 * MB  # of rows kept for testing: enough to measure a loss by
+JOB_PATIENCE = 600.0  # seconds that a job of a page goes on though nobody waits for it
 FEWEST_SHARD_ROWS, USUAL_SHARDS = 64, 16  # small data: a shard is worth a task from so many rows, more help nobody
 
 

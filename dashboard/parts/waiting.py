@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from shoal.dashboard.parts.literal import line
+from shoal.runs import awaiting
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.config import RunConfig
 from shoal.words import duration
@@ -20,6 +21,7 @@ SOON, LOOK = 1.5, 0.02  # seconds: an answer that comes so soon needs no bar, an
 def answered(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:
     """A job, started unless it was done before or is under way; waits a moment for a quick answer."""
     run = launch_job(task, config, arguments, anew)
+    awaiting.renew(run.directory)
     if run.state == "interrupted":
         run = launch_job(task, config, arguments, anew=True)
     deadline = time.monotonic() + SOON
@@ -29,7 +31,7 @@ def answered(task: str, config: RunConfig, arguments: Mapping[str, Any] | None =
 
 
 def watch(run: Run, what: str) -> None:
-    """The bar of a run that goes on; the whole page is drawn again when it has ended."""
+    """The bar of a run that goes on; the whole page is drawn again when it has ended. Who shows it waits for it."""
     _bar(run, what, st.query_params.to_dict())
 
 
@@ -38,6 +40,7 @@ def _bar(run: Run, what: str, address: dict[str, str]) -> None:
     # A browser that has not heard yet of a changed address asks with the old one, and would get the page of that.
     if not run.is_active and st.query_params.to_dict() == address:
         st.rerun()
+    awaiting.renew(run.directory)  # a browser that is closed or elsewhere does not ask, and a job ends for want of it
     stage, fraction = run.progress
     with st.container(border=True):
         line(f"{what}: {stage}, {fraction:.0%}{estimate(run, fraction)}")

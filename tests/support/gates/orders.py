@@ -18,6 +18,11 @@ from support.gates.plugin import FOLDER
 from support.runs import SLOW, until
 
 TESTS = Path(__file__).parents[2]
+ENTRY_POINTS = """[shoal.callbacks]
+gates = support.gates.plugin:Gates
+[shoal.readers]
+gates = support.gates.plugin:reader
+"""
 
 
 class Orders:
@@ -25,7 +30,7 @@ class Orders:
 
     Places are `start` (before the first round), `round-7`, `pass-1` (the first full pass of this process),
     `lost-0` (the loss of that worker), `checkpoint-0` and `end` (before the report). Rounds and passes are met for
-    certain up to the 300th of a process.
+    certain up to the 300th of a process. Without these knobs, and in jobs too, `read` is where a file *.gated is opened.
     """
 
     knobs: ClassVar[dict[str, Any]] = {"callbacks": ["gates"]}
@@ -35,7 +40,7 @@ class Orders:
         info = site / "gates-1.0.dist-info"  # what pip would write for a distribution with that plug-in
         info.mkdir(parents=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gates\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text("[shoal.callbacks]\ngates = support.gates.plugin:Gates\n")
+        (info / "entry_points.txt").write_text(ENTRY_POINTS)
         monkeypatch.syspath_prepend(str(site))
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(TESTS), os.environ.get("PYTHONPATH", "")]))
         monkeypatch.setenv(FOLDER, str(folder))

@@ -1,4 +1,4 @@
-"""The callback plug-in `gates`, which runs load by its name: it does at a place what a test has ordered for it.
+"""The plug-ins `gates`, a callback and a reader of files *.gated, which runs load by name: they do at a place what a test has ordered for it.
 
 An order is a file of that place's name in the folder SHOAL_GATES. How tests write orders is in `orders`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,25 @@ class Gates(Callback):
             order.unlink()
             run.send(action)
             return
-        (self._folder / f"{place}.here").touch()
-        while order.exists():
-            time.sleep(0.005)
+        _wait_at(order)
+
+
+class GatedReader:
+    """Text as it is, once the gate `read` is open."""
+
+    suffixes = (".gated",)
+
+    def text(self, path: Path) -> Iterator[bytes]:
+        order = Path(os.environ[FOLDER]) / "read"
+        if order.exists():
+            _wait_at(order)
+        yield path.read_bytes()
+
+
+def _wait_at(order: Path) -> None:
+    order.with_name(f"{order.name}.here").touch()
+    while order.exists():
+        time.sleep(0.005)
+
+
+reader = GatedReader()
