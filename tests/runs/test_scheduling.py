@@ -58,7 +58,7 @@ def schedulers() -> list[psutil.Process]:
 
 def kill(process: psutil.Process) -> None:
     process.kill()
-    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: command_of(process) == "")
 
 
 # ------------------------------------------------------------------ slots and order
