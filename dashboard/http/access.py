@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import hmac
 import ipaddress
-import json
 import os
 import secrets
 import time
@@ -19,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.dashboard.http import printed_address
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, DamagedFile
+from shoal.files import sealed
 from shoal.home import ended_sessions_file, password_file, session_key_file
 from shoal.utils import write_atomically
 
@@ -27,6 +27,7 @@ SHORTEST = 8  # characters of a password
 COST, BLOCK, LANES = 1 << 15, 8, 1  # of scrypt: 32 MB and about 0.1 s a try
 SESSION = 7 * 86_400.0  # seconds until a person has to log in again
 VARIABLE = "SHOAL_PASSWORD"
+EVERYBODY = "*"  # in the place of a name among ended sessions: all that end before this time
 
 
 # ------------------------------------------------------------------ the password
@@ -183,25 +184,48 @@ class Sessions:
         if not hmac.compare_digest(signature.encode(), self._signature(claim, password).encode()):
             return False
         until, _, name = claim.partition(".")
-        return float(until) > self.clock() and name not in _ended()
+        ended = self._ended()
+        return float(until) > self.clock() and name not in ended and float(until) >= ended.get(EVERYBODY, 0.0)
 
     def end(self, token: str, password: Hashed) -> None:
         """Make a token worthless, also in the hands of somebody who copied it."""
         if self.is_valid(token, password):
             until, name, _ = token.split(".")
-            still = {n: t for n, t in _ended().items() if t > self.clock()}
-            write_atomically(ended_sessions_file(), json.dumps({**still, name: float(until)}).encode())
+            still = {n: t for n, t in self._ended().items() if t > self.clock()}
+            _write_ended({**still, name: float(until)})
+
+    def _ended(self) -> dict[str, float]:
+        """Where it is not known any more which sessions people ended, all are that have begun: they log in again."""
+        try:
+            return _read_ended()
+        except (OSError, DamagedFile):
+            everybody = {EVERYBODY: float(int(self.clock() + SESSION))}
+            with contextlib.suppress(OSError):
+                _write_ended(everybody)
+            return everybody
 
     def _signature(self, claim: str, password: Hashed) -> str:
         return hmac.digest(self.key, f"{claim}|{password.line()}".encode(), "sha256").hex()
 
 
-def _ended() -> dict[str, float]:
-    """Sessions that people ended before their time; few, since only those who logged in can log out."""
+def _read_ended() -> dict[str, float]:
+    """Sessions that people ended before their time; few, since only those who logged in can log out.
+
+    What earlier versions wrote has no checksum.
+    """
+    path = ended_sessions_file()
     try:
-        return {str(name): float(until) for name, until in json.loads(ended_sessions_file().read_bytes()).items()}
-    except (OSError, ValueError, AttributeError):
+        found = sealed.read(path, path.name, sealed.never_sealed)
+        return {name: float(until) for name, until in found.items()}
+    except FileNotFoundError:
         return {}
+    except (ValueError, TypeError):
+        raise DamagedFile(f"'{path}' is damaged: expected times, got something else.", path=str(path)) from None
+
+
+def _write_ended(names: dict[str, float]) -> None:
+    path = ended_sessions_file()
+    sealed.write(path, names, path.name)
 
 
 # ------------------------------------------------------------------ wrong tries

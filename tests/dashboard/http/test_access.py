@@ -19,7 +19,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from shoal.dashboard.http import access
 from shoal.dashboard.http.access import Hashed, Sessions
 from shoal.dashboard.http.gate import Gate
-from shoal.home import password_file
+from shoal.home import ended_sessions_file, password_file
 from support.browser import ROOT, Server, free_port
 from support.dashboard.gate import call, inner
 from support.dashboard.http_client import (
@@ -63,6 +63,25 @@ def test_a_token_ends_by_itself(home: Path) -> None:
     assert sessions.is_valid(token, password)
     now[0] += 2
     assert not sessions.is_valid(token, password)
+
+
+@pytest.mark.parametrize("place", range(0, 60, 7))
+def test_a_damaged_list_of_ended_sessions_brings_none_of_them_back(home: Path, place: int) -> None:
+    now = [1000.0]
+    sessions, password = Sessions(b"k" * 32, clock=lambda: now[0]), Hashed(b"s" * 16, b"d" * 32)
+    ended, other = sessions.begin(password), sessions.begin(password)
+    sessions.end(ended, password)
+    assert (sessions.is_valid(ended, password), sessions.is_valid(other, password)) == (False, True)
+    content = bytearray(ended_sessions_file().read_bytes())
+    content[place] ^= 1
+    ended_sessions_file().write_bytes(content)
+    now[0] += 60
+    assert not sessions.is_valid(ended, password)
+    assert not sessions.is_valid(other, password)  # nobody knows whether it was ended: log in again
+    new = sessions.begin(password)
+    now[0] += 60
+    assert sessions.is_valid(new, password)
+    assert not sessions.is_valid(ended, password)
 
 
 def test_log_out_ends_the_session_for_copies_as_well(locked: Server) -> None:
