@@ -12,7 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from support.harm.fuzzing import CRASH, HARMS, KINDS, MENDED, SAME, SILENT, SWAPPED, TOLD, FileKind, Outcome, fuzz
+from support.harm.fuzzing import CRASH, HARMS, KINDS, MENDED, SAME, SILENT, SWAPPED, TOLD, Outcome, fuzz
+from support.harm.place import FileKind
 
 ROOT = Path(__file__).parent.parent
 TIMES = 200  # of each kind, in full
@@ -53,11 +54,17 @@ def _page(found: dict[FileKind, Outcome], seed: int, seconds: float) -> str:
     ways = ", ".join([*HARMS, SWAPPED])
     return f"""# Damaged files
 
-Written by `make fuzz`: every kind of file that is read back, harmed {total:,} times in all, each time one file:
+Written by `make fuzz`: kinds of files that are read back, harmed {total:,} times in all, each time one file:
 {ways}.
 Then it is asked as a new process would. "Made again": found, said, made anew from what it came from, and the answer has
-the same bits. "Same": what was harmed says the same, was not needed, or is only a note to save time (profiles) and was
-worked out again. "Told": refused with a sentence.
+the same bits. "Same": what was harmed says the same, was not needed, or is only there to save time (profiles, accounts
+of runs) and was worked out again. "Told": refused with a sentence; in a list the bad entry says so, and all others are
+as they were.
+
+"In the place of another" is a file of the same kind or of another name. The same document of another run or search is
+believed, since a folder may be copied under another name; a card proves the model file beside it. Not among the kinds,
+since they carry no checksums of ours: records of training (`metrics.sqlite`), Optuna's `study.db` and logs.
+
 Python {platform.python_version()}, seed {seed}, {seconds:.0f} s.
 
 | kind of file | harmed | made again | same | told | another answer | crash |

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.results.card import ModelCard
+from shoal.results.model import END, checksum_at_end
 from shoal.results.plain import Malformed
 
 CARD = "card.json"  # in the folder of a version
@@ -19,7 +23,11 @@ def read_card(directory: Path, label: str) -> ModelCard:
     """StateError, with what to do, if it cannot be read."""
     path = directory / CARD
     try:
-        return ModelCard.from_dict(sealed.read(path, CARD, sealed.never_sealed))
+        card = ModelCard.from_dict(sealed.read(path, CARD, sealed.never_sealed))
+        other = _of_another(card, directory / "model.json")
+        if not other:
+            return card
+        why = f"The card of {label} and its model file do not belong together: {other}, in '{path}'."
     except OSError as error:
         why = f"Expected the card of {label} at '{path}', got: {error.strerror}."
     except DamagedFile as error:
@@ -29,6 +37,16 @@ def read_card(directory: Path, label: str) -> ModelCard:
     raise StateError(
         f"{why} Its model file is another and may be whole. Write a note on it to make the card anew, or delete it."
     )
+
+
+def _of_another(card: ModelCard, model: Path) -> str:
+    """How a card is not about the model file beside it; a file that cannot be read tells that when it is asked for."""
+    with contextlib.suppress(OSError), model.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - END))
+        found = checksum_at_end(file.read())
+        if card.file_checksum and found and found != card.file_checksum:
+            return f"expected one for the checksum {found}, got {card.file_checksum}"
+    return ""
 
 
 def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any]) -> ModelCard:
@@ -43,3 +61,9 @@ def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any])
         "coefficients": len(contents.get("coefficients") or {}), "seconds": (said.get("timings") or {}).get("total"),
         "data": {**data, "path": config.get("file", "")}, "config": config,
     })  # fmt: skip
+
+
+def card_anew(model: Path, contents: Mapping[str, Any], created: float) -> ModelCard:
+    """From the model file alone, of a version whose card cannot be read."""
+    checksum = checksum_at_end(model.read_bytes())
+    return dataclasses.replace(card_of(contents, "", {}), created=created, file_checksum=checksum)

@@ -27,10 +27,10 @@ from typing import Any
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.files import sealed
 from shoal.home import by_beginning, lock_file, models_directory
-from shoal.library.model_cards import CARD, card_of, read_card
+from shoal.library.model_cards import CARD, card_anew, card_of, read_card
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.results.card import ModelCard
-from shoal.results.model import ModelFile, read_model
+from shoal.results.model import ModelFile, checksum_at_end, read_model
 from shoal.results.plain import Malformed
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, write_json
@@ -171,18 +171,20 @@ class Model:
 
 
 def _pointer(run: Run) -> dict[str, Any]:
-    """Which version a run says was made from it; nothing if that cannot be read: it is a way back, no answer."""
+    """Which version a run says was made from it; where that cannot be read, the cards of all versions tell it."""
     try:
         return read_json(run.directory / POINTER) or {}
     except DamagedFile:
-        return {}
+        every = [version for model in list_models() for version in model.versions]
+        made = [v for v in every if v.known and v.known.run == run.id and not v.known.copied_from]
+        latest = max(made, key=lambda version: version.created, default=None)
+        return {"model": latest.name, "version": latest.number} if latest else {}
 
 
 def _changed(path: Path) -> float:
-    try:
+    with contextlib.suppress(OSError):
         return path.stat().st_mtime
-    except OSError:
-        return 0.0
+    return 0.0
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -196,10 +198,9 @@ def _numbers(folder: Path) -> list[int]:
 
 def list_models() -> list[Model]:
     """All models with a version, the one saved last first; only the card of each latest version is read."""
-    try:
+    names: list[str] = []
+    with contextlib.suppress(OSError):
         names = [entry.name for entry in models_directory().iterdir() if is_name(entry.name)]
-    except OSError:
-        return []
     found = [Model(name, numbers) for name in names if (numbers := tuple(_numbers(models_directory() / name)))]
     return sorted(found, key=lambda model: (-model.latest.created, model.name))
 
@@ -268,14 +269,14 @@ def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Ve
 
 
 def _same_bytes(one: Path, other: Path) -> bool:
-    try:
+    with contextlib.suppress(OSError):
         return one.read_bytes() == other.read_bytes()
-    except OSError:
-        return False
+    return False
 
 
 def _save(name: str, model: bytes, card: ModelCard) -> Version:
     folder = models_directory() / name
+    card = dataclasses.replace(card, file_checksum=checksum_at_end(model))
     with disk_errors("the model"):
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
@@ -329,7 +330,7 @@ def write_note(version: Version, text: str) -> Version:
         current = Version(version.name, version.number)
         if not current.exists:
             raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
-        card = current.known or dataclasses.replace(card_of(current.contents, "", {}), created=current.created)
+        card = current.known or card_anew(current.model_path, current.contents, current.created)
         with disk_errors("the model"):
             sealed.write(current.directory / CARD, dataclasses.replace(card, note=text).as_dict(), CARD)
     return Version(version.name, version.number)

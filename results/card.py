@@ -40,6 +40,7 @@ class ModelCard:
     converged: bool | None = None
     cause: str | None = None
     penalty: str | None = None
+    file_checksum: str | None = None  # of the model file that it is about
     run: str = ""
     created: float = 0.0  # seconds since 1970
     state: str = "finished"
@@ -66,4 +67,7 @@ class ModelCard:
         return read(cls, {name: value for name, value in values.items() if value is not None})
 
 
-SOME = ("mode", "epochs", "rounds", "distance_to_optimum", "converged", "cause", "penalty", "copied_from")
+SOME = (
+    "mode", "epochs", "rounds", "distance_to_optimum", "converged", "cause", "penalty", "copied_from",
+    "file_checksum",
+)  # fmt: skip

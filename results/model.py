@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ NAME = "shoal-model"
 VERSION, WITH_PRODUCTS = 1, 2  # what older programs read as well; and what they cannot, so that they say so
 
 BY_HAND = "none"  # what stands in place of a checksum where a person has edited a file on purpose
+END = 100  # bytes at the end of a model file, in which its checksum is
+_LAST_FIELD = re.compile(rb'"%s": ?"([0-9a-f]{8})"\s*}\s*$' % sealed.CHECKSUM.encode())
 ADVICE = (
     "Use another copy of it, or train again. Whoever has edited it on purpose puts "
     f'"{BY_HAND}" in place of its {sealed.CHECKSUM}.'
@@ -78,6 +81,12 @@ class ModelFile:
 def model_bytes(model: ModelFile) -> bytes:
     """What a model file holds: readable JSON, whose last field is a checksum of what the others say."""
     return sealed.sealed(model.as_dict(), NAME, indent=1, ascii=False) + b"\n"
+
+
+def checksum_at_end(data: bytes) -> str | None:
+    """The checksum that a model file names, of which the last `END` bytes will do; None if it names none."""
+    found = _LAST_FIELD.search(data[-END:])
+    return found[1].decode() if found else None
 
 
 def read_model(path: Path) -> dict[str, Any]:

@@ -164,7 +164,10 @@ class Run:
     def progress(self) -> tuple[str, float]:
         if self.state == "queued":
             return "waiting in the queue", 0.0
-        found = self._read("progress.json") or {}
+        try:
+            found = read_json(self.directory / "progress.json") or {}
+        except DamagedFile:
+            return "at work; how far it is cannot be read", 0.0
         return found.get("stage", "starting"), found.get("fraction", 0.0)
 
     @property

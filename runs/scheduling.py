@@ -16,9 +16,9 @@ import dataclasses
 import os
 from typing import IO
 
-from shoal.errors import Reason, Remedy, Standing
+from shoal.errors import DamagedFile, Reason, Remedy, Standing, TrainingError
 from shoal.home import lock_file, queue_directory, runs_directory
-from shoal.runs.folder import Run, write_state
+from shoal.runs.folder import Run, read_config, write_state
 from shoal.runs.slots import slots_for, take
 from shoal.runs.spawning import spawn
 from shoal.runs.tickets import Terms, Ticket, issue, terms_here, tickets, withdraw
@@ -84,12 +84,13 @@ def _run(ticket: Ticket) -> Run:
 
 def _must_wait(ticket: Ticket) -> bool:
     """Start a run if there is room; whether it, and everybody behind it, has to wait."""
-    run, terms = _run(ticket), ticket.terms
+    run = _run(ticket)
     if run.is_alive:
         return False  # it has what it needs, and gives its ticket up in a moment
     if not run.is_waiting:
         ticket.give_up()
         return False
+    terms = _terms(run, ticket)
     if terms.starts >= STARTS:
         _give_up(run, ticket)
         return False
@@ -98,6 +99,18 @@ def _must_wait(ticket: Ticket) -> bool:
     with contextlib.ExitStack() as held:
         taken = take(terms.need, terms.slots, held)
         return not taken or not _start(run, ticket, terms, taken)
+
+
+def _terms(run: Run, ticket: Ticket) -> Terms:
+    """As written; where that is damaged, those with which the run would be launched from here."""
+    try:
+        return ticket.terms
+    except DamagedFile:
+        pass
+    try:
+        return terms_here(slots_for(read_config(run)))
+    except TrainingError:  # of its settings; its process tells that
+        return terms_here(1)
 
 
 def _start(run: Run, ticket: Ticket, terms: Terms, taken: list[IO[str]]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
 import time
@@ -16,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from shoal.errors import DamagedFile
+from shoal.files import sealed
 from shoal.home import one_at_a_time, queue_directory, waiting_directory
 from shoal.runs.slots import cores, free_slots, slots
-from shoal.utils import write_atomically
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,21 @@ class Ticket(NamedTuple):
 
     @property
     def terms(self) -> Terms:
-        """As written; one that is damaged, or of an earlier version, waits for a single slot."""
+        """As written; of one that was given up a moment ago, a single slot. DamagedFile if it is not what was written.
+
+        One of an earlier version has no checksum, and may lack some of them.
+        """
         try:
-            found = json.loads(self.path.read_text())
-            known = {name: found[name] for name in ("need", "slots", "starts") if isinstance(found.get(name), int)}
-            known |= {
-                name: found[name]
-                for name, kind in (("python", str), ("environment", dict))
-                if isinstance(found.get(name), kind)
-            }
-            return Terms(**known)
-        except (OSError, ValueError, AttributeError):
+            found = sealed.read(self.path, self.name, sealed.never_sealed)
+        except OSError:
             return Terms()
+        known = {name: found[name] for name in ("need", "slots", "starts") if isinstance(found.get(name), int)}
+        known |= {
+            name: found[name]
+            for name, kind in (("python", str), ("environment", dict))
+            if isinstance(found.get(name), kind)
+        }
+        return Terms(**known)
 
     def was_written_within(self, seconds: float) -> bool:
         """No, if the clock was put back since."""
@@ -82,7 +85,7 @@ class Ticket(NamedTuple):
         return False
 
     def write(self, terms: Terms) -> None:
-        write_atomically(self.path, json.dumps(dataclasses.asdict(terms)).encode())
+        sealed.write(self.path, dataclasses.asdict(terms), self.name)
 
     def give_up(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -127,7 +130,10 @@ def place_in_words(run_id: str) -> str | None:
 def _words(ahead: int, ticket: Ticket) -> str:
     if ahead:
         return f"It waits in the queue: {ahead} {'run is' if ahead == 1 else 'runs are'} ahead of it."
-    terms = ticket.terms
+    try:
+        terms = ticket.terms
+    except DamagedFile as damage:
+        return f"It is the first in the queue; its ticket cannot be read and is worked out again. {damage.message}"
     free = free_slots(terms.slots)
     if terms.starts:
         return "It is the first in the queue; its process ended as it started, and is started again."

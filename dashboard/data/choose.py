@@ -56,6 +56,8 @@ def choose_view() -> None:
 
 def _files() -> None:
     """Two lists side by side, or one, or none."""
+    if why := recent.damage():
+        notice("warning", why)
     used = _recent_offers()
     has_folder = server_files.folder() is not None
     if not used and not has_folder:

@@ -28,12 +28,32 @@ class Seen:
 
 def remembered() -> list[Seen]:
     """Tables that were looked at, the latest first; they may be gone by now."""
-    path = recent_tables_file()
     try:
-        found = sealed.read(path, path.name).get("tables", ())
-        return [read(Seen, entry) for entry in found]
+        return _read()
     except (OSError, DamagedFile, Malformed):
-        return []  # a convenience only
+        return []  # a convenience only; pages say `damage`
+
+
+def damage() -> str | None:
+    """Why the list of tables cannot be read, for people; it is written anew with the next table that is looked at."""
+    try:
+        _read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        why = f"'{recent_tables_file()}' cannot be read: {error.strerror}."
+    except DamagedFile as error:
+        why = error.message
+    except Malformed as error:
+        why = f"'{recent_tables_file()}' is damaged ({error})."
+    else:
+        return None
+    return f"Which tables were used lately cannot be read. {why} Open one again, and the list begins anew."
+
+
+def _read() -> list[Seen]:
+    path = recent_tables_file()
+    return [read(Seen, entry) for entry in sealed.read(path, path.name).get("tables", ())]
 
 
 def remember(key: str, rows: int, columns: int) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from shoal.errors import Standing
-from shoal.home import recent_tables_file, runs_directory, searches_directory
-from shoal.library import notes
+from shoal.dashboard.tables import recent
+from shoal.errors import Standing, StateError
+from shoal.home import lock_file, own_lock, queue_directory, recent_tables_file, runs_directory, searches_directory
+from shoal.library import archives, notes
 from shoal.library.saved_models import Version, copy_version, list_models, version_of, write_note
+from shoal.runs import scheduling, tickets
 from shoal.runs.folder import Run, write_json, write_state
 from shoal.runs.launch import launch
 from shoal.search.folder import Search
@@ -117,7 +119,48 @@ def test_searches_with_damaged_documents(home: Path) -> None:
     assert "cannot be read" in said(open_page("search", id="260101-000003"))
 
 
-def test_what_is_only_a_convenience_is_passed_over(good: Run) -> None:
-    open_page("data")
+def test_a_list_of_recent_tables_that_is_damaged_is_said_and_begins_anew(good: Run) -> None:
+    words = "Which tables were used lately cannot be read"
+    assert words not in said(open_page("data"))
     recent_tables_file().write_text(json.dumps({"tables": [{"key": 1}], "checksum": "00000000"}))
-    open_page("data")
+    assert words in said(open_page("data"))
+    recent.remember("x", 1, 2)
+    assert words not in said(open_page("data"))
+
+
+def test_errors_and_states_of_runs_and_tickets_of_the_queue(good: Run) -> None:
+    failed, waiting, alive = (Run(runs_directory() / f"20260101-000000-000000{i}") for i in range(3))
+    for run in (failed, waiting, alive):
+        shutil.copytree(good.directory, run.directory)
+        for name in ("result.json", "summary.json"):
+            (run.directory / name).unlink(missing_ok=True)
+        write_state(run.directory, Standing("queued" if run is waiting else "running"))
+    write_json(failed.directory / "error.json", {"state": "failed", "message": "Expected numbers, got words."})
+    write_json(alive.directory / "progress.json", {"stage": "training", "fraction": 0.25})
+    tickets.issue(waiting.id, tickets.Terms())
+    for path in (failed.directory / "error.json", tickets.tickets()[0].path, alive.directory / "progress.json"):
+        damage(path)
+    with own_lock(alive.directory), lock_file(queue_directory() / scheduling.LOCK) or pytest.fail("somebody has it"):
+        assert "cannot be read" in alive.progress[0]
+        assert "its ticket cannot be read and is worked out again" in waiting.cause
+        page = said(open_page("train", run=failed.id))
+        assert "it failed, and why cannot be read" in page
+        for run in (waiting, alive):
+            open_page("train", run=run.id)
+        open_page("runs")
+        assert scheduling._terms(waiting, tickets.tickets()[0]) == tickets.terms_here(1)  # as it was launched
+        tickets.withdraw(waiting.id)
+
+
+def test_archives_and_their_accounts(good: Run) -> None:
+    packed = [Run(shutil.copytree(good.directory, runs_directory() / f"20260101-000000-000000{i}")) for i in range(2)]
+    for run in packed:
+        archives.archive(run)
+    damage(archives.archive_path(packed[0].id).with_name(f"{packed[0].id}.json"))
+    damage(archives.archive_path(packed[1].id))
+    text = shoal("runs", "--archived").out
+    assert all(run.id in text for run in [good, *packed])
+    open_page("runs", archived="yes")
+    with pytest.raises(StateError, match="cannot be used: it is damaged"):
+        archives.restore(packed[1].id)
+    assert archives.restore(packed[0].id).state == "finished"

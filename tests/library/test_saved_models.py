@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from shoal.errors import StateError
+from shoal.files import sealed
 from shoal.home import models_directory, runs_directory
 from shoal.library.model_cards import card_of
 from shoal.library.model_names import is_name, safe_name
@@ -36,6 +37,7 @@ from shoal.results.card import TrainedOn
 from shoal.runs.launch import Run, launch, post
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from support.harm.damage import swap
 from support.records import read_log
 from support.runs import ended, endless_run, short_run, small_table, training
 from support.tables import shoal
@@ -279,6 +281,27 @@ def test_a_damaged_version_does_not_hide_the_others() -> None:
     assert [m.name for m in list_models()] == ["t-y"]
     with pytest.raises(StateError, match="damaged"):
         Version("t-y", 1).contents  # noqa: B018
+
+
+def test_a_card_in_the_place_of_another_is_not_believed() -> None:
+    runs = [finished_run(f"20260101-000000-000000{i}", intercept=float(i)) for i in range(2)]
+    for run in runs:
+        run.model_path.write_bytes(sealed.sealed(json.loads(run.model_path.read_bytes()), "shoal-model", indent=1))
+    first, second = (save_run(run, {}) for run in runs)
+    swap(first.directory / "card.json", second.directory / "card.json")
+    for label in (first.label, second.label):
+        with pytest.raises(StateError, match=f"The card of {label} and its model file do not belong together"):
+            _ = resolve(label).card
+    assert write_note(resolve(first.label), "made anew").card.note == "made anew"
+
+
+def test_a_run_whose_way_to_its_model_is_damaged_finds_it_by_the_cards() -> None:
+    run = finished_run()
+    version = save_run(run, run.result or {})
+    copy_version(version, "another")
+    (run.directory / "saved.json").write_text("{")
+    assert version_of(run) == version
+    assert save_run(run, run.result or {}) == version  # and not once more
 
 
 def test_a_thousand_versions_are_listed_without_a_look_at_their_models() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,20 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from shoal import data_pipeline
-from shoal.coordinator import Coordinator
 from shoal.data import files as data_files
 from shoal.data.cache import Cache
-from shoal.engines.inline import InlineEngine
 from shoal.errors import TrainingError
-from shoal.files import checksums
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import load_model, save_model
 from shoal.fitting.summing import make_study
-from shoal.passes.blocks import opened
 from shoal.runs.documents import read_json, write_json
-from shoal.settings.config import RunConfig
-from shoal.settings.values import config_from
 from shoal.tasks.train import train_gradient_with, train_with
 from shoal.training.checkpoints import Checkpoints
 from shoal.training.snapshots import Snapshot
@@ -40,45 +32,14 @@ from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.study import open_study, save_study
 from support.harm.damage import cut, flip, noise, swap, zero_page
+from support.harm.home_files import HOME_KINDS
+from support.harm.place import FileKind, Place, Told
 
 BLOCK = 16_000  # bytes of text a block, so that a small table has several
 HARMS: dict[str, Callable[[Path, random.Random], None]] = {
     "a flipped bit": flip, "a page of zeros": zero_page, "cut short": cut, "noise": noise,
 }  # fmt: skip
 SWAPPED = "in the place of another"
-
-
-class Place:
-    """A home with a table, and what was made of it; harmed and put back as it was."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.home, self.table = folder, folder / "home", folder / "table.csv"
-        rng = np.random.default_rng(5)
-        a, b, c = rng.normal(size=(3, 1500))
-        town = rng.choice(["Bonn", "Rom", "Wien"], len(a))
-        y = a - 2 * b + 0.5 * c + (town == "Rom") + rng.normal(size=len(a))
-        rows = zip(a, b, c, town, y, strict=True)
-        lines = (f"{p:.5f},{q:.5f},{r:.5f},{t},{v:.5f}\n" for p, q, r, t, v in rows)
-        self.table.write_text("a,b,c,town,y\n" + "".join(lines))
-
-    def config(self, **knobs: Any) -> RunConfig:
-        return config_from({"file": str(self.table), "target": "y", "engine": "inline", **knobs})
-
-    def keep(self) -> None:
-        shutil.copytree(self.home, self.folder / "kept")
-
-    def put_back(self) -> None:
-        """As a new process would find it: nothing of it is remembered."""
-        shutil.rmtree(self.home, ignore_errors=True)
-        shutil.copytree(self.folder / "kept", self.home)
-        opened.cache_clear()
-        data_pipeline._map.cache_clear()
-        checksums._whole.clear()
-
-    @contextmanager
-    def coordinator(self) -> Iterator[Coordinator]:
-        with InlineEngine() as engine:
-            yield Coordinator(engine, self.home)
 
 
 # ------------------------------------------------------------------ what is asked
@@ -149,23 +110,13 @@ def _checkpoint(place: Place) -> str:
     return repr((found.step, found.meta, {name: array.tobytes() for name, array in found.arrays.items()}))
 
 
-@dataclass(frozen=True)
-class FileKind:
-    """Files below the home, what is asked of them, and whether damage is made good or only said."""
-
-    name: str
-    files: str
-    ask: Callable[[Place], str]
-    made_again: bool = True
-
-
-KINDS = (
+KINDS: tuple[FileKind, ...] = (
     FileKind("blocks of a data set", "cache/*/block-*.bin", lambda place: _fit(place, test_every=5)),
     FileKind("levels of a data set", "cache/*/levels.npz", lambda place: _fit(place, test_every=5)),
     FileKind("sums of a data set", "cache/*/moments.npz", lambda place: _fit(place, exclude=["town"])),
     FileKind("manifest of a data set", "cache/[0-9a-f]*/manifest.json", lambda place: _fit(place, test_every=5)),
     FileKind("index of the cache", "cache/index/*.json", lambda place: _fit(place, test_every=5)),
-    FileKind("profile of a table", "cache/*/profile.json", _look),
+    FileKind("profile of a table", "cache/*/profile.json", _look, spare=True),
     FileKind("shards of a gradient run", "cache/shards-*/shard-*.bin", _gradient),
     FileKind("manifest of shards", "cache/shards-*/manifest.json", _gradient),
     FileKind("arrays of a study", "study/*.npy", _study, made_again=False),
@@ -173,6 +124,7 @@ KINDS = (
     FileKind("model files", "model.json", _model, made_again=False),
     FileKind("documents of a run", "runs/one/*.json", _documents, made_again=False),
     FileKind("checkpoints", "checkpoints/*05.ckpt", _checkpoint, made_again=False),
+    *HOME_KINDS,
 )
 
 
@@ -194,8 +146,12 @@ def fuzz(kind: FileKind, folder: Path, times: int, seed: int = 0) -> Outcome:
     """Harm files of a kind so many times, each time from their whole state."""
     with _small_blocks(), _home(folder / "home"):
         place, found = Place(folder), Outcome()
-        expected = kind.ask(place)
-        place.keep()
+        if kind.make:
+            kind.make(place)
+            place.keep()
+        expected = _parts(kind.ask(place))
+        if not kind.make:
+            place.keep()
         for number in range(times):
             chance = random.Random(f"{kind.name} {seed} {number}")
             place.put_back()
@@ -207,17 +163,26 @@ def fuzz(kind: FileKind, folder: Path, times: int, seed: int = 0) -> Outcome:
     return found
 
 
-def _asked(kind: FileKind, place: Place, expected: str) -> tuple[str, str]:
+def _parts(answer: str | dict[str, str]) -> dict[str, str]:
+    return {"": answer} if isinstance(answer, str) else answer
+
+
+def _asked(kind: FileKind, place: Place, expected: dict[str, str]) -> tuple[str, str]:
     repairs: list[str] = []
     try:
         with _noted(repairs):
-            answer = kind.ask(place)
+            answer = _parts(kind.ask(place))
     except TrainingError as error:
         return TOLD, str(error)
     except Exception as error:  # noqa: BLE001 - whatever a person would see as a trace
         return CRASH, f"{type(error).__name__}: {error}"
-    if answer != expected:
-        return SILENT, ""
+    if answer.keys() != expected.keys():
+        return SILENT, f"{sorted(answer.keys() ^ expected.keys())}"
+    other = [name for name, part in answer.items() if part != expected[name]]
+    if silent := [answer[name] for name in other if not isinstance(answer[name], Told)]:
+        return SILENT, silent[0][:300]
+    if other:
+        return TOLD, answer[other[0]]
     return (MENDED if repairs else SAME), ""
 
 
@@ -228,8 +193,9 @@ def _harm(home: Path, kind: FileKind, chance: random.Random) -> str:
     if name != SWAPPED:
         HARMS[name](path, chance)
     else:
-        others = [other for other in paths if other != path] or [p for p in sorted(home.rglob("*.*")) if p.is_file()]
-        other = chance.choice([other for other in others if other != path])
+        # Not the same document of another folder: folders may be copied under another name, so that one proves itself.
+        around = [p for p in sorted(home.rglob("*.*")) if p.is_file() and p.stat().st_size and p.name != path.name]
+        other = chance.choice([other for other in paths if other != path] or around)
         swap(path, other)
     return f"{path.relative_to(home)} {name}"
 
