@@ -64,6 +64,12 @@ class RemedyKind(StrEnum):
     RUN = "run"  # a command
 
 
+def _quoted(argument: str) -> str:
+    """For a shell; also where the end of a sentence would be taken for a part of it."""
+    plain = shlex.quote(argument)
+    return f"'{plain}'" if plain == argument and not argument[-1:].isalnum() else plain
+
+
 @dataclass(frozen=True)
 class Remedy:
     """What a person can do: advice for everybody, and a knob or command, for which command line and pages have words.
@@ -98,7 +104,7 @@ class Remedy:
         if self.kind == RemedyKind.RUN:
             return f"{self.advice}: {' '.join(['shoal', self.name, *self.arguments])}."
         flag = f"--{self.name.replace('_', '-')}"
-        return f"{self.advice} with {' '.join([flag, *map(shlex.quote, self.arguments)])}."
+        return f"{self.advice} with {' '.join([flag, *map(_quoted, self.arguments)])}."
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "advice": self.advice, "name": self.name, "arguments": list(self.arguments)}

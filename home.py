@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import time
@@ -251,6 +252,11 @@ def ended_sessions_file() -> Path:
 
 def recent_tables_file() -> Path:
     return home() / "recent.json"
+
+
+def table_choices_file(key: str) -> Path:
+    """What was chosen for a table of the dashboard, see `dashboard.tables.choices`; a key may be any text."""
+    return home() / "tables" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
 def dashboard_log() -> Path:

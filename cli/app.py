@@ -29,7 +29,7 @@ from shoal.files.output import Output
 from shoal.home import keep_private, tightened
 from shoal.settings.config import DIALECT
 from shoal.utils import THREAD_LIMITS
-from shoal.words import short
+from shoal.words import plural, short
 
 COLUMNS = 200  # that `inspect` prints unless all are wanted
 
@@ -255,7 +255,9 @@ def _predict(chosen: argparse.Namespace) -> None:
 
 
 def _show_predicted(found: dict[str, Any]) -> None:
-    print(f"{found['rows']:,} predictions of {found['target']} written to {found['out']}")
+    made, without = found["rows"] - found["bad_rows"], found["bad_rows"]
+    beside = f"; {plural(without, 'row')} without one" if without else ""
+    print(f"{plural(made, 'prediction')} of {found['target']} written to {found['out']}{beside}")
     if found["half_width"] is not None:
         print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {short(found['half_width'])}")
     for warning in found["warnings"]:

@@ -13,6 +13,7 @@ from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.terms import Number
 from shoal.errors import DataError, SourceChanged
 from shoal.files.output import Output
+from shoal.fitting.exact import words_told
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.passes.blocks import Predict, PredictLines
 from shoal.settings.config import RunConfig
@@ -20,7 +21,7 @@ from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
-from shoal.words import listed
+from shoal.words import listed, plural
 
 
 def predict_file(
@@ -52,7 +53,10 @@ def predict_file(
             f"{unseen} rows have a level that the model was not trained with; its 0/1 columns are all 0 there."
         )
     if empty:
-        warnings.append(f"{empty} rows could not be read and have no prediction.")
+        why = words_told(dataset) or "; ".join(f"line {line}: {what}" for line, what in dataset.manifest.bad_rows[:3])
+        warnings.append(
+            f"{plural(empty, 'row')} could not be read and {'has' if empty == 1 else 'have'} no prediction: {why}."
+        )
     return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.target,
             "out": str(out), "interval": interval, "half_width": width, "warnings": warnings}  # fmt: skip
 

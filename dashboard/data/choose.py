@@ -12,6 +12,7 @@ import streamlit as st
 from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import entry, line, notice
 from shoal.dashboard.tables import generation, recent, server_files
+from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.samples import SAMPLES, Sample
 from shoal.dashboard.tables.sources import find_table
 from shoal.dashboard.tables.upload_box import upload_box
@@ -37,7 +38,7 @@ def choose_view() -> None:
         "The file stays on this machine."
     )
     if key := upload_box("Drop a CSV file here", key="upload"):
-        places.stay(data=key)
+        places.stay(**address_of(key))
         st.rerun()
     if problem := st.session_state.pop("problem", None):
         notice("error", problem, "That did not work")
@@ -124,7 +125,7 @@ def _list(kind: str, offers: list[Offer]) -> None:
     for offer in offers:
         with st.container(horizontal=True, vertical_alignment="center", wrap=False):
             entry(offer.name, offer.about)
-            st.button("Open", key=f"{kind}:{offer.key}", on_click=places.stay, kwargs={"data": offer.key})
+            st.button("Open", key=f"{kind}:{offer.key}", on_click=places.stay, kwargs=address_of(offer.key))
 
 
 def _no_folder() -> str:
@@ -146,7 +147,7 @@ def _sample_card(sample: Sample) -> None:
             "Use this sample",
             key=f"sample:{sample.key}",
             on_click=places.stay,
-            kwargs={"data": sample.key},
+            kwargs=address_of(sample.key),
             width="stretch",
         )
 

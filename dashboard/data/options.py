@@ -15,6 +15,7 @@ import streamlit as st
 from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import CHOICES, LABELS, default_of, help_for
+from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked, tidy
 from shoal.settings.config import BAD_ROW_CHOICES
 from shoal.words import plural
@@ -114,7 +115,9 @@ def read_otherwise(found: Asked, read: dict[str, Any]) -> None:
     have changed meanwhile.
     """
     if tidy(read) != found.read:
-        places.stay(**replace(found, read=tidy(read)).address)
+        otherwise = replace(found, read=tidy(read))
+        choices.keep(otherwise)
+        places.stay(**otherwise.address)
 
 
 # ------------------------------------------------------------------ what was seen

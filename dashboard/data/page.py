@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -15,12 +16,12 @@ from shoal.dashboard.parts.literal import heading, line, notice
 from shoal.dashboard.parts.picking import pick_column
 from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.parts.wording import LABELS, help_for
-from shoal.dashboard.tables import generation, recent
+from shoal.dashboard.tables import choices, generation, recent
 from shoal.dashboard.tables.needed import inspection, nothing_there
 from shoal.dashboard.tables.samples import generated
 from shoal.dashboard.tables.sources import Asked, asked
 from shoal.runs.launch import Run
-from shoal.words import file_size, plural
+from shoal.words import file_size, listed, plural
 
 
 def show() -> None:
@@ -75,6 +76,7 @@ def _header(found: Asked, result: dict[str, Any] | None) -> None:
     if result:
         parts = [plural(result["rows"], "row"), plural(len(result["columns"]), "column"), *parts]
     line(" · ".join(parts))
+    _choices(found)
     if sample := found.table.sample:
         st.caption(f"{sample.about} {sample.source}. Licence: {sample.licence}.")
 
@@ -85,9 +87,21 @@ def _way_out(found: Asked) -> None:
         if not found.read
         else "Other reading options may help; or go back to those that were detected."
     )
-    if found.read and st.button("Forget all choices", icon=":material/undo:", key="forget"):
-        places.stay(data=found.table.key)
-        st.rerun()
+
+
+def _choices(found: Asked) -> None:
+    """What was chosen of how the table is read, and the way back to what was detected."""
+    if not found.read:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        line(f"Chosen for this table: {', '.join(_chosen(*one) for one in found.read.items())}.")
+        forget = partial(reading.read_otherwise, found, {})
+        st.button("Forget all choices", icon=":material/undo:", key="forget", on_click=forget)
+
+
+def _chosen(knob: str, value: Any) -> str:
+    text = listed([str(one) for one in value], 5) if isinstance(value, (list, tuple)) else str(value)
+    return f"{LABELS.get(knob, knob).lower()} {text}"
 
 
 def _numbers(result: dict[str, Any]) -> list[str]:
@@ -143,7 +157,7 @@ def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None
         numbers,
         target,
         f"{found.table.key}:target",
-        lambda chosen: places.amend(target=chosen),
+        partial(choices.predict, found),
         placeholder="Choose a column of numbers",
         help=f"{help_for('target')} Only columns of numbers can be predicted.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -10,10 +11,11 @@ import streamlit as st
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, names_for
 from shoal.dashboard.forms.model_form import first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
-from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import pick_column
 from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, label_for
+from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.runs import slots
@@ -84,7 +86,7 @@ class SearchForm:
         key, now = f"{self.prefix}:target", self.found.target
         pick_column(
             label_for("target"), numbers, now if now in numbers else None, key,
-            lambda chosen: places.amend(target=chosen or None),
+            partial(choices.predict, self.found),
             placeholder="Choose a column of numbers", help="Only columns of numbers can be predicted.",
         )  # fmt: skip
 

@@ -47,7 +47,7 @@ def show() -> None:
 def _empty_view() -> None:
     st.title("Search for settings", anchor=False)
     st.caption(ABOUT)
-    offer_tables("search")
+    offer_tables()
 
 
 def _form_view(found: Asked) -> None:

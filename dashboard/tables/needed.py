@@ -10,6 +10,7 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.waiting import answered, watch
 from shoal.dashboard.tables import recent
+from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.dashboard.tables.sources import Asked, find_table
 from shoal.runs.launch import Run
@@ -18,8 +19,8 @@ from shoal.words import plural
 RECENT = 5
 
 
-def offer_tables(page: str) -> None:
-    """The tables that were used lately, else samples; each leads to this page."""
+def offer_tables() -> None:
+    """The tables that were used lately, else samples; each is then the one of this page."""
     known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
     with st.container(border=True):
         st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
@@ -29,13 +30,18 @@ def offer_tables(page: str) -> None:
             with left:
                 line(f"{table.title}{size}")
             with right:
-                places.link(page, "Use it", icon=":material/arrow_forward:", data=table.key)
+                _use("Use it", table.key, ":material/arrow_forward:")
         if not known:
             st.write("Upload a file on the Data page, or begin with a sample.")
             with st.container(horizontal=True):
                 for sample in SAMPLES.values():
-                    places.link(page, sample.title, icon=":material/dataset:", data=sample.key)
+                    _use(sample.title, sample.key, ":material/dataset:")
         places.link("data", "Choose data", icon=":material/table_view:")
+
+
+def _use(label: str, key: str, icon: str) -> None:
+    """A button, since a link from a page to itself would leave the browser's address as it was."""
+    st.button(label, key=f"use:{key}", icon=icon, type="tertiary", on_click=places.stay, kwargs=address_of(key))
 
 
 def looked_at(found: Asked) -> dict[str, Any] | None:

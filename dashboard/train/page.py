@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -14,6 +15,7 @@ from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.live import view as run_view
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import READING, Asked, asked, table_of, tidy
 from shoal.dashboard.train.forecast import show_forecast, show_queue
@@ -59,7 +61,7 @@ def show() -> None:
 def _empty_view() -> None:
     st.title("Train a model", anchor=False)
     st.caption("Choose a table first. Then say what to predict, and how.")
-    offer_tables("train")
+    offer_tables()
 
 
 # ------------------------------------------------------------------ the form
@@ -177,6 +179,7 @@ class Composer:
 
     def _stay(self, read: dict[str, Any], target: str) -> None:
         text = json.dumps(read, separators=(",", ":"), sort_keys=True) if read else None
+        choices.keep(replace(self.found, read=read, target=target or None))
         places.amend(read=text, target=target or None)
 
     # ---------------------------------------------------------------- the card

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -13,6 +14,7 @@ from shoal.dashboard.forms.problems import product_problems
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import offered, pick_column
+from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.settings.config import RunConfig
@@ -118,7 +120,7 @@ def _ask_target(found: Asked, numbers: list[str]) -> None:
     if found.target:
         line(f"'{found.target}' is not a column of numbers in this table.")
     pick_column(
-        "Column to predict", numbers, None, "tune:target", lambda chosen: places.amend(target=chosen),
+        "Column to predict", numbers, None, "tune:target", partial(choices.predict, found),
         placeholder="Choose a column of numbers",
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ def _empty_view() -> None:
         "Move the penalty, leave columns out, predict another one: the answer follows at once. "
         "The table is read only once for all of it."
     )
-    offer_tables("tune")
+    offer_tables()
 
 
 def _study_view(found: Asked) -> None:

@@ -88,8 +88,7 @@ def test_without_a_table_the_page_leads_to_one() -> None:
     key, _, _ = example()
     page = open_page("train")
     assert "table.csv" in said(page)
-    assert not page.get("button")
-    assert key  # it is offered by name
+    assert [button.key for button in page.button] == [f"use:{key}"]
 
 
 def test_an_address_of_a_table_that_is_gone_says_so() -> None:

@@ -1,0 +1,74 @@
+"""What was chosen for a table goes with it: to other pages by the menu, through a restart, and away when it is forgotten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from shoal.dashboard.tables import uploads
+from shoal.dashboard.tables.choices import address_of
+from shoal.home import table_choices_file
+from support.pages import checked, open_page, said, settle, uploaded
+
+ROWS = "".join(f"{i % 4},{i},{'k.A.' if i % 9 == 0 else i * 2},{i % 4 * 3 + i}\n" for i in range(60))
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    found = uploads.key_of(uploaded(f"code,size,price,y\n{ROWS}".encode(), "sales.csv"))
+    assert found
+    return found
+
+
+def press(page: AppTest, key: str) -> AppTest:
+    return settle(checked(page.button(key=key).click().run()))
+
+
+def chosen(key: str) -> dict[str, str]:
+    """The words among numbers are made missing, and the target is said, on the Data page."""
+    page = settle(open_page(data=key))
+    page = settle(press(page, "gaps:words:price"))
+    return dict(page.query_params)
+
+
+def test_other_pages_use_a_table_as_it_was_corrected(key: str) -> None:
+    address = chosen(key)
+    assert json.loads(address["read"])["also_missing"] == ["k.A."]
+    for name in ("train", "tune", "search"):
+        page = settle(press(settle(open_page(name)), f"use:{key}"))
+        assert dict(page.query_params) == address, name
+    page = press(open_page(), f"recent:{key}")
+    assert dict(page.query_params) == address
+
+
+def test_the_target_goes_with_the_table(key: str) -> None:
+    page = settle(open_page("tune", data=key))
+    picker = next(box for box in page.selectbox if box.label == "Column to predict")
+    page = checked(picker.select("y").run())
+    assert page.query_params["target"] == "y"
+    page = press(settle(open_page("search")), f"use:{key}")
+    assert page.query_params["target"] == "y"
+
+
+def test_choices_are_shown_and_forgotten_with_one_click(key: str) -> None:
+    address = chosen(key)
+    page = settle(open_page(**address))
+    assert "Chosen for this table" in said(page)
+    page = settle(press(page, "forget"))
+    assert "read" not in page.query_params
+    assert "Forget all choices" not in [button.label for button in page.button]
+    assert address_of(key) == {"data": key}
+
+
+def test_a_damaged_file_of_choices_is_as_none(key: str) -> None:
+    chosen(key)
+    path = table_choices_file(key)
+    text = path.read_text()
+    path.write_text(text.replace("k.A.", "k.B."))
+    assert address_of(key) == {"data": key}
+    path.write_text(text)
+    path.rename(table_choices_file("another"))
+    assert address_of("another") == {"data": "another"}
