@@ -228,6 +228,11 @@ def at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return code
 
 
+def started(run: Run) -> list[psutil.Process]:
+    """The process of a run, by its command line: whoever looks first starts it, a scheduler too."""
+    return [process for process in psutil.process_iter() if str(run.directory) in command_of(process)]
+
+
 def test_a_stop_that_comes_as_the_process_starts_is_heard(data: Path, at_start: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -235,8 +240,8 @@ def test_a_stop_that_comes_as_the_process_starts_is_heard(data: Path, at_start: 
     run = launch(short_run(data))
     assert run.state == "queued"
     assert run.is_alive
-    (process,) = [p for p in psutil.Process().children() if str(run.directory) in command_of(p)]
-    process.terminate()  # before it has said its number, let alone listens
+    until(lambda: started(run))
+    started(run)[0].terminate()  # before it has said its number, let alone listens
     gate.write_text("")
     assert ended(run) == "stopped", run.error
     assert tickets.tickets() == []
