@@ -31,7 +31,7 @@ from shoal.data.dialects import (
 )
 from shoal.data.formats.containers import FAULTS, PACKED, kind_of, unpacked
 from shoal.data.formats.encodings import encoding_note
-from shoal.data.formats.headers import is_total, joined_names, other_separator, second_line
+from shoal.data.formats.headers import is_total, joined_names, other_separator, says_total, second_line
 from shoal.data.kinds import Layout, guess_kind
 from shoal.data.notation.numbers import Notation
 from shoal.data.notation.words import per_column
@@ -45,6 +45,7 @@ from shoal.words import file_size, listed, no_such_column
 SAMPLE_BYTES = 1 << 20
 SAMPLE_LINES = 2  # lines that are looked at at least, however long they are
 TAIL_BYTES = 1 << 16
+END_BYTES = 1 << 13  # in which the last row is looked for words of totals
 
 
 # ------------------------------------------------------------------ where the bytes are
@@ -347,6 +348,8 @@ def without_totals(source: Source) -> Source:
         first = max(source.data_start, source.size - TAIL_BYTES)
         file.seek(first)
         text = file.read(source.size - first)
+    if not says_total(text[-END_BYTES:].decode(source.dialect.text_encoding, "replace")):
+        return source  # most files: no row of them has to be taken apart
     if first > source.data_start:
         first, text = first + text.find(b"\n") + 1, text[text.find(b"\n") + 1 :]
     rows = [r for r in split_with_places(text, source.dialect, True, None) if len(r) == len(source.layout.names)]

@@ -78,6 +78,12 @@ def joined_names(names: Sequence[str], second: Sequence[str]) -> list[str]:
     return found
 
 
+def says_total(text: str) -> bool:
+    """Whether any word for totals is in a text; quick, and yes far too often."""
+    text = text.casefold()
+    return any(word in text for word in TOTALS)
+
+
 def is_total(row: Sequence[str], others: Sequence[Sequence[str]]) -> str:
     """The word that says that a row has totals, if none of the others has it; else nothing."""
     for j, cell in enumerate(row[:3]):
