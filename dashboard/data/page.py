@@ -23,6 +23,8 @@ from shoal.dashboard.tables.sources import Asked, asked
 from shoal.runs.launch import Run
 from shoal.words import file_size, listed, plural
 
+TUNE = "Find the strength of the penalty by cross-validation, and see what each column is worth."
+
 
 def show() -> None:
     if "data" not in st.query_params:
@@ -149,6 +151,8 @@ def _action(found: Asked, result: dict[str, Any], target: str | None) -> None:
             "Train a model", type="primary", icon=":material/model_training:", disabled=target is None, key="train"
         ):
             places.go("train", **found.address)
+        if st.button("Tune", icon=":material/tune:", disabled=target is None, key="tune", help=TUNE):
+            places.go("tune", **found.address)
 
 
 def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None:

@@ -104,6 +104,7 @@ def _about(found: Asked, result: dict[str, Any]) -> None:
         size = f"{plural(result['rows'], 'row')}, {plural(len(result['columns']), 'column')}"
         st.caption(size, width="content")
         places.link("data", "See or change the data", icon=":material/table_view:", **found.address)
+        places.link("tune", "Tune the penalty", icon=":material/tune:", **found.address)
 
 
 class Composer:

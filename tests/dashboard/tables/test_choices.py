@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,12 @@ def test_a_damaged_file_of_choices_is_as_none(key: str) -> None:
     path.write_text(text)
     path.rename(table_choices_file("another"))
     assert address_of("another") == {"data": "another"}
+
+
+def test_data_and_train_lead_to_tune_with_everything(key: str) -> None:
+    address = {**chosen(key), "target": "y"}
+    page = press(settle(open_page(**address)), "tune")
+    assert dict(page.query_params) == address
+    page = settle(open_page("train", **address))
+    (link,) = [link.proto for link in page.get("page_link") if link.proto.label == "Tune the penalty"]
+    assert "k.A." in urllib.parse.unquote(link.query_string)
