@@ -18,7 +18,7 @@ from shoal.home import alone_with, uploads_directory
 from shoal.utils import is_full
 
 CHUNK = 1 << 20
-ENDINGS = ("csv", "tsv", "txt", "gz", "parquet")
+ENDINGS = ("csv", "tsv", "txt", "gz", "zip", "bz2", "xz", "zst", "parquet")
 KEY = re.compile(r"([0-9a-f]{24})/([A-Za-z0-9_][A-Za-z0-9._-]{0,99})")
 UNFINISHED = ".unfinished-"
 MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise
