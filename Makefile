@@ -3,6 +3,7 @@
 # Pass more to the program behind a target with ARGS, for example: make test ARGS="-k moments"
 
 PYTHON ?= python3
+JOBS ?= 2
 ARGS ?=
 comma := ,
 VERSION = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -18,21 +19,25 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 COMPILER := $(or $(shell command -v cc),$(shell command -v gcc),$(shell command -v clang))
 EXTRAS := export$(if $(COMPILER),,$(comma)compiler)
-WITH_SUPPORT := PYTHONPATH='$(CURDIR)/tests' # what tests and tools share is tests/support
+HERE := '$(subst ','\'',$(CURDIR))'
+WITH_SUPPORT := PYTHONPATH=$(HERE)/tests # what tests and tools share is tests/support
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint bench soak fuzz shots docs requirements build clean
+.PHONY: help run test cluster-test lint bench soak cluster-soak fuzz scaling shots docs requirements build clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 run: $(VENV)/.kernel ## start the dashboard; it prints its address
 	@$(BIN)/shoal dashboard $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.kernel ## run the whole test suite
-	@$(BIN)/pytest tests -n 2 --dist loadfile $(ARGS)
+test: $(VENV)/.dev $(VENV)/.kernel ## run the whole test suite; JOBS=3 for three files at a time
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest tests -n $(JOBS) --dist loadfile $(ARGS)
+
+cluster-test: $(VENV)/.dev $(VENV)/.kernel ## three hosts as network namespaces, without a common disk (needs root)
+	@SHOAL_HOSTS=1 $(BIN)/pytest -q -s tests/hosts
 
 lint: $(VENV)/.dev ## check style (ruff) and types (mypy, strict)
 	@$(BIN)/ruff check .
@@ -46,8 +51,14 @@ bench: $(VENV)/.bench $(VENV)/.kernel ## compare with polars and pandas + scikit
 soak: $(VENV)/.dev $(VENV)/.kernel ## kill 1,000 processes of every kind in all modes, and compare the ends; writes docs/soak.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.soak $(ARGS)
 
+cluster-soak: $(VENV)/.dev $(VENV)/.kernel ## thirty random faults under runs on a cluster of this machine, compared bit by bit
+	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.scaling.faults $(ARGS)
+
 fuzz: $(VENV)/.dev $(VENV)/.kernel ## harm every kind of file that is read back, and compare answers; writes docs/fuzz.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.fuzz $(ARGS)
+
+scaling: $(VENV)/.dev $(VENV)/.kernel ## compare `shoal plan` with what is measured here; writes docs/scaling.md
+	@$(BIN)/python -m benchmarks.scaling $(ARGS)
 
 shots: $(VENV)/.dev $(VENV)/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
 	@$(WITH_SUPPORT) $(BIN)/python -m tools.shots $(ARGS)
@@ -65,7 +76,11 @@ clean: ## remove .venv and everything else that was built
 	rm -rf .venv* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# What Python's own tools cannot install from: venv takes a colon for the end of a path, setuptools a dollar for a variable.
 $(VENV)/.python:
+	@case $(HERE) in *:*|*'$$'*) echo >&2 \
+	  "Expected a folder without ':' and '$$' in its path, which Python's installer cannot use. Move or rename it."; \
+	  exit 1;; esac
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo >&2 \
 	  "Shoal needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; \
 	  exit 1; }
@@ -81,7 +96,7 @@ $(VENV)/.run: $(VENV)/.python $(PINS)
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) install -c constraints.txt -e '.[dev,docs]'
+	@$(PIP) install -c constraints.txt -e '.[dev,docs,ray,torch]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run
@@ -90,7 +105,7 @@ $(VENV)/.bench: $(VENV)/.run
 	@touch $@
 
 # Workers and runs are processes of their own, so bytecode that is ready saves each of them a tenth of a second.
-$(VENV)/.kernel: $(VENV)/.run $(wildcard kernels/*.c) $(wildcard *.py */*.py dashboard/*/*.py)
+$(VENV)/.kernel: $(VENV)/.run $(wildcard kernels/*.[ch]) $(wildcard *.py */*.py dashboard/*/*.py)
 	@$(BIN)/python -P -m shoal.kernels.build >/dev/null
 	@$(BIN)/python -m compileall -q -x '/(\.venv[^/]*|build|tests|examples)/' .
 	@touch $@

@@ -5,6 +5,7 @@ Both know the engine's protocol only, never a concrete engine; exact solvers and
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -18,16 +19,20 @@ from numpy.typing import NDArray
 from shoal.data.cache import Cache
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
+from shoal.data.kinds import Wanted
+from shoal.data.recipes.papers import lent
 from shoal.data.splits import Split
 from shoal.data_pipeline import Shards
 from shoal.engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
 from shoal.errors import DataError, EngineError, WorkerFailed
 from shoal.metrics import Tally, WorkerTally
-from shoal.models import Array, LinearModel, Penalty
+from shoal.models import Array, StepModel
 from shoal.passes.blocks import Predict, Score, SumMoments, Sums, SumTriangle
-from shoal.passes.board import Board, ServerBoard
+from shoal.passes.board import Board
 from shoal.passes.gradient_loop import Assignment, Part, Update
-from shoal.passes.ingest import FileReading, stored_moments
+from shoal.passes.ingest import stored_moments
+from shoal.passes.parcels import server_board
+from shoal.passes.tables import reading_of
 from shoal.settings.config import RunConfig
 from shoal.solve.least_squares import Standardisation, stack
 from shoal.solve.moments import Merger, Moments
@@ -45,16 +50,13 @@ class Coordinator:
     def __init__(self, engine: Engine, home: Path, progress: Progress = silent) -> None:
         self.engine, self.cache, self.progress = engine, Cache(home), progress
 
-    def open(self, config: RunConfig) -> Dataset:
-        """The data set of a file: the cached one if the file is what it was, else read now."""
-        return self._file(config).dataset()
+    def open(self, config: RunConfig, wanted: Wanted | None = None) -> Dataset:
+        """The data set of a file, of the `wanted` columns: the cached one if the file is what it was, else read now."""
+        return lent(reading_of(config, self.cache, self.engine.sweep, self.progress, wanted).dataset(), self.engine)
 
     def is_cached(self, config: RunConfig) -> bool:
         """Whether the file is there and still what it was when it was read."""
-        return self._file(config).is_cached()
-
-    def _file(self, config: RunConfig) -> FileReading:
-        return FileReading(config, self.cache, self.engine.sweep, self.progress)
+        return reading_of(config, self.cache, self.engine.sweep, self.progress).is_cached()
 
     def moments(self, dataset: Dataset, base: Encoding, split: Split) -> tuple[Moments, Moments]:
         """Moments of (terms..., target) over training rows and over test rows."""
@@ -83,21 +85,16 @@ class Coordinator:
         centre: Array, scale: Array,
     ) -> Sums:  # fmt: skip
         """Residual sums of train and test, and the gradient, from the rows."""
-        requests = [
-            Score(str(dataset.directory), block, encoding, split, coef, intercept, centre, scale)
-            for block in dataset.blocks
-        ]
-        total: Sums | None = None
-        for part in self.swept("scoring", requests):
-            total = part if total is None else total.merge(part)
-        assert total is not None
+        place, fitted = str(dataset.directory), (encoding, split, coef, intercept, centre, scale)
+        requests = [Score(place, block, *fitted) for block in dataset.blocks]
+        total: Sums = functools.reduce(Sums.merge, self.swept("scoring", requests))
         return total
 
     def predict(
-        self, dataset: Dataset, encoding: Encoding, coef: Array, intercept: float
+        self, dataset: Dataset, encoding: Encoding, coef: Array, intercept: Any, loss: Any = None
     ) -> Iterator[tuple[Array, int]]:
-        requests = [Predict(str(dataset.directory), b, encoding, coef, intercept) for b in dataset.blocks]
-        return self.swept("predicting", requests)
+        place = str(dataset.directory)
+        return self.swept("predicting", [Predict(place, b, encoding, coef, intercept, loss) for b in dataset.blocks])
 
     def swept(self, stage: str, requests: Sequence[Any]) -> Iterator[Any]:
         """The reports of a sweep, with progress."""
@@ -118,21 +115,20 @@ class ParameterServer:
 
     POLL = 0.05  # seconds between two looks at clock and commands when nothing else happens
     STALL = 1.0  # seconds between two ticks from which on this process itself was held up
-    START = 20.0  # seconds that a hired worker may take to join
 
     def __init__(
-        self, engine: Engine, shards: Shards, model: LinearModel[Penalty], steering: Steering, failure: FailurePolicy,
-        observer: Observer,
+        self, engine: Engine, shards: Shards, model: StepModel, start: Array, steering: Steering,
+        failure: FailurePolicy, observer: Observer,
     ) -> None:  # fmt: skip
         self.shards, self.model, self.steering = shards, model, steering
         self.policy: Policy = Barrier(Plan(()), 0)  # nothing to do until a phase begins
-        self.rule: StepRule = SGD(shards.width)
+        self.rule: StepRule = SGD(len(start))
         self.kind: Kind = "gradient"
-        self.w: Array = np.zeros(shards.width, np.float64)
+        self.w: Array = np.array(start, np.float64)
         self.version = 0
-        # The gradient of the last step, the point it is of, and ||y - Xs w||^2 there over so many rows.
-        self.gradient, self.gradient_at = self.w, self.w
-        self.squares, self.rows = 0.0, 0
+        # The gradient of the last step, the point it is of, and what the losses of so many rows come to there.
+        self.gradient, self.gradient_at = np.zeros_like(self.w), self.w
+        self.value, self.rows = 0.0, 0
         self.rows_done = 0  # since the run was started or resumed
         self.rate = 0.0
         self.workers: dict[int, WorkerTally] = {}
@@ -147,15 +143,15 @@ class ParameterServer:
         self._evicted: dict[int, str] = {}
         self._parts: dict[Task, tuple[Part, int]] = {}
         self._news = False
-        self._board = ServerBoard(engine.allocate, len(shards.rows), shards.width)
+        self._board = server_board(engine.allocate if engine.maps else None, len(shards.rows), len(start))
 
     @property
     def board(self) -> Board:
-        """What workers see of the memory."""
+        """How workers take part in the exchange."""
         return self._board.shared
 
     def release(self) -> None:
-        for shared in vars(self.board).values():
+        for shared in self._board.memory:
             self._engine.release(shared)
 
     # ---------------------------------------------------------------- what an engine tells
@@ -172,11 +168,11 @@ class ParameterServer:
         )
         return self._instructions(now)
 
-    def pushed(self, rank: int, update: Update, now: float) -> list[Instruction]:
+    def pushed(self, rank: int, update: Any, now: float) -> list[Instruction]:
         tasks = self.policy.pushed(rank, now)
         if tasks:
             self._losses[rank] = 0
-            self._take_in(self.workers[rank], tasks, update)
+            self._take_in(self.workers[rank], tasks, self._board.open(tasks, update))
         self._make_steps(now)
         return self._instructions(now)
 
@@ -220,12 +216,14 @@ class ParameterServer:
             self.policy.extend_leases(now - self._ticked)
         self._ticked = now
         self._observer.ticked(now)
+        for rank in self.policy.doubted(now):
+            self.policy.look(rank, self._engine.works(rank), now)
         for rank in self.policy.overdue(now):
             self.evict(rank, f"it hung: no answer within {self.policy.lease:.1f} s")
         for rank, since in self.hired.items():
             self.hired[rank] = min(since, now)
-            if now - since > self.START:
-                self.evict(rank, f"it did not start within {self.START:.0f} s")
+            if now - since > self._engine.start:
+                self.evict(rank, f"it did not start within {self._engine.start:.0f} s")
         self._make_steps(now)
         return self.digest(now)
 
@@ -255,7 +253,7 @@ class ParameterServer:
         self.w = self.w if w is None else w
         self.finished = True
 
-    def retune(self, model: LinearModel[Penalty]) -> None:
+    def retune(self, model: StepModel) -> None:
         """Another penalty; what the rule remembers is of another objective."""
         self.model = model
         self.rule.reset()
@@ -282,18 +280,18 @@ class ParameterServer:
         """Let a worker go as soon as it has done what it is doing; not the last that stays."""
         return self.policy.leave(rank)
 
-    def evict(self, rank: int, why: str) -> None:
-        """Kill a worker; its shards are handed on when it is gone."""
+    def evict(self, rank: int, why: str, kill: bool = True) -> None:
+        """Kill a worker, or know why it will be gone; its shards are handed on when it is."""
         if rank not in self._evicted:
             self._evicted[rank] = why
-            self._orders.append(Kill(rank))
+            self._orders += [Kill(rank)] * kill
 
     # ---------------------------------------------------------------- what a run may look at
 
     @property
-    def squares_of_all(self) -> float:
-        """The squared residuals of all rows, guessed from those of the last step."""
-        return self.squares / max(self.rows, 1) * self.shards.total
+    def value_of_all(self) -> float:
+        """What the losses of all rows come to, guessed from those of the last step."""
+        return self.value / max(self.rows, 1) * self.shards.total
 
     def take_tally(self) -> Tally:
         """What was done since this was last asked."""
@@ -331,7 +329,7 @@ class ParameterServer:
     @unbounded
     def _apply(self, tasks: Sequence[Task]) -> None:
         parts, versions = zip(*(self._parts.pop(task) for task in tasks), strict=True)
-        rows, squares = sum(part.rows for part in parts), sum(part.squares for part in parts)
+        rows, value = sum(part.rows for part in parts), sum(part.value for part in parts)
         staleness = self.version - min(versions)
         total = self._total(tasks, parts)
         self.rows_done += rows
@@ -339,7 +337,7 @@ class ParameterServer:
         self._tally.count(
             rows, len(tasks), 8 * len(self.w) * len(tasks), sent, len(tasks) * self.version - sum(versions)
         )
-        self.gradient_at, self.squares, self.rows = self._board.published(self.version), squares, rows
+        self.gradient_at, self.value, self.rows = self._board.published(self.version), value, rows
         self.rate = self.steering.rate_at(self.policy.progress)
         if self.steering.tamed:
             self.rate = stale_rate(self.rate, staleness)
@@ -373,18 +371,19 @@ class ParameterServer:
         if self.finished:
             return orders
         orders += (Dismiss(m.rank) for m in self.policy.departing())
-        return orders + [Send(m.rank, self._assignment(m)) for m in self.policy.grants(self.version, now)]
+        return orders + [Send(m.rank, self._work(m)) for m in self.policy.grants(self.version, now)]
 
-    def _assignment(self, member: Member) -> Assignment:
+    def _work(self, member: Member) -> Any:
         knobs = self.steering
         sides = self._board.hand_out(member.tasks, knobs.compression, knobs.share)
         local = self.kind == "local"
-        return Assignment(
+        assignment = Assignment(
             tuple(map(tuple, member.tasks)), sides, self.kind, knobs.seed, knobs.batch_size, knobs.local_steps,
             knobs.rate_at(self.policy.progress) if local else 0.0, self.model if local else None,
             knobs.compression, knobs.share,
             knobs.prefetch, knobs.tight, self._slowed.get(member.rank, 1.0),
         )  # fmt: skip
+        return self._board.seal(member.tasks, assignment)
 
     # ---------------------------------------------------------------- checkpoints
 

@@ -12,7 +12,8 @@ import functools
 import mmap
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -21,8 +22,11 @@ import numpy.typing as npt
 
 from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
-from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Product
-from shoal.files.checksums import damaged, mapped
+from shoal.data.shapes.expression import Expression
+from shoal.data.splits import row_weights, target_values
+from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Offset, Product, Shaped
+from shoal.files.checksums import RunningProof, damaged, mapped
+from shoal.files.elsewhere import seen_folder
 from shoal.models import Array, Values
 from shoal.settings.limits import CHUNK_BYTES
 
@@ -36,29 +40,56 @@ PAGE = mmap.PAGESIZE
 
 
 class Chunk(NamedTuple):
-    """Some encoded rows: X (n, terms), y (n,) or NaN without a target, and their indices in the file."""
+    """Some encoded rows: X (n, terms), y (n,) or NaN without a target, their indices in the file, how much each
+    counts (n,), where that differs, and what is added to its score (n,), if anything is."""
 
     X: Array
     y: Array
     row: npt.NDArray[np.int64]
     unseen: int
+    weight: Array | None = None
+    offset: Array | None = None
 
 
-def design_rows(encoding: Encoding, dataset: Dataset, block: Block, with_target: bool = True) -> Iterator[Chunk]:
+def design_rows(
+    encoding: Encoding, dataset: Dataset, block: Block, with_target: bool = True, proving: bool = False
+) -> Iterator[Chunk]:
     """A block's rows, mapped and cleaned a few at a time: missing values filled, levels coded, columns multiplied.
 
-    Rows without a target are left out if it is asked for, and rows with gaps where the encoding says so.
+    With `proving`, the block may be proven on the way, which costs less: a damaged one is then refused after its last
+    rows, and whoever asks for that is ready for any numbers until then.
+
+    Rows without a target, or without a weight above 0, are left out if a target is asked for, and rows with gaps where
+    the encoding says so.
     """
-    return _Cleaning(encoding, dataset, block, with_target).chunks()
+    return _Cleaning(encoding, dataset, block, with_target, proving).chunks()
 
 
 class _Cleaning:
     """One encoding on one block: names resolved to places once, rows encoded chunk by chunk."""
 
-    def __init__(self, encoding: Encoding, dataset: Dataset, block: Block, with_target: bool) -> None:
+    def __init__(
+        self, encoding: Encoding, dataset: Dataset, block: Block, with_target: bool, proving: bool = False
+    ) -> None:
         self.encoding, self.dataset, self.block = encoding, dataset, block
-        self.numbers = dataset.numbers(block)
-        self.target = dataset.columns[encoding.target].slot if with_target and encoding.target else None
+        self.proof: RunningProof | None = None
+        if proving and self._needs_numbers_only():
+            self.numbers, self.proof = dataset.numbers_to_prove(block)
+        else:
+            self.numbers = dataset.numbers(block)
+        with_target = with_target and bool(encoding.target)
+        if with_target and self.proof:
+            self.target: Array | None = self.numbers[:, dataset.columns[encoding.target].slot]
+        else:
+            self.target = target_values(dataset, block, encoding.target, encoding.yes) if with_target else None
+        weighted = with_target and bool(encoding.weights)
+        scale = encoding.weight_scale
+        self.weights = scale * row_weights(dataset, block, encoding.weights) if weighted else None
+        own = encoding.offset if with_target else None
+        self.offset = own.of(self.numbers[:, dataset.columns[own.column].slot]) if own else None
+        self.offsets = [
+            (i, t, dataset.columns[t.column].slot) for i, t in enumerate(encoding.terms) if isinstance(t, Offset)
+        ]
         number_terms = [(i, t) for i, t in enumerate(encoding.terms) if isinstance(t, Number)]
         self.places = [i for i, _ in number_terms]
         self.slots = [dataset.columns[t.column].slot for _, t in number_terms]
@@ -67,40 +98,69 @@ class _Cleaning:
             (i, dataset.columns[t.column].slot) for i, t in enumerate(encoding.terms) if isinstance(t, Indicator)
         ]
         self.levels = {name: self._level_table(name) for name in encoding.known}
+        self.shaped = [(i, t) for i, t in enumerate(encoding.terms) if isinstance(t, Shaped)]
         self.products = [(i, t) for i, t in enumerate(encoding.terms) if isinstance(t, Product)]
         self.has_missing = any(dataset.columns[t.column].missing for _, t in number_terms)
-        self.drop_slots = sorted({*self.slots, *(s for _, s in self.indicators)}) if encoding.drop_missing else []
+        slots = {
+            *self.slots,
+            *(s for _, s in self.indicators),
+            *(dataset.columns[t.column].slot for _, t in self.shaped),
+        }
+        self.drop_slots = sorted(slots) if encoding.drop_missing else []
+
+    def _needs_numbers_only(self) -> bool:
+        """Whether what is read of the block is its numbers as they are, which any bytes are."""
+        encoding, columns = self.encoding, self.dataset.columns
+        if encoding.known or encoding.weights or encoding.offset or not encoding.target:
+            return False
+        plain = columns[encoding.target].is_number and encoding.yes is None
+        return plain and all(isinstance(term, (Number, Indicator)) for term in encoding.terms)
 
     def _level_table(self, name: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.intp]]:
         """The rows' codes, and for each code the term it sets (-1: none, it is the left-out level; -2: not known)."""
         column = self.dataset.columns[name]
         terms = {t.level: i for i, t in enumerate(self.encoding.terms) if isinstance(t, Level) and t.column == name}
-        known = set(self.encoding.known[name])
+        known, group = set(self.encoding.known[name]), self.encoding.rare.get(name)
         levels = [*column.levels, MISSING_LEVEL]
+        if group:
+            terms = dict.fromkeys(filter(group.holds, levels), terms[group.level]) | terms
+            known.update(levels)
         table = np.array([terms.get(lv, -1) if lv in known else -2 for lv in levels], np.intp)
         return self.dataset.codes(self.block, column.slot), table
 
     def chunks(self) -> Iterator[Chunk]:
         step = max(256, CHUNK_BYTES // (8 * max(1, len(self.encoding.terms))))
         for start in range(0, self.block.rows, step):
-            yield self._chunk(slice(start, min(start + step, self.block.rows)))
+            rows = slice(start, min(start + step, self.block.rows))
+            if self.proof:
+                self.proof.upto(8 * rows.stop * self.numbers.shape[1])
+            yield self._chunk(rows)
+        if self.proof:
+            self.proof.finish()
 
     def _chunk(self, rows: slice) -> Chunk:
         numbers = self.numbers[rows]
         index = np.arange(self.block.first + rows.start, self.block.first + rows.stop)
-        y = numbers[:, self.target] if self.target is not None else np.full(len(numbers), np.nan)
+        y = self.target[rows] if self.target is not None else np.full(len(numbers), np.nan)
         X, unseen = self._encode(numbers, rows)
         unseen[[bad - rows.start for bad in self.block.bad if rows.start <= bad < rows.stop]] = False
         kept = self._kept(numbers, rows, y)
+        weight = None if self.weights is None else self.weights[rows]
+        offset = None if self.offset is None else self.offset[rows]
         if kept is None:
-            return Chunk(X, np.asarray(y), index, int(unseen.sum()))
-        return Chunk(X[kept], np.asarray(y[kept]), index[kept], int(unseen[kept].sum()))
+            return Chunk(X, np.asarray(y), index, int(unseen.sum()), weight, offset)
+        weight, offset = (None if values is None else values[kept] for values in (weight, offset))
+        return Chunk(X[kept], np.asarray(y[kept]), index[kept], int(unseen[kept].sum()), weight, offset)
 
     def _kept(self, numbers: Array, rows: slice, y: Array) -> npt.NDArray[np.bool_] | None:
         """The rows that count, or None if all do."""
         kept = np.ones(len(numbers), bool)
         if self.target is not None:
             kept &= ~np.isnan(y)
+        if self.weights is not None:
+            kept &= self.weights[rows] > 0
+        if self.offset is not None:
+            kept &= ~np.isnan(self.offset[rows])
         if self.drop_slots:
             kept &= ~np.isnan(numbers[:, self.drop_slots]).any(axis=1)
         if self.encoding.drop_missing:
@@ -112,13 +172,19 @@ class _Cleaning:
         unseen = np.zeros(len(numbers), bool)
         if len(self.places) == len(self.encoding.terms) and not self.has_missing:
             return _columns(numbers, self.slots), unseen
-        order: Literal["C", "F"] = "F" if self.products else "C"  # products are written column by column
+        order: Literal["C", "F"] = "F" if self.products or self.shaped else "C"  # these are written column by column
         X = np.zeros((len(numbers), len(self.encoding.terms)), order=order)
         if self.places:
             values = numbers[:, self.slots]
             X[:, self.places] = np.where(np.isnan(values), self.fills, values)
+        if self.shaped:
+            shape = self._shaping(numbers)
+            for i, shaped in self.shaped:
+                X[:, i] = shape(shaped)
         for i, slot in self.indicators:
             X[:, i] = np.isnan(numbers[:, slot])
+        for i, offset, slot in self.offsets:
+            X[:, i] = offset.of(numbers[:, slot])
         for codes, table in self.levels.values():
             place = table[codes[rows]]  # code -1, missing, takes the last entry
             unseen |= place == -2
@@ -130,16 +196,28 @@ class _Cleaning:
                 X[:, i] = term.of(factors)
         return X, unseen
 
+    def _shaping(self, numbers: Array) -> Callable[[Shaped], Array]:
+        """The values of shapes in some rows; what those of one column have in common is computed once."""
+        known: defaultdict[tuple[str, float], dict[Expression, Array]] = defaultdict(dict)
+
+        def values(term: Shaped) -> Array:
+            column = np.ascontiguousarray(numbers[:, self.dataset.columns[term.column].slot])
+            return term.of(column, known[term.column, term.fill])
+
+        return values
+
     def _factor(self, numbers: Array, rows: slice, factor: Factor) -> Array:
         """The values of a factor of products, whether it is a term itself or not."""
         column = self.dataset.columns[factor.column]
         if isinstance(factor, Level):
             levels = [*column.levels, MISSING_LEVEL]
-            table = np.array([level == factor.level for level in levels], float)
+            table = np.array([factor.holds(level) for level in levels], float)
             return np.asarray(table[self.levels[factor.column][0][rows]])
         values = numbers[:, column.slot]
         if isinstance(factor, Indicator):
             return np.isnan(values).astype(float)
+        if isinstance(factor, Shaped):
+            return factor.of(values)
         return np.where(np.isnan(values), factor.fill, values)
 
 
@@ -157,7 +235,9 @@ def _columns(numbers: Array, slots: Sequence[int]) -> Array:
 class Shards:
     """The standardised training rows in shard files: X (rows[s], width), then y (rows[s],), shuffled within each.
 
-    largest_row = max ||x_i||^2 over the training rows. `held` has rows kept for testing, in the same units.
+    Where more than the target is known of a row, y is (rows[s], k), and `beside` names its columns.
+    largest_row = max c_i ||x_i||^2 over the training rows, c_i what a row counts for: 1, or its weight over their mean.
+    `held` has rows kept for testing, in the same units.
     """
 
     directory: str
@@ -168,6 +248,8 @@ class Shards:
     largest_row: float
     checksums: tuple[int, ...]  # of the files of the shards
     held_checksum: int
+    scattered: bool = False  # among machines without a common disk; each has those shards that it was asked about
+    beside: tuple[str, ...] = ("target",)
 
     @property
     def total(self) -> int:
@@ -175,13 +257,17 @@ class Shards:
 
     def open(self, shard: int) -> tuple[Values, Values]:
         """X (n, p) and y (n,), read-only and mapped, proven when this process first asks; cheap to ask for again."""
-        path = shard_path(self.directory, shard)
-        return _mapped(path, self.rows[shard], self.width, self.dtype, self.checksums[shard])
+        shape = self.rows[shard], self.width, len(self.beside)
+        return _mapped(self.path(shard), *shape, self.dtype, self.checksums[shard])
+
+    def path(self, shard: int) -> str:
+        return shard_path(seen_folder(self.directory) if self.scattered else self.directory, shard)
 
     def held(self) -> tuple[Values, Values] | None:
         if not self.held_rows:
             return None
-        return _mapped(held_path(self.directory), self.held_rows, self.width, self.dtype, self.held_checksum)
+        shape = self.held_rows, self.width, len(self.beside)
+        return _mapped(held_path(self.directory), *shape, self.dtype, self.held_checksum)
 
     def steps(self, batch_size: int) -> int:
         """Steps of an epoch: those of the longest shard."""
@@ -198,9 +284,9 @@ class Shards:
 
     def check_sizes(self) -> None:
         """Whether every file has the size that its rows need; what is in it is proven when it is mapped."""
-        paths = [shard_path(self.directory, shard) for shard in range(len(self.rows))]
-        sizes = dict(zip(paths, self.rows, strict=True)) | {held_path(self.directory): self.held_rows}
-        row = (self.width + 1) * np.dtype(self.dtype).itemsize
+        paths = [] if self.scattered else [shard_path(self.directory, shard) for shard in range(len(self.rows))]
+        sizes = dict(zip(paths, self.rows, strict=False)) | {held_path(self.directory): self.held_rows}
+        row = (self.width + len(self.beside)) * np.dtype(self.dtype).itemsize
         for path, rows in sizes.items():
             _identity(path, rows * row)
 
@@ -213,10 +299,10 @@ def held_path(directory: str) -> str:
     return os.path.join(directory, "held.bin")
 
 
-def _mapped(path: str, rows: int, width: int, dtype: str, checksum: int) -> tuple[Values, Values]:
+def _mapped(path: str, rows: int, width: int, beside: int, dtype: str, checksum: int) -> tuple[Values, Values]:
     """A look at the file each time: one that was made anew is mapped anew, one cut short is no SIGBUS later."""
-    size = rows * (width + 1) * np.dtype(dtype).itemsize
-    return _map(path, rows, width, dtype, size, checksum, _identity(path, size))
+    size = rows * (width + beside) * np.dtype(dtype).itemsize
+    return _map(path, rows, width, beside, dtype, size, checksum, _identity(path, size))
 
 
 def _identity(path: str, size: int) -> tuple[int, int]:
@@ -232,12 +318,11 @@ def _identity(path: str, size: int) -> tuple[int, int]:
 
 @functools.lru_cache(MAPPED)
 def _map(
-    path: str, rows: int, width: int, dtype: str, size: int, checksum: int, identity: tuple[int, int]
+    path: str, rows: int, width: int, beside: int, dtype: str, size: int, checksum: int, identity: tuple[int, int]
 ) -> tuple[Values, Values]:
-    if not rows:
-        return np.empty((0, width), dtype), np.empty(0, dtype)
-    values = mapped(path, size, checksum).view(dtype)
-    return values[: rows * width].reshape(rows, width), values[rows * width :]
+    values = mapped(path, size, checksum).view(dtype) if rows else np.empty(0, dtype)
+    y = values[rows * width :]
+    return values[: rows * width].reshape(rows, width), y if beside == 1 else y.reshape(rows, beside)
 
 
 @functools.lru_cache(ORDERS)
@@ -251,8 +336,9 @@ def _order(seed: int, epoch: int, shard: int, count: int) -> npt.NDArray[np.uint
 class Batches:
     """The batches of some shards as one worker takes them: mapped, read ahead, in memory when they are handed out."""
 
-    def __init__(self, shards: Shards) -> None:
-        self.shards = shards
+    def __init__(self, shards: Shards, opened: Callable[[int], tuple[Values, Values]] | None = None) -> None:
+        """`opened`: in place of `shards.open`, where shards may have to be made first."""
+        self.shards, self._open_shard = shards, opened or shards.open
         self.seconds = 0.0  # that reading took
         self._opened: dict[int, tuple[Values, Values]] = {}
         self._present: set[tuple[int, int]] = set()  # batches whose pages were brought in
@@ -273,16 +359,17 @@ class Batches:
         rows = self.shards.slice(seed, epoch, shard, step, batch_size)
         if rows is None:
             return X[:0], y[:0]
-        if (shard, rows.start) not in self._present:
-            for later in range(step + 1, step + 1 + ahead):
-                following = self.shards.slice(seed, epoch, shard, later, batch_size)
-                if following is not None:
-                    _advise(X[following], "MADV_WILLNEED")
+        if (shard, rows.start) in self._present and not tight:
+            return X[rows], y[rows]
+        for later in range(step + 1, step + 1 + ahead):
+            following = self.shards.slice(seed, epoch, shard, later, batch_size)
+            if following is not None:
+                _advise(X[following], "MADV_WILLNEED")
         return self._brought_in(X, y, shard, rows, tight)
 
     def _open(self, shard: int) -> tuple[Values, Values]:
         if shard not in self._opened:
-            self._opened[shard] = self.shards.open(shard)
+            self._opened[shard] = self._open_shard(shard)
         return self._opened[shard]
 
     def _brought_in(self, X: Values, y: Values, shard: int, rows: Rows, tight: bool) -> tuple[Values, Values]:

@@ -6,33 +6,38 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TypeVar
 
 from shoal.errors import StateError
+from shoal.utils import close_to_others
 from shoal.words import listed
 
 T = TypeVar("T")
 
 LONGEST_NAME = 200  # bytes; systems refuse more than 255, some after we add an ending
-STAMP = "%Y%m%d-%H%M%S"  # how names that begin with the time write it
 UMASK = "SHOAL_UMASK"  # the person's own, for processes that ours start
 LATEST = "last"  # the name of the newest run or search, wherever one is asked for
 REMOVED = "removed-"  # what the names of things on their way out begin with
 UNFINISHED = "unfinished-"  # of folders of the cache that are being made
 SHARDS = "shards-"  # of folders of the cache that hold shards
-DATA_FORMAT = 5  # of data sets in the cache: one of another format is never found again
+DATA_FORMAT = 8  # of data sets in the cache: one of another format is never found again
+_own: set[str] = set()  # home folders that were found to be this user's
 MANIFEST = "manifest.json"  # in a folder of the cache once it is whole; its readers have a share of the lock on it
 
 
 def home() -> Path:
-    """Where everything is kept: SHOAL_HOME, or .shoal in the user's home folder."""
-    return Path(os.environ.get("SHOAL_HOME") or Path.home() / ".shoal").expanduser().absolute()
+    """Where everything is kept: SHOAL_HOME, or .shoal in the user's home folder.
+
+    StateError for one that is another user's, whoever asks: what is in it is trusted, compiled kernels included.
+    """
+    path = Path(os.environ.get("SHOAL_HOME") or Path.home() / ".shoal").expanduser().absolute()
+    if str(path) not in _own and _is_own(path):
+        _own.add(str(path))
+    return path
 
 
 # ------------------------------------------------------------------ whose it is
@@ -52,38 +57,46 @@ def usual_umask() -> int:
         return -1
 
 
-def tightened() -> str:
-    """Close the home folder to other users of the machine; what was done, to be said, or nothing where all was well.
-
-    StateError for one that is another user's: what is in it is trusted, compiled kernels included.
-    """
-    path = home()
+def _is_own(path: Path) -> bool:
+    """Whether a home folder is this user's; False if there is none yet, or it cannot be looked at."""
     mine = (0, os.geteuid())
     try:
         links = [place for place in (path, *path.parents) if place.is_symlink() and place.lstat().st_uid not in mine]
-        found = path.stat()
+        owner = path.stat().st_uid
     except OSError:
-        return ""  # there is none yet, or it cannot be looked at, which is said by whoever needs it
-    if found.st_uid != os.geteuid() or links:
+        return False  # which is said by whoever needs it
+    if owner != os.geteuid() or links:
         whose = f"the link {links[0]}" if links else "it"
         raise StateError(
             f"Expected SHOAL_HOME, '{path}', to belong to the user that runs Shoal (number {os.geteuid()}), but "
             f"{whose} belongs to another. Set SHOAL_HOME to a folder of your own."
         )
-    if not found.st_mode & 0o077:
-        return ""
+    return True
+
+
+def tightened() -> str:
+    """Close the home folder to other users of the machine; what was done, to be said, or nothing where all was well."""
+    path = home()
+    _is_own(path)  # whatever it was before
+    try:
+        found = path.stat()
+        if not found.st_mode & 0o077:
+            return ""
+    except OSError:
+        return ""  # there is none yet
     try:
         path.chmod(found.st_mode & 0o700)
     except OSError:
         return f"Other users of this machine can read '{path}', and its rights cannot be changed."
+    close_to_others(path)  # what is in it too: a copy of the home keeps rights, not the folder around it
     return f"'{path}' could be read by other users of this machine; from now on only its owner can."
 
 
 def make_folder(path: Path) -> None:
     """A folder and those above it; the home folder among them is for its owner only, whoever makes it."""
-    if path.is_relative_to(home()) and not home().exists():
-        home().parent.mkdir(parents=True, exist_ok=True)
-        home().mkdir(mode=0o700, exist_ok=True)
+    if path.is_relative_to(own := home()) and not own.exists():
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.mkdir(mode=0o700, exist_ok=True)
     path.mkdir(parents=True, exist_ok=True)
 
 
@@ -112,23 +125,6 @@ def entry_name(text: str) -> str:
     if name == ".." or "\0" in name or len(name.encode("utf-8", "replace")) > LONGEST_NAME:
         return ""
     return name if name.isascii() or name == name.encode("utf-8", "replace").decode() else ""
-
-
-def after_all(name: str, others: Iterable[str], form: re.Pattern[str]) -> str:
-    """The name, or the next one behind all `others` of this form: a time and a number of as many digits as it has.
-
-    The clock may have been put back, and it is in every autumn.
-    """
-    newest = max((other for other in others if form.fullmatch(other)), default="")
-    if name > newest or not (found := form.fullmatch(newest)):
-        return name
-    number = int(found[2]) + 1
-    if number < 10 ** len(found[2]):
-        return f"{found[1]}-{number:0{len(found[2])}d}"
-    with contextlib.suppress(ValueError, OverflowError):  # digits that are no time
-        later = datetime.strptime(found[1], STAMP) + timedelta(seconds=1)
-        return f"{later:{STAMP}}-{0:0{len(found[2])}d}"
-    return name
 
 
 # ------------------------------------------------------------------ what can be read
@@ -186,13 +182,17 @@ def jobs_directory() -> Path:
 
 
 def searches_directory() -> Path:
-    """A folder for each search, see `search.folder`."""
     return home() / "searches"
 
 
 def models_directory() -> Path:
     """Saved models: NAME/vNUMBER, see `library.saved_models`."""
     return home() / "models"
+
+
+def modules_directory() -> Path:
+    """PyTorch modules and rows that runs were started with, see `networks.stored`."""
+    return home() / "modules"
 
 
 def archive_directory() -> Path:
@@ -230,6 +230,11 @@ def waiting_directory() -> Path:
     return queue_directory() / "waiting"
 
 
+def at_work_directory() -> Path:
+    """The tickets of runs at work that go on by themselves if their process is killed, by the same names."""
+    return queue_directory() / "working"
+
+
 # ------------------------------------------------------------------ files
 
 
@@ -250,8 +255,22 @@ def ended_sessions_file() -> Path:
     return home() / "ended_sessions.json"
 
 
+def tokens_file() -> Path:
+    """What is kept of the tokens for programs, see `library.tokens`."""
+    return home() / "tokens.json"
+
+
+def request_file(digest: str) -> Path:
+    """What became of a request of a program that may come twice, see `dashboard.api.keys`."""
+    return home() / "requests" / f"{digest}.json"
+
+
 def recent_tables_file() -> Path:
     return home() / "recent.json"
+
+
+def run_columns_path() -> Path:
+    return home() / "columns" / "runs.json"
 
 
 def table_choices_file(key: str) -> Path:

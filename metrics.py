@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shoal.models import Array
+from shoal.results.links import LinkSample as LinkSample
 from shoal.utils import timed
 
 if TYPE_CHECKING:
@@ -30,50 +31,72 @@ GPU_STALE = 30.0  # seconds after which an answer that did not come is given up
 
 @dataclass(frozen=True)
 class Residuals:
-    """Sums over rows: squares and sizes of the residuals r = y - prediction; mean and scatter of y."""
+    """Sums over rows: squares and sizes of the residuals r = y - prediction; mean and scatter of y.
+
+    Where rows have weights, all of them are weighted, and `weight` is their sum.
+    """
 
     rows: int
     squares: float
     sizes: float
     mean: float
     scatter: float
+    weight: float | None = None
 
     @classmethod
-    def of(cls, y: Array, residual: Array) -> Residuals:
+    def of(cls, y: Array, residual: Array, weight: Array | None = None) -> Residuals:
         if not len(y):
             return cls.none()
+        if weight is not None:
+            return cls._weighted(y, residual, weight)
         mean = float(y.mean())
         away = y - mean
         return cls(len(y), float(residual @ residual), float(np.abs(residual).sum()), mean, float(away @ away))
 
     @classmethod
+    def _weighted(cls, y: Array, residual: Array, weight: Array) -> Residuals:
+        total = float(weight.sum())
+        mean = float(weight @ y) / total
+        squares, sizes = float(weight @ residual**2), float(weight @ np.abs(residual))
+        return cls(len(y), squares, sizes, mean, float(weight @ (y - mean) ** 2), total)
+
+    @classmethod
     def none(cls) -> Residuals:
         return cls(0, 0.0, 0.0, 0.0, 0.0)
 
+    @property
+    def total(self) -> float:
+        """What sums are divided by: the weights, or the number of rows."""
+        return self.rows if self.weight is None else self.weight
+
     def merge(self, other: Residuals) -> Residuals:
-        rows = self.rows + other.rows
-        if not rows:
+        total = self.total + other.total
+        if not total:
             return self
         apart = other.mean - self.mean
         return Residuals(
-            rows,
+            self.rows + other.rows,
             self.squares + other.squares,
             self.sizes + other.sizes,
-            self.mean + apart * other.rows / rows,
-            self.scatter + other.scatter + apart**2 * self.rows * other.rows / rows,
+            self.mean + apart * other.total / total,
+            self.scatter + other.scatter + apart**2 * self.total * other.total / total,
+            None if self.weight is None and other.weight is None else total,
         )
 
-    def scores(self, columns: int, intercept: bool) -> FitScores:
-        """None where too few rows, a constant target or sums that are not known leave no answer."""
+    def scores(self, columns: int, intercept: bool, repeats: bool = False) -> FitScores:
+        """None where too few rows, a constant target or sums that are not known leave no answer.
+
+        `repeats`: weights say how many rows each one stands for, so that they are the number of rows.
+        """
         from shoal.results.fit import FitScores  # here: workers import this module and never score
 
-        n = self.rows
+        n, total = (round(self.total) if repeats else self.rows), self.total
         if n == 0:
             return FitScores()
         r2 = 1 - self.squares / self.scatter if self.scatter > 0 else None
         free = n - columns - int(intercept)
         adjusted = 1 - (1 - r2) * (n - int(intercept)) / free if r2 is not None and free > 0 else None
-        return FitScores(n, *map(_known, (r2, adjusted, math.sqrt(self.squares / n), self.sizes / n)))
+        return FitScores(n, *map(_known, (r2, adjusted, math.sqrt(self.squares / total), self.sizes / total)))
 
 
 def _known(value: float | None) -> float | None:
@@ -212,7 +235,7 @@ class Timings:
                 self.seconds[name] = self.seconds.get(name, 0.0) + spent()
 
 
-Record = Round | WorkerSample | HostSample | Event
+Record = Round | WorkerSample | LinkSample | HostSample | Event
 
 
 # ------------------------------------------------------------------ what machine and workers use right now
@@ -222,7 +245,8 @@ Record = Round | WorkerSample | HostSample | Event
 class _Look:
     """A worker's process as it was seen last; `used` is its processor time."""
 
-    process: psutil.Process
+    process: psutil.Process | None  # of this machine
+    pid: int
     used: float
     now: float
     cpu: float
@@ -258,23 +282,24 @@ class ResourceSampler:
     def sample_worker(
         self, rank: int, pid: int, now: float,
         state: str = "running", rows: int = 0, staleness: float = 0.0, wait: float = 0.0,
+        used: tuple[float, int] | None = None,
     ) -> WorkerSample | None:  # fmt: skip
-        """None when the process is gone. The first look at a process has no time to compare with: `cpu` is 0."""
+        """None when the process is gone; `cpu` is 0 at the first look. `used`: what one that is not here has told."""
         import psutil
 
         try:
-            look, memory = self._look_at(rank, pid, now)
+            look, memory = (_Look(None, pid, used[0], now, 0.0), used[1]) if used else self._look_at(rank, pid, now)
         except psutil.Error:
             self._workers.pop(rank, None)
             return None
-        self._workers[rank] = look
+        look = self._workers[rank] = self._compared(rank, look)
         return WorkerSample(now, rank, pid, state, look.cpu, memory, rows, staleness, wait, self._gpu.share())
 
     def _look_at(self, rank: int, pid: int, now: float) -> tuple[_Look, int]:
         import psutil
 
         before = self._workers.get(rank)
-        process = before.process if before is not None and before.process.pid == pid else psutil.Process(pid)
+        process = (before.process if before is not None and before.pid == pid else None) or psutil.Process(pid)
         if not process.is_running():  # gone, or the number is another process's by now
             raise psutil.NoSuchProcess(pid)
         with process.oneshot():
@@ -282,12 +307,16 @@ class ResourceSampler:
                 raise psutil.ZombieProcess(pid)
             times = process.cpu_times()
             memory = int(process.memory_info().rss)
-        used = times.user + times.system
-        if before is None or before.process is not process:
-            return _Look(process, used, now, 0.0), memory
-        if now <= before.now:
-            return before, memory
-        return _Look(process, used, now, max(used - before.used, 0.0) / (now - before.now)), memory
+        return _Look(process, pid, times.user + times.system, now, 0.0), memory
+
+    def _compared(self, rank: int, look: _Look) -> _Look:
+        """With the share of a core since the last look at the same process."""
+        before = self._workers.get(rank)
+        if before is None or before.pid != look.pid or before.process is not look.process:
+            return look
+        if look.now <= before.now:
+            return before
+        return replace(look, cpu=max(look.used - before.used, 0.0) / (look.now - before.now))
 
     def close(self) -> None:
         """End a question to nvidia-smi that is under way; closing twice is harmless."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ConfigError
-from shoal.settings.config import MODELS
+from shoal.settings.when import check_linear
 
 Array = NDArray[np.floating[Any]]
 Values = NDArray[Any]  # rows in float32 or float64
@@ -65,7 +65,9 @@ class L1L2:
         return float(self.l1 * np.abs(w).sum() + self.l2 / 2 * (w @ w))
 
     def prox(self, w: Array, step: float | Array) -> Array:
-        """Soft-threshold, then shrink."""
+        """Soft-threshold, then shrink; without a penalty, as small steps by the thousand have it, w itself."""
+        if self.l1 == 0 == self.l2:
+            return w
         kept = np.maximum(np.abs(w) - step * self.l1, 0)
         shrunk: Array = np.sign(w) * kept / (1 + step * self.l2)
         return shrunk
@@ -78,6 +80,48 @@ class L1L2:
 
 
 # ------------------------------------------------------------------ models
+
+
+@dataclass(frozen=True)
+class NoPenalty:
+    """0 for all w: what is given comes back as it is."""
+
+    def value(self, w: Array) -> float:
+        return 0.0
+
+    def prox(self, w: Array, step: float | Array) -> Array:
+        return w
+
+    def optimality_gap(self, w: Array, gradient: Array) -> float:
+        return float(np.abs(gradient).max(initial=0.0))
+
+
+class StepModel(Protocol):
+    """What server and workers know of what a gradient run minimises: a mean over rows, plus a penalty.
+
+        F(w) = 1/n sum_i c_i loss_i(w)  +  penalty(w)            w: all parameters in one flat vector
+
+    Rows come as X (n, p) and y: the target (n,) or, where more is known of a row, (n, k) with the target first.
+    """
+
+    @property
+    def penalty(self) -> Penalty: ...
+
+    def gradient(self, X: Values, y: Values, w: Array, /) -> tuple[Array, float]:
+        """The gradient (len(w),) of a batch and what its rows' losses come to, both summed over its rows."""
+        ...
+
+    def update(self, w: Array, direction: Array, step: float | Array, shrink: float | Array | None = None, /) -> Array:
+        """The parameters after one step along a direction, as `proximal_step` has it."""
+        ...
+
+
+@runtime_checkable
+class DrawingModel(Protocol):
+    """A model whose gradients draw random numbers: it is told of which batch the next one is, so that whoever computes
+    it draws the same."""
+
+    def seed(self, *place: int) -> None: ...
 
 
 P = TypeVar("P", bound=Penalty, covariant=True)
@@ -97,12 +141,18 @@ class LinearModel(Generic[P]):
     def gradient(X: Values, y: Values, w: Array) -> tuple[Array, float]:
         """X'(Xw - y) (p,) and ||Xw - y||^2 of a batch, summed over its rows; the penalty has no part in it.
 
+        With y (n, 2), its second column is how much each row counts: X'C(Xw - y) and (Xw - y)'C(Xw - y).
+
         In X's precision within a chunk, in float64 over chunks. Chunks are counted from the first row of X, so the
         answer depends on these rows and on nothing else.
         """
+        if y.ndim == 2:
+            return _weighted_gradient(X, y, w)
         rows, width = X.shape
         w = w.astype(X.dtype)
         step = chunk_rows(X)
+        if rows <= step:
+            return _gradient_of_chunk(X, y, w)
         residuals = np.empty(min(step, rows), X.dtype)
         # Squares of small or large units would leave the range of float32.
         exact = residuals if X.dtype == np.float64 else np.empty(len(residuals))
@@ -122,6 +172,27 @@ class LinearModel(Generic[P]):
     def update(self, w: Array, direction: Array, step: float | Array, shrink: float | Array | None = None) -> Array:
         """The weights after one step along a direction, as `proximal_step` has it."""
         return proximal_step(w, direction, step, self.penalty.prox, shrink)
+
+
+def _gradient_of_chunk(X: Values, y: Values, w: Values) -> tuple[Array, float]:
+    """The same where all rows are multiplied at a time, as those of small steps are: nothing is prepared for more."""
+    residual = X.dot(w)
+    residual -= y
+    wide = residual.astype(np.float64)
+    return residual.dot(X).astype(np.float64), float(wide.dot(wide))
+
+
+def _weighted_gradient(X: Values, y: Values, w: Array) -> tuple[Array, float]:
+    """X'C(Xw - y) and (Xw - y)'C(Xw - y), rounded as without weights; y (n, 2) has target and weight of each row."""
+    gradient, squares, step = np.zeros(X.shape[1]), 0.0, chunk_rows(X)
+    w = w.astype(X.dtype)
+    for start in range(0, len(X), step):
+        chunk, known = X[start : start + step], y[start : start + step]
+        residual = np.dot(chunk, w) - known[:, 0]
+        weighted = residual * known[:, 1]
+        gradient += np.dot(weighted, chunk)
+        squares += float(np.dot(weighted.astype(np.float64), residual.astype(np.float64)))
+    return gradient, squares
 
 
 def proximal_step(
@@ -173,8 +244,7 @@ _MODELS: dict[str, Callable[[float, float, float], LinearModel[L1L2]]] = {
 
 def model_for(model: str, alpha: float, l1_ratio: float, n: float) -> LinearModel[L1L2]:
     """The model of that name, with `alpha` and `l1_ratio` as scikit-learn means them for n rows."""
-    if model not in MODELS:
-        raise ConfigError(f"Expected a model out of {', '.join(MODELS)}, got {model!r}. Choose one of these.")
+    check_linear(model, "least squares")
     if not (math.isfinite(alpha) and alpha >= 0):
         raise ConfigError(f"Expected alpha to be 0 or more, got {alpha!r}. Give a finite number such as 0.1.")
     if not 0 <= l1_ratio <= 1:

@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -214,6 +215,16 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def close_to_others(folder: Path) -> None:
+    """Files and folders below one are for their owner only from now on, not what links lead to, nor what cannot be."""
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            with contextlib.suppress(OSError):
+                mode = path.lstat().st_mode
+                if mode & 0o077 and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    path.chmod(stat.S_IMODE(mode) & 0o700)
+
+
 def die_with_parent() -> None:
     """Let the system kill this process when the thread that started it ends: even a stopped process cannot miss that.
 
@@ -234,11 +245,48 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def available_memory() -> int:
-    """Bytes that can be used without swapping."""
+def available_memory(root: Path = Path("/")) -> int:
+    """Bytes that can be used without swapping, and without passing the limit of the container that this runs in."""
     import psutil  # where it is needed: its import takes as long as a small fit
 
-    return int(psutil.virtual_memory().available)
+    free = int(psutil.virtual_memory().available)
+    return min([free, *_left_in_groups(root)])
+
+
+def _left_in_groups(root: Path) -> Iterator[int]:
+    """What the control groups of this process, and those around them, have left below their limits (Linux).
+
+    A container often sees its own group as the topmost one, though it is told another name: names that do not exist
+    are left out. Pages of files count as used, but are given up before anything else fails.
+    """
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, kinds, name = line.split(":", 2) if line.count(":") >= 2 else ("", "none", "")
+        if kinds == "":  # version 2: one tree for everything
+            top, limits, used = root / "sys/fs/cgroup", ["memory.max", "memory.high"], "memory.current"
+        elif "memory" in kinds.split(","):
+            top, limits, used = root / "sys/fs/cgroup/memory", ["memory.limit_in_bytes"], "memory.usage_in_bytes"
+        else:
+            continue
+        inner = Path(name.lstrip("/"))
+        for group in (top / part for part in (inner, *inner.parents)):
+            most = [int(text) for text in (_read(group / limit).strip() for limit in limits) if text.isdecimal()]
+            taken = _read(group / used).strip()
+            if most and taken.isdecimal():
+                yield max(min(most) - int(taken) + _pages_of_files(group), 0)
+
+
+def _pages_of_files(group: Path) -> int:
+    counts = dict(line.split(maxsplit=1) for line in _read(group / "memory.stat").splitlines() if " " in line)
+    name = "total_{}" if "total_inactive_file" in counts else "{}"  # version 1: with those of the groups inside
+    found = [counts.get(name.format(kind), "0") for kind in ("inactive_file", "active_file")]
+    return sum(int(text) for text in found if text.isdecimal())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def trim_memory() -> bool:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
-MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"}
+MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net",
+          "logistic": "Logistic", "multinomial": "Multinomial", "poisson": "Poisson", "gamma": "Gamma",
+          "huber": "Huber", "quantile": "Quantile", "auto": "By the target (auto)",
+          "module": "Module"}  # fmt: skip
 
 # What a terminal obeys or an eye is led astray by: control characters but tabs and ends of lines, marks of direction.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+LINE_BREAKS = re.compile(r"\s*[\r\n]\s*")
 
 
 def seen(text: str) -> str:
@@ -38,6 +43,17 @@ def number(value: float | None, digits: int = 4) -> str:
     if abs(value) >= 10**digits:
         return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.{digits - 1}e}"
     return f"{value:.{digits}g}"
+
+
+def date_text(days: float | None, times: bool = False) -> str:
+    """Days since 1970 as a date, 2021-05-03, or with a time of day, 2021-05-03 14:30:00."""
+    if days is None:
+        return "-"
+    try:
+        moment = datetime(1970, 1, 1) + timedelta(seconds=round(days * 86400))
+    except OverflowError:
+        return f"{days:g} days after 1970-01-01"
+    return moment.isoformat(" ") if times else moment.date().isoformat()
 
 
 def power_of_ten(value: float) -> str:
@@ -90,6 +106,13 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def line_told(entry: Mapping[str, Any]) -> str:
+    """A row that could not be read or predicted, by its line or number and, where a table has several, its file."""
+    file = f"{entry['file']}, " if entry.get("file") else ""
+    place = f"line {entry['line']:,}" if "line" in entry else f"row {entry['row']:,}"
+    return f"{file}{place}: {entry['problem']}"
+
+
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """A question about the name that is most like the one given, to follow a sentence; empty if none is like it."""
     import difflib  # here, since workers import this module and are never asked
@@ -97,6 +120,20 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(given.lower(), by_lower, n=1)
     return f" Did you mean '{by_lower[near[0]]}'?" if near else ""
+
+
+def totals_told(name: str, totals: Iterable[Sequence[Any]]) -> str:
+    """That rows are called as those of totals are: no data, so that no value of them is missing."""
+    told = listed([f"'{word}' ({plural(count, 'row')})" for word, count in totals])
+    return (
+        f"'{name}' has words for totals among its numbers: {told}. Such rows are no data: take them out of the file, "
+        "or leave them out with all rows that cannot be read (on_bad_rows: skip)."
+    )
+
+
+def tidy_name(name: str) -> str:
+    """A column's name in one line, without blanks around it: forms and spreadsheets break long ones."""
+    return LINE_BREAKS.sub(" ", name.strip())
 
 
 def no_such_column(name: str, columns: Sequence[str]) -> str:
@@ -114,7 +151,8 @@ def from_optimum(away: float) -> str:
 
 
 def model_title(model: str, target: str) -> str:
-    return f"{MODELS.get(model, model)} model of {target}"
+    """What a fit is called; of a module the target is its own name."""
+    return f"Module {target}" if model == "module" else f"{MODELS.get(model, model)} model of {target}"
 
 
 def certificate(kind: str, relative: float | None, rests_on: str) -> str:
@@ -126,3 +164,11 @@ def certificate(kind: str, relative: float | None, rests_on: str) -> str:
     else:
         meaning = f"At the best fit the slope of the loss is zero; here, as a share of its starting size, it is {size}."
     return f"{meaning} Checked on {basis}."
+
+
+def compared(references: Mapping[str, str], most: int = 12) -> str:
+    """What the coefficients of text columns are differences to, as one sentence; empty without such columns."""
+    if not references:
+        return ""
+    said = [f"{column}: {'no value' if level == '__missing__' else level}" for column, level in references.items()]
+    return f"Levels of text columns are compared with {listed(said, most)}."

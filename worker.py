@@ -15,7 +15,7 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
@@ -59,14 +59,24 @@ class ParameterStore(Protocol):
         """Hand in what was done and wait, as long as the mode demands, for the next work; None: leave."""
 
 
+class AskNode(Protocol):
+    """Another machine calls a function; None where it cannot be asked or fails."""
+
+    def __call__(self, node: str, function: Callable[..., Any], *arguments: Any) -> Any: ...
+
+
 class Worker:
     """Answers requests; lends them buffers that outlive a request, the shared arrays, and the parameter store."""
 
-    def __init__(self, rank: int = 0, store: ParameterStore | None = None) -> None:
+    def __init__(self, rank: int = 0, store: ParameterStore | None = None, *, apart: bool = False) -> None:
         self.rank = rank
+        self.apart = apart  # it may be on another machine than whoever asks, with another disk
+        self.node = ""  # that machine, where there are several
+        self.ask_node: AskNode | None = None  # lets another machine answer, where there are several
         self._store = store
         self._scratch: dict[str, npt.NDArray[np.uint8]] = {}
         self._arrays: dict[int, npt.NDArray[Any]] = {}
+        self.known: dict[str, Any] = {}
 
     def serving(self, store: ParameterStore) -> Worker:
         """The same worker, with a parameter store."""
@@ -91,6 +101,10 @@ class Worker:
             raise EngineError(f"Shared array {shared.key} is not there any more: it was released.")
         return self._arrays[shared.key]
 
+    def know(self, name: str, what: Any) -> None:
+        """Keep something small at hand, which any worker that needs it was told."""
+        self.known[name] = what
+
     @property
     def store(self) -> ParameterStore:
         if self._store is None:
@@ -106,10 +120,12 @@ class Worker:
 
 @dataclass(frozen=True)
 class Ping:
-    """A request that takes no time: what it takes all the same is the way there and back."""
+    """A request that takes no time: what it takes all the same is the way there and back, with what it carries."""
 
-    def answer(self, worker: Worker) -> None:
-        return None
+    load: Any = None
+
+    def answer(self, worker: Worker) -> Any:
+        return self.load
 
 
 # --- messages between an engine and a worker process ---------------------------------------------------
@@ -299,10 +315,10 @@ def _answer(worker: Worker, channel: Channel, parts: list[memoryview]) -> Parts:
     except Exception as error:
         if isinstance(request, Hold):  # nobody waits for an answer to it
             raise
-        return pack(Reply(error=_portable(plain_error(request, error))))
+        return pack(Reply(error=portable(plain_error(request, error))))
 
 
-def _portable(error: TrainingError) -> TrainingError:
+def portable(error: TrainingError) -> TrainingError:
     """The error if it survives the journey: one with a constructor of its own may fail to be unpickled."""
     try:
         copy = pickle.loads(pickle.dumps(error))

@@ -5,8 +5,7 @@ Nothing is solved here, that is done in `paths`; the estimators that scikit-lear
 
 from __future__ import annotations
 
-import os
-import threading
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from shoal.engines.base import Engine
+from shoal.fitting.classes.sums import RangeClasses
 from shoal.fitting.exact import GOOD_ENOUGH, SMALL
-from shoal.models import L1L2, Floats, penalty_for
+from shoal.kernels.threads import one_thread
+from shoal.losses.base import RowLoss
+from shoal.models import L1L2, TINY, Array, Certificate, Floats, penalty_for
 from shoal.passes.arrays import (
     RangeCells,
     RangeMoments,
@@ -27,11 +28,20 @@ from shoal.passes.arrays import (
     ResidualSums,
     row_ranges,
 )
+from shoal.passes.losses import RangeCurvature
+from shoal.passes.quantiles import RangeSides
+from shoal.solve.classes.newton import ClassSums
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, stack
 from shoal.solve.moments import Merger, Moments, merge_all
+from shoal.solve.newton import Curvature
 from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
+from shoal.solve.pinball import Sides
+from shoal.solve.rows.dense import WideRows
+from shoal.solve.rows.wide import solve_wide
+from shoal.solve.smooth import nonnegative_gap, solve_nonnegative
 from shoal.tasks.train import cores
 from shoal.tasks.workers import engine_for
+from shoal.tuning.points import AskRange, PointsAsked, PointsSaid, together
 from shoal.worker import Request, SharedArray
 
 MANY_COLUMNS = 200  # from here on the sums take longer than the copy of X that worker processes need ...
@@ -42,67 +52,40 @@ POLISHED = 5e4  # values up to which a linear model is polished in extended prec
 # ------------------------------------------------------------------ who does the work
 
 
-class _OneThread:
-    """One BLAS thread while any thread is inside: worker processes have one, and two may round differently.
-
-    Counted, since a limit that two threads set and restore in turn would be left behind.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._controller: Any = None
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._controller = self._controller or ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.restore_original_limits()
-
-
-_one_thread = _OneThread()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_one_thread.__init__)  # type: ignore[misc]  # its lock may be shut in a fork
-
-
 @contextmanager
 def engine_on(kind: str, workers: int | None, rows: int, columns: int) -> Iterator[Engine]:
     """The engine of that kind, or for `auto` the one that is done first."""
     count = workers or cores()
     pays = count > 1 and columns >= MANY_COLUMNS and rows * columns**2 >= MUCH_WORK
     processes = kind == "processes" or (kind == "auto" and pays)
-    with nullcontext() if processes else _one_thread, engine_for(count if processes else 0) as engine:
+    with nullcontext() if processes else one_thread, engine_for(count if processes else 0) as engine:
         yield engine
 
 
 class SharedRows:
-    """All rows of X (n, p) and Y (n, q), with the workers that sum over them."""
+    """All rows of X (n, p) and Y (n, q), and their weights (n,) if they have some, with the workers that sum them."""
 
-    def __init__(self, engine: Engine, X: SharedArray, Y: SharedArray) -> None:
-        self._engine, self._X, self._Y = engine, X, Y
+    def __init__(self, engine: Engine, X: SharedArray, Y: SharedArray, weights: SharedArray | None = None) -> None:
+        self._engine, self._X, self._Y, self._weights = engine, X, Y, weights
         self.ranges = row_ranges(X.shape[0], X.shape[1] + Y.shape[1])
 
     @classmethod
     @contextmanager
-    def shared(cls, engine: Engine, X: npt.NDArray[Any], Y: Floats) -> Iterator[SharedRows]:
+    def shared(
+        cls, engine: Engine, X: npt.NDArray[Any], Y: Floats, weights: Floats | None = None
+    ) -> Iterator[SharedRows]:
         shared: list[SharedArray] = []
         try:
-            for array in (X, Y):
+            for array in (X, Y, *([] if weights is None else [weights])):
                 shared.append(engine.share(array))
             yield cls(engine, *shared)
         finally:
             for one in shared:
                 engine.release(one)
+
+    @property
+    def weighted(self) -> bool:
+        return self._weights is not None
 
     def moments(self) -> Moments:
         return merge_all(self._sweep(RangeMoments))
@@ -133,8 +116,34 @@ class SharedRows:
             total = total + part
         return total
 
+    def curvature(self, loss: RowLoss, coef: Array, at_centre: float, centre: Array) -> Curvature:
+        parts = self._sweep(RangeCurvature, loss, coef, at_centre, centre)
+        return functools.reduce(Curvature.merge, parts, Curvature.none(len(coef)))
+
+    def class_sums(self, coef: Array, at_centre: Array, centre: Array, curved: bool) -> ClassSums:
+        parts = self._sweep(RangeClasses, coef, at_centre, centre, curved)
+        return functools.reduce(ClassSums.merge, parts, ClassSums.none(coef.shape, curved))
+
+    @contextmanager
+    def beside(self, array: npt.NDArray[Any]) -> Iterator[SharedArray]:
+        """One more array, of which each worker has the rows."""
+        shared = self._engine.share(array)
+        try:
+            yield shared
+        finally:
+            self._engine.release(shared)
+
+    def points(self, cells: SharedArray, loss: RowLoss, centre: Array, asked: PointsAsked) -> PointsSaid:
+        """What all rows say of many points at once."""
+        return together(asked, self._sweep(AskRange, cells, loss, centre, asked))
+
+    def sides(self, *line: Any) -> Sides:
+        """Rows near a line, see `RangeSides`."""
+        return Sides.together(list(self._sweep(RangeSides, *line)))
+
     def _sweep(self, request: Callable[..., Request], *more: Any) -> Iterator[Any]:
-        return self._engine.sweep(request(self._X, self._Y, start, stop, *more) for start, stop in self.ranges)
+        arrays = self._X, self._Y, self._weights
+        return self._engine.sweep(request(*arrays, start, stop, *more) for start, stop in self.ranges)
 
 
 # ------------------------------------------------------------------ one fit
@@ -150,24 +159,63 @@ class FitPlan:
     intercept: bool
     standardize: bool
 
+    @property
+    def is_sparse(self) -> bool:
+        return self.penalty(1.0).l1 > 0
+
     def penalty(self, n: float) -> L1L2:
         return penalty_for(self.model, self.alpha, self.l1_ratio, n)
 
 
 def solve_all(rows: SharedRows, plan: FitPlan, X: npt.NDArray[Any], Y: Floats) -> list[Solution]:
     """One solution for each column of Y, certified by the rows."""
-    penalty = plan.penalty(len(X))
-    problems = _problems(rows, plan, penalty, X.shape[1], Y.shape[1])
+    moments = rows.moments()
+    penalty = plan.penalty(moments.n)
+    problems = _problems(rows, plan, penalty, moments, Y.shape[1])
     solutions = [solve(problem, penalty) for problem in problems]
-    if penalty == L1L2() and len(rows.ranges) == 1 and X.size * Y.shape[1] <= POLISHED:
+    if not rows.weighted and penalty == L1L2() and len(rows.ranges) == 1 and X.size * Y.shape[1] <= POLISHED:
         solutions = [polish(X, y, one, found) for y, one, found in zip(Y.T, problems, solutions, strict=True)]
     return _checked_on_rows(rows, problems, penalty, solutions)
 
 
-def _problems(rows: SharedRows, plan: FitPlan, penalty: L1L2, p: int, q: int) -> list[LeastSquares]:
-    """The least-squares problem of each target, from moments where these are fine enough, else from the rows."""
+def solve_nonnegative_all(rows: SharedRows, plan: FitPlan, targets: int) -> list[Solution]:
+    """The same among coefficients of 0 or more, certified by the rows."""
     moments = rows.moments()
+    penalty = plan.penalty(moments.n)
+    problems = _problems(rows, plan, penalty, moments, targets)
+    weights = [solve_nonnegative(problem, penalty) for problem in problems]
+    raw = [problem.units.raw(w) for problem, w in zip(problems, weights, strict=True)]
+    coef = np.column_stack([one for one, _ in raw]).astype(np.float64, copy=False)
+    sums = rows.residuals(problems[0], coef, np.array([intercept for _, intercept in raw]))
+    found = []
+    for problem, w, (own, intercept), gradient in zip(problems, weights, raw, sums.gradient.T, strict=True):
+        gap = nonnegative_gap(penalty, w, -gradient / problem.n)
+        certificate = Certificate("kkt", gap, gap / max(problem.zero_gradient, TINY) if gap else 0.0, "data")
+        found.append(Solution(w, own, intercept, problem.rank, certificate, problem.rank == problem.width))
+    return found
+
+
+def solve_wide_all(plan: FitPlan, X: npt.NDArray[Any], Y: Floats) -> list[Solution]:
+    """The same for thousands of columns, or more of them than rows: by one process, without a square matrix of them."""
+    n, X = len(X), np.asarray(X, np.float64)
+    mean = X.mean(axis=0)
+    Z = X - mean
+    squares = np.einsum("ij,ij->j", Z, Z)
+    found = []
+    for y in Y.T:
+        scatter = float(((y - y.mean()) ** 2).sum())
+        check_finite(squares, scatter)
+        means = np.append(mean, y.mean())
+        units = Standardisation.of_spread(n, means, np.append(squares, scatter), plan.intercept, plan.standardize)
+        rows = WideRows.of((Z if plan.intercept else X) / units.scale, y - units.y_mean, units)
+        found.append(solve_wide(rows, plan.penalty(n)))
+    return found
+
+
+def _problems(rows: SharedRows, plan: FitPlan, penalty: L1L2, moments: Moments, q: int) -> list[LeastSquares]:
+    """The least-squares problem of each target, from moments where these are fine enough, else from the rows."""
     check_squares(moments)
+    p = len(moments.mean) - q
     targets = [moments.take([*range(p), p + k]) for k in range(q)]
     if moments.n > p and moments.n * p**2 >= SMALL:
         problems = [LeastSquares.from_moments(one, plan.intercept, plan.standardize) for one in targets]
@@ -179,7 +227,11 @@ def _problems(rows: SharedRows, plan: FitPlan, penalty: L1L2, p: int, q: int) ->
 
 
 def check_squares(moments: Moments) -> None:
-    if not np.isfinite(moments.scatter).all():
+    check_finite(moments.scatter)
+
+
+def check_finite(*squares: Any) -> None:
+    if not all(np.isfinite(one).all() for one in squares):
         raise ValueError(
             "Expected values whose squares can be summed, got some that are too large for float64 (over about 1e150). "
             "Divide them by a constant first."

@@ -17,9 +17,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from shoal.api.array_fits import FitPlan, SharedRows, check_squares, engine_on, solve_all
-from shoal.api.estimators import Exact, check
+from shoal.api.estimators import Exact, check, check_workers, checked_weights
 from shoal.errors import TrainingError
 from shoal.models import Floats, penalty_for
+from shoal.passes.arrays import summed
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data, triangle
 from shoal.solve.moments import Moments, merge_all, plan_cells
@@ -99,10 +100,12 @@ class _Sums:
     parts: list[tuple[Moments, Moments]]
 
     @classmethod
-    def of(cls, rows: SharedRows, X: npt.NDArray[Any], y: Floats, splits: Sequence[_Split]) -> _Sums:
+    def of(
+        cls, rows: SharedRows, X: npt.NDArray[Any], y: Floats, splits: Sequence[_Split], weights: Floats | None
+    ) -> _Sums:
         found = _cells(splits, len(X))
         if found is None:
-            parts = [(_moments(X, y, split.train), _moments(X, y, split.test)) for split in splits]
+            parts = [(_moments(X, y, split.train, weights), _moments(X, y, split.test, weights)) for split in splits]
             return cls(rows.moments(), parts)
         cell, chosen = found
         cells = rows.cell_moments(cell, int(cell.max()) + 1)
@@ -110,13 +113,13 @@ class _Sums:
         return cls(merge_all(cells), parts)
 
 
-def _moments(X: npt.NDArray[Any], y: Floats, rows: Rows1) -> Moments:
-    return Moments.of(np.column_stack((X[rows], y[rows])))
+def _moments(X: npt.NDArray[Any], y: Floats, rows: Rows1, weights: Floats | None) -> Moments:
+    return summed(np.column_stack((X[rows], y[rows])), None if weights is None else weights[rows])
 
 
 def _fold(
     X: npt.NDArray[Any], y: Floats, split: _Split, train: Moments, test: Moments, plan: FitPlan,
-    ratios: Sequence[float], grids: Sequence[Floats],
+    ratios: Sequence[float], grids: Sequence[Floats], weights: Floats | None,
 ) -> Fold:  # fmt: skip
     """One split: from moments where these are fine enough for the weakest penalty, else from the rows."""
     problem = LeastSquares.from_moments(train, plan.intercept, plan.standardize)
@@ -127,9 +130,10 @@ def _fold(
     if not needs_data(problem, weakest):
         return Fold(problem, test.n, test)
     units = Standardisation.of(train, plan.intercept, plan.standardize)
-    T = triangle(units.apply(X[split.train], y[split.train]))
+    roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, None]
+    T = triangle(units.apply(X[split.train], y[split.train]) * roots[split.train])
     problem = LeastSquares.from_triangle(T, units, train.n)
-    rows = problem.units.apply(X[split.test], y[split.test])
+    rows = problem.units.apply(X[split.test], y[split.test]) * roots[split.test]
     return Fold(problem, test.n, rows[:, int(plan.intercept) :])
 
 
@@ -151,11 +155,12 @@ class _Tuned(Exact):
     n_alphas: int
     selection: str
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose alpha by the splits of X (n, p) and y (n,), then fit all rows."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose alpha by the splits of X (n, p) and y (n,), then fit all rows; sample_weight (n,) says how much each
+        counts, in fits and in errors."""
         ratios, given = self._requested()
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True)
-        y = np.asarray(y, np.float64)
+        y, weights = np.asarray(y, np.float64), checked_weights(X, sample_weight)
         splits = _splits(self.cv, X, y)
         if self.selection == "one_se" and len(splits) < 2:
             raise ValueError(
@@ -167,13 +172,15 @@ class _Tuned(Exact):
         plan_cells(width, held, memory_for_exact(available_memory()), SOLVING, least=held)
         with (
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
-            SharedRows.shared(engine, X, y[:, None]) as rows,
+            SharedRows.shared(engine, X, y[:, None], weights) as rows,
         ):
-            sums = _Sums.of(rows, X, y, splits)
+            sums = _Sums.of(rows, X, y, splits, weights)
+            if not all(part.n for parts in sums.parts for part in parts):
+                raise ValueError("Expected rows that count in each part of every split, got none in some. Correct cv.")
             check_squares(sums.whole)
             grids, about = self._grids(sums.whole, plan, ratios, given)
             parts = zip(splits, sums.parts, strict=True)
-            folds = (_fold(X, y, split, *moments, plan, ratios, grids) for split, moments in parts)
+            folds = (_fold(X, y, split, *moments, plan, ratios, grids, weights) for split, moments in parts)
             chosen = self._choose(curves(folds, plan.model, ratios, grids), ratios)
             solutions = solve_all(rows, chosen, X, y[:, None])
         self._keep(solutions, 1)
@@ -218,12 +225,13 @@ class _Tuned(Exact):
 
     def _plan(self) -> FitPlan:
         """Without a penalty: that is to be found."""
-        self._check_workers()
+        check_workers(self.engine, self.n_workers)
         return FitPlan(self._model, 0.0, 1.0, bool(self.fit_intercept), bool(self.standardize))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
+        tags.input_tags.sparse = False
         return tags
 
 

@@ -11,12 +11,22 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from shoal.api.array_fits import FitPlan, SharedRows, engine_on, solve_all
+from shoal.api.array_fits import (
+    FitPlan,
+    SharedRows,
+    engine_on,
+    solve_all,
+    solve_nonnegative_all,
+    solve_wide_all,
+)
+from shoal.api.sparse_fits import solve_sparse_all
+from shoal.kernels.threads import one_thread
 from shoal.models import Certificate, Floats
 from shoal.settings.config import ENGINES
-from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.settings.limits import SOLVING, memory_for_exact, solved_from_rows
 from shoal.solve.moments import plan_cells
 from shoal.solve.paths import Solution
 from shoal.tasks.workers import close_pools
@@ -39,28 +49,44 @@ class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
     _model = ""
     fit_intercept: bool
     standardize: bool
+    positive: bool = False
     n_workers: int | None
     engine: str
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to X (n, p) and y (n,) or (n, targets); the answer has the same bits for any engine and worker count."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X (n, p) and y (n,) or (n, targets), with rows that count as sample_weight (n,) says; the answer has
+        the same bits for any engine and worker count. A sparse X (scipy, any format) stays sparse, and one process
+        solves it."""
         plan = self._plan()
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), multi_output=True, y_numeric=True)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True
+        )
+        X, y, weights = counted_rows(X, y, sample_weight)
         Y = np.asarray(y, np.float64).reshape(len(y), -1)
+        if is_sparse_matrix(X):
+            if self.positive:
+                raise ValueError("Expected a dense X beside positive=True, got a sparse one. Give X.toarray().")
+            self._keep(solve_sparse_all(plan, X, Y, weights), y.ndim)
+            return self
         width = X.shape[1] + Y.shape[1]
-        plan_cells(width, 1, memory_for_exact(available_memory()), SOLVING)
+        free = available_memory()
+        if not self.positive and weights is None and solved_from_rows(len(X), X.shape[1], plan.is_sparse, free):
+            with one_thread:
+                self._keep(solve_wide_all(plan, X, Y), y.ndim)
+            return self
+        plan_cells(width, 1, memory_for_exact(free), SOLVING)
         with (
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
-            SharedRows.shared(engine, X, Y) as rows,
+            SharedRows.shared(engine, X, Y, weights) as rows,
         ):
-            solutions = solve_all(rows, plan, X, Y)
+            solutions = solve_nonnegative_all(rows, plan, Y.shape[1]) if self.positive else solve_all(rows, plan, X, Y)
         self._keep(solutions, y.ndim)
         return self
 
     def predict(self, X: Any) -> Floats:
         """The predictions for the rows of X: (n,), or (n, targets) after a fit to several."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         predictions: Floats = X @ self.coef_.T + self.intercept_
         return predictions
 
@@ -73,19 +99,46 @@ class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.notes_ = tuple(dict.fromkeys(note for one in solutions for note in one.notes))
         self.certificate_: Certificate = max((one.certificate for one in solutions), key=lambda c: c.relative)
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _plan(self) -> FitPlan:
         """The parameters, checked here and not when they are set, as scikit-learn wants it."""
         alpha, l1_ratio = getattr(self, "alpha", 0.0), getattr(self, "l1_ratio", 1.0)
         check("alpha", alpha, "a finite number of at least 0", is_real(alpha) and 0 <= alpha < np.inf)
         check("l1_ratio", l1_ratio, "a number from 0 to 1", is_real(l1_ratio) and 0 <= l1_ratio <= 1)
-        self._check_workers()
+        check_workers(self.engine, self.n_workers)
         return FitPlan(self._model, float(alpha), float(l1_ratio), bool(self.fit_intercept), bool(self.standardize))
 
-    def _check_workers(self) -> None:
-        check("engine", self.engine, f"one of {', '.join(ENGINES)}", self.engine in ENGINES)
-        workers: Any = self.n_workers
-        whole = workers is None or (isinstance(workers, Integral) and int(workers) >= 1)
-        check("n_workers", workers, "None (one a core) or a whole number of at least 1", whole)
+
+def is_sparse_matrix(X: Any) -> bool:
+    return hasattr(X, "tocsr")
+
+
+def checked_weights(X: Any, sample_weight: Any) -> Floats | None:
+    """How much each row counts; None where nothing is said."""
+    if sample_weight is None:
+        return None
+    checked = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights: Floats = np.asarray(checked, np.float64)
+    return weights
+
+
+def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Floats | None]:
+    """The rows that count for something, and how much; None for that where nothing is said."""
+    weights = checked_weights(X, sample_weight)
+    if weights is None or weights.all():
+        return X, y, weights
+    return X[weights > 0], y[weights > 0], weights[weights > 0]
+
+
+def check_workers(engine: str, workers: Any) -> None:
+    here = [name for name in ENGINES if name != "ray"]  # what is in memory here is fitted here
+    check("engine", engine, f"one of {', '.join(here)}", engine in here)
+    whole = workers is None or (isinstance(workers, Integral) and int(workers) >= 1)
+    check("n_workers", workers, "None (one a core) or a whole number of at least 1", whole)
 
 
 def is_real(value: object) -> bool:
@@ -102,6 +155,7 @@ class LinearRegression(Exact):
 
     fit_intercept   whether there is a b
     standardize     whether "smallest norm" is that of the weights of columns with spread 1
+    positive        whether coefficients have to be 0 or more, as in scikit-learn; of a dense X
     n_workers       worker processes; None for one a core
     engine          "inline" (this process), "processes", or "auto": by the size of the data
 
@@ -118,11 +172,13 @@ class LinearRegression(Exact):
         *,
         fit_intercept: bool = True,
         standardize: bool = False,
+        positive: bool = False,
         n_workers: int | None = None,
         engine: str = "auto",
     ) -> None:
         self.fit_intercept = fit_intercept
         self.standardize = standardize
+        self.positive = positive
         self.n_workers = n_workers
         self.engine = engine
 
@@ -136,12 +192,14 @@ class _Penalised(Exact):
         *,
         fit_intercept: bool = True,
         standardize: bool = False,
+        positive: bool = False,
         n_workers: int | None = None,
         engine: str = "auto",
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.standardize = standardize
+        self.positive = positive
         self.n_workers = n_workers
         self.engine = engine
 
@@ -173,6 +231,7 @@ class ElasticNet(Exact):
         l1_ratio: float = 0.5,
         fit_intercept: bool = True,
         standardize: bool = False,
+        positive: bool = False,
         n_workers: int | None = None,
         engine: str = "auto",
     ) -> None:
@@ -180,5 +239,6 @@ class ElasticNet(Exact):
         self.l1_ratio = l1_ratio
         self.fit_intercept = fit_intercept
         self.standardize = standardize
+        self.positive = positive
         self.n_workers = n_workers
         self.engine = engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,41 +13,49 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from shoal.api.frames import encoded
-from shoal.api.summary import ModelSummary
-from shoal.api.tables import as_frame, with_target
-from shoal.errors import DataError, TrainingError
+from shoal.api.frames import as_needed, date_columns, encoded
+from shoal.api.predicted import called, gathered, likeliest, likely_sets, usual_sets, without_prediction
+from shoal.api.tables import as_frame, path_of, with_target
+from shoal.errors import DataError, StateError, TrainingError
 from shoal.exports import export
 from shoal.files.output import Output
-from shoal.fitting.model_file import usable
+from shoal.fitting.model_file import in_days, usable, without_zeros
 from shoal.fitting.reports import Trained, described
 from shoal.models import Floats
+from shoal.results.findings import Finding
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile, model_bytes
 from shoal.results.plain import plain
+from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import implied, understood
 from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.solve.inference import variance_inflation
-from shoal.tasks.explain import ExplainRequest, explain_model
-from shoal.tasks.predict import open_for
+from shoal.sparse.prediction import predicted as of_sparse
+from shoal.sparse.table import is_sparse
+from shoal.tasks.predict import open_for, predict_file, suited
+from shoal.tasks.quartiles import residual_quartiles
 from shoal.tasks.refit import Basis
 from shoal.tasks.train import train_gradient_with, train_with
 from shoal.tasks.workers import kept_coordinator
 from shoal.utils import Progress
 
 if TYPE_CHECKING:
+    from shoal.api.summary import ModelSummary
     from shoal.exports.proof import Proof
+    from shoal.report.pictures import Picture
 
 SHOWN = 12  # coefficients in a repr
+KEPT = 100_000  # rows of a frame of which residuals are looked at when it is fitted
 
 
 class FittedModel:
     """A fitted model: its numbers, what they are worth, and predictions."""
 
-    def __init__(self, file: ModelFile, report: FitReport | None = None, basis: Basis | None = None) -> None:
-        self._file, self._basis = file, basis
+    def __init__(self, file: ModelFile, report: FitReport | None = None, basis: Basis | None = None,
+                 residuals: tuple[float, ...] = ()) -> None:  # fmt: skip
+        self._file, self._basis, self._residuals = file, basis, residuals
         self._report = report or file.report
 
     @property
@@ -57,7 +65,7 @@ class FittedModel:
 
     @property
     def model(self) -> str:
-        """linear, ridge, lasso or elasticnet."""
+        """linear, ridge, lasso, elasticnet, logistic, poisson or gamma."""
         return self._report.model
 
     @property
@@ -104,58 +112,138 @@ class FittedModel:
         return list(self._report.warnings)
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was worth knowing before the fit: leaks, ids, too few rows and the like, each with what can be done."""
+        return self._report.findings
+
+    @property
     def prediction_interval(self) -> dict[str, Any] | None:
         """Half-widths of prediction intervals by level, from the rows kept for testing, with what they mean."""
         found: dict[str, Any] | None = plain(self._report.prediction_interval)
         return found
 
     @overload
-    def predict(self, data: Any, *, interval: None = None, **knobs: Any) -> Floats: ...
+    def predict(self, data: Any, *, interval: None = None, threshold: float | None = None, **knobs: Any) -> Any: ...
 
     @overload
     def predict(self, data: Any, *, interval: float, **knobs: Any) -> tuple[Floats, Floats, Floats]: ...
 
-    def predict(
-        self, data: Any, *, interval: float | None = None, **knobs: Any
-    ) -> Floats | tuple[Floats, Floats, Floats]:
+    def predict(self, data: Any, *, interval: float | None = None, threshold: float | None = None, **knobs: Any) -> Any:
         """A prediction for every row of a file or a table in memory; NaN for a row that could not be read.
+
+        A logistic model gives the likelier of its two values (None for such a row), or its yes from the probability
+        `threshold` on; `predict_proba` gives the probabilities.
 
         A table is a data frame of pandas or polars, an Arrow table, an array, a dictionary of columns, or one row as a
         dictionary or a Series.
 
-        With an interval such as 0.9: predictions, lower ends, upper ends. `knobs` say how to read a file (delimiter,
-        decimal, encoding, ...), where that cannot be detected.
+        With an interval such as 0.9: predictions, lower ends, upper ends; of a logistic model predictions and sets,
+        each a tuple of one value or both. `knobs` say how to read a file (delimiter, decimal, encoding, ...), where
+        that cannot be detected.
         """
+        outcome = self._report.outcome
+        if outcome and not outcome.classes and interval is not None:
+            raise StateError(
+                f"Prediction intervals are for linear models; this is a {self.model} model. Leave the interval out."
+            )
+        called_from = check_threshold(outcome, threshold)
         width = None if interval is None else half_width_of(self._report.prediction_interval, interval)
-        frame = as_frame(data)
-        parts = self._of_file(path_of(data), knobs) if frame is None else self._of_frame(frame)
-        found = _gathered(parts)
+        found = self._predicted(data, knobs)
+        if outcome and outcome.several:
+            sure = likeliest(found, outcome.labels)
+            return sure if width is None else (sure, likely_sets(found, outcome.labels, width))
+        if outcome and outcome.classes:
+            calls = called(found, outcome.labels, called_from)
+            return calls if width is None else (calls, usual_sets(found, outcome.labels, width))
         return found if width is None else (found, found - width, found + width)
 
+    def predict_proba(self, data: Any, **knobs: Any) -> Floats:
+        """(rows, K): probabilities of the values of a logistic or multinomial model, in the order of `classes`."""
+        self._check_classes()
+        yes = self._predicted(data, knobs)
+        if yes.ndim > 1:
+            return yes
+        return np.column_stack((1 - yes, yes))
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The values of the target: of a logistic model no and yes, of a multinomial one all of them."""
+        self._check_classes()
+        return self._report.outcome.labels if self._report.outcome else ()
+
+    def _check_classes(self) -> None:
+        if not self._report.outcome or not self._report.outcome.classes:
+            raise StateError(
+                f"Expected a logistic or multinomial model, which has classes and probabilities, got {self.model}."
+            )
+
+    def _predicted(self, data: Any, knobs: Mapping[str, Any]) -> Floats:
+        """The mean that the model expects of each row: of a logistic model the probability of its yes."""
+        frame = as_frame(data)
+        parts = self._of_file(path_of(data), knobs) if frame is None else self._of_frame(frame)
+        offset = str(self._file.config.get("offset", ""))
+        shaped = any(term["type"] == "shaped" for term in self._file.design.terms)
+        return gathered(parts, without_prediction(frame is None, shaped, offset))
+
+    def predict_to(
+        self,
+        file: str | Path,
+        out: str | Path,
+        *,
+        keep: Sequence[str] | str = (),
+        interval: float | None = None,
+        threshold: float | None = None,
+        **knobs: Any,
+    ) -> dict[str, Any]:
+        """Write a prediction for every row of a file to `out`, beside the columns to `keep` ("all" for all of them,
+        "ids" for those that look like ids); returns what `shoal predict --json` prints, with the rows that have none.
+        """
+        wanted = [keep] if isinstance(keep, str) else list(keep)
+        with self._as_file() as path:
+            config = config_from({**knobs, "file": str(file)})
+            return predict_file(path, config, out, interval=interval, keep=wanted, threshold=threshold)
+
+    @contextmanager
+    def _as_file(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
+            path = Path(folder) / "model.json"
+            path.write_bytes(model_bytes(self._file))
+            yield path
+
     def score(self, data: Any, y: Any = None) -> float:
-        """R2 on the rows of a table in memory that has the target as well, or beside values y of it."""
-        frame, target = (as_frame(data), self.target) if y is None else with_target(data, y)
+        """R2 on the rows of a table in memory that has the target as well, or beside values y of it;
+        of a logistic model the accuracy: the share of rows called right.
+        """
+        frame, target = (as_needed(as_frame(data), [self.target]), self.target) if y is None else with_target(data, y)
         if frame is None or target not in frame.columns:
             raise DataError(
                 f"Expected a table with the column '{target}', or values of it as y, got neither. "
                 "For a file, give its rows as a data frame."
             )
+        if self._report.outcome and self._report.outcome.classes:
+            return float(np.mean(self.predict(frame) == frame[target].to_numpy()))
         actual = frame[target].to_numpy(np.float64)
         squares = float(((actual - self.predict(frame)) ** 2).sum())
         scatter = float(((actual - actual.mean()) ** 2).sum()) if len(actual) else 0.0
         return 1 - squares / scatter if scatter > 0 else float("nan")
 
     def summary(self) -> ModelSummary:
-        """Coefficients with their errors, F, AIC, BIC and variance inflation, as text and for notebooks.
+        """Coefficients with their errors, F, AIC, BIC, residual quartiles and variance inflation, for notebooks too.
 
         Inflation comes from the sums of the fit; a loaded model looks for them in its file, and says none without it.
         """
+        from shoal.api.summary import ModelSummary, residuals_of
+
+        if self._report.outcome:
+            return ModelSummary.of(self._report, {})
         try:
             self._basis = basis = self._basis or Basis.of_model(self._file)
-        except TrainingError:  # the file is gone or another one, or the fit was made without sums
+        except TrainingError:  # the file is gone or another one, or the fit was made without sums of all pairs
             return ModelSummary.of(self._report, {})
         inflated = variance_inflation(basis.prepared.problem).tolist()
-        return ModelSummary.of(self._report, dict(zip(basis.prepared.encoding.names, inflated, strict=True)))
+        self._residuals = self._residuals or residuals_of(self._file, basis)
+        named = dict(zip(basis.prepared.encoding.names, inflated, strict=True))
+        return ModelSummary.of(self._report, named, self._residuals)
 
     def explain(self, **question: Any) -> dict[str, Any]:
         """What `shoal explain --json` prints: intervals, importance of columns, prediction intervals, each with what it
@@ -163,13 +251,22 @@ class FittedModel:
 
         The file that the model was fitted to is read for it.
         """
-        with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
-            path = Path(folder) / "model.json"
-            path.write_bytes(model_bytes(self._file))
+        from shoal.tasks.explain import ExplainRequest, explain_model  # here: a fit needs none of it
+
+        with self._as_file() as path:
             return explain_model(path, ExplainRequest(**question))
 
+    def plot(self) -> Picture | None:
+        """The coefficients as a picture that notebooks show and `save` writes; None if all are 0."""
+        from shoal.report.pictures import coefficients_of
+
+        return coefficients_of(self._report)
+
     def _repr_html_(self) -> str:
-        return ModelSummary.of(self._report, {})._repr_html_()
+        from shoal.api.summary import ModelSummary
+
+        drawn = self.plot()
+        return ModelSummary.of(self._report, {})._repr_html_() + (drawn._repr_html_() if drawn else "")
 
     def save(self, path: str | Path) -> None:
         """Write the model as JSON, readable by eye and enough by itself to predict."""
@@ -195,6 +292,10 @@ class FittedModel:
         """
         started = time.perf_counter()
         changed = {"alpha": alpha, "model": model, "l1_ratio": l1_ratio}
+        if self._report.outcome:
+            raise StateError(
+                f"Expected a linear model to refit from sums, got {self.model}. Fit it anew with shoal.fit."
+            )
         given = {name: value for name, value in changed.items() if value is not None}
         config = config_from(self._file.config | given | {"solver": "exact"})
         self._basis = basis = (self._basis or Basis.of_model(self._file)).suiting(config)
@@ -210,7 +311,7 @@ class FittedModel:
             if scores["rows"]:
                 shown = ", ".join(f"{k} {v:.6g}" for k, v in scores.items() if k != "rows" and v is not None)
                 lines.append(f"  {part}: {scores['rows']:,} rows, {shown}")
-        names = ["(intercept)", *list(coefficients)[:SHOWN]]
+        names = ["(intercept)", *map(self._report.shown, list(coefficients)[:SHOWN])]
         width = max(map(len, names))
         values = [self.intercept, *coefficients.values()]
         lines += [f"  {name:<{width}}  {value: .6g}" for name, value in zip(names, values, strict=False)]
@@ -219,18 +320,25 @@ class FittedModel:
         return "\n".join(lines)
 
     def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, int]]:
-        saved = usable(self._file)
-        for X, unseen in encoded(frame, saved.encoding):
-            yield X @ saved.coef + saved.intercept, unseen
+        saved = without_zeros(usable(self._file))
+        frame = as_needed(frame, [*saved.numbers, *saved.texts])
+        saved = in_days(saved, date_columns(frame, saved.numbers))
+        for X, unseen in encoded(frame, saved.encoding, self._report.dates):
+            _, coef, intercept, loss = saved.fitted
+            scores = X @ coef.T + intercept
+            yield scores if loss is None else np.asarray(loss.mean(scores), np.float64), unseen
 
     def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, int]]:
-        saved = usable(self._file)
+        saved = without_zeros(usable(self._file))
         config = config_from({**knobs, "file": path})
         with kept_coordinator(config) as coordinator:
+            if is_sparse(config):
+                yield from ((np.asarray(part, np.float64), 0) for part in of_sparse(saved, coordinator, config))
+                return
 
             def predicted() -> list[tuple[Floats, int]]:
                 dataset = open_for(saved, coordinator, config)
-                found = coordinator.predict(dataset, saved.encoding, saved.coef, saved.intercept)
+                found = coordinator.predict(dataset, *suited(saved, dataset).fitted)
                 return [(np.asarray(predictions, np.float64), unseen) for predictions, unseen in found]
 
             yield from coordinator.cache.mending(predicted)
@@ -243,15 +351,6 @@ def fitted_in(seconds: float, trained: Trained, basis: Basis) -> FittedModel:
     return FittedModel(trained.model, replace(trained.report, timings={"total": seconds}), basis)
 
 
-def path_of(data: Any) -> str:
-    if isinstance(data, (str, Path)):
-        return str(data)
-    raise TypeError(
-        f"Expected the path of a file or a table in memory (pandas, polars, Arrow, an array with y beside it), "
-        f"got {type(data).__name__}. Convert it."
-    )
-
-
 def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     """From a path and the knobs of a run by name."""
     config = _understood(config_from({**values, "file": path_of(path)}), values)
@@ -260,14 +359,17 @@ def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = N
             trained = train_gradient_with(coordinator, config)
             return FittedModel(trained.model, trained.report)
         trained = train_with(coordinator, config)
-    return FittedModel(trained.model, trained.report, Basis.of_fit(trained.fit))
+    return FittedModel(trained.model, trained.report, Basis.of_fit(trained.fit) if trained.fit else None)
 
 
 def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     with frame_as_file(frame, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
         trained = train_with(coordinator, _understood(config, values))
-        basis = Basis.of_fit(trained.fit).summed(coordinator)
-    return FittedModel(trained.model, trained.report, basis)
+        basis = Basis.of_fit(trained.fit) if trained.fit else None
+        basis = basis.summed(coordinator) if basis else None
+        rows = basis.prepared.dataset if basis and len(frame) <= KEPT else None  # gone when somebody asks
+        residuals = residual_quartiles(usable(trained.model), rows, coordinator) if rows else ()
+    return FittedModel(trained.model, trained.report, basis, residuals)
 
 
 def _understood(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
@@ -296,19 +398,3 @@ def frame_as_file(frame: Any, values: Mapping[str, Any]) -> Iterator[tuple[RunCo
             ) from None
         categorical = [*values.get("categorical", ()), *labels]
         yield config_from({**values, "file": str(path), "categorical": categorical}), Path(folder)
-
-
-def _gathered(parts: Iterator[tuple[Floats, int]]) -> Floats:
-    """All predictions; what is odd about them is said once, with a count."""
-    found, unseen = [np.zeros(0)], 0
-    for predictions, count in parts:
-        found.append(predictions)
-        unseen += count
-    whole = np.concatenate(found)
-    unread = int(np.isnan(whole).sum())
-    if unseen:
-        said = f"{unseen} rows have a level that the model was not trained with; its 0/1 columns are all 0 there."
-        warnings.warn(said, stacklevel=3)
-    if unread:
-        warnings.warn(f"{unread} rows could not be read; their prediction is NaN.", stacklevel=3)
-    return whole

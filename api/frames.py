@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from shoal.data.dialects import DEFAULT_MISSING
 from shoal.data.encoding import Encoding
-from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Product
+from shoal.data.kinds import Wanted, date_of, style_of, time_of
+from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Offset, Product, Shaped
 from shoal.errors import DataError
 from shoal.models import Floats
 from shoal.words import listed
@@ -18,8 +19,11 @@ from shoal.words import listed
 ROWS = 1 << 16  # encoded at a time, so that a long frame needs no second frame's memory
 
 
-def encoded(frame: Any, encoding: Encoding) -> Iterator[tuple[Floats, int]]:
-    """X (rows, terms) for some rows at a time, and in how many of them a level is not known."""
+def encoded(frame: Any, encoding: Encoding, dates: Mapping[str, str] | None = None) -> Iterator[tuple[Floats, int]]:
+    """X (rows, terms) for some rows at a time, and in how many of them a level is not known.
+
+    `dates`: the columns that hold dates, with how they were written in training.
+    """
     absent = [name for name in dict.fromkeys((*encoding.columns, *encoding.known)) if name not in frame.columns]
     if absent:
         raise DataError(
@@ -27,31 +31,62 @@ def encoded(frame: Any, encoding: Encoding) -> Iterator[tuple[Floats, int]]:
             f"It has: {listed([str(name) for name in frame.columns])}. Rename or add them."
         )
     for start in range(0, len(frame), ROWS):
-        yield _encode(frame.iloc[start : start + ROWS], encoding)
+        yield _encode(frame.iloc[start : start + ROWS], encoding, dates or {})
 
 
-def _encode(frame: Any, encoding: Encoding) -> tuple[Floats, int]:
+def as_needed(frame: Any | None, needed: Iterable[str]) -> Any | None:
+    """The frame with its columns called as the model has them, which may have names of several lines."""
+    if frame is None:
+        return None
+    called = Wanted(tuple(needed)).called(list(frame.columns))
+    return frame if called == list(frame.columns) else frame.set_axis(called, axis="columns")
+
+
+def date_columns(frame: Any, names: Iterable[str]) -> set[str]:
+    """Of columns of numbers those that a frame has as dates."""
+    from pandas.api import types
+
+    there = [name for name in names if name in frame.columns]
+    return {name for name in there if not types.is_numeric_dtype(frame[name]) and _is_dated(frame[name])}
+
+
+def _is_dated(column: Any) -> bool:
+    from pandas.api import types
+
+    if types.is_datetime64_any_dtype(column):
+        return True
+    present = column[column.notna()]
+    return len(present) > 0 and style_of(str(present.iloc[0])) is not None
+
+
+def _encode(frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> tuple[Floats, int]:
     X = np.zeros((len(frame), len(encoding.terms)))
-    columns = _Columns(frame, encoding)
+    columns = _Columns(frame, encoding, dates)
     for i, term in enumerate(encoding.terms):
         if isinstance(term, Product):
             X[:, i] = term.of(columns.factor)
+        elif isinstance(term, Offset):
+            X[:, i] = term.of(columns.numbers[term.column])
         elif not isinstance(term, Level):
             X[:, i] = columns.factor(term)
     for name, known in encoding.known.items():
         terms = {t.level: i for i, t in enumerate(encoding.terms) if isinstance(t, Level) and t.column == name}
-        place = np.array([*(terms.get(level, -1) for level in known), -1])[columns.places[name]]
+        group = encoding.rare.get(name)
+        other = terms[group.level] if group else -1
+        own = (other if group and group.holds(level) else terms.get(level, -1) for level in known)
+        place = np.array([*own, other])[columns.places[name]]
         rows = np.flatnonzero(place >= 0)
         X[rows, place[rows]] = 1.0
-    unseen = [place < 0 for place in columns.places.values()]
+    unseen = [place < 0 for name, place in columns.places.items() if name not in encoding.rare]
     return X, int(np.any(unseen, axis=0).sum()) if unseen else 0
 
 
 class _Columns:
     """The columns of a frame that an encoding needs: numbers, and the places of levels among those that are known."""
 
-    def __init__(self, frame: Any, encoding: Encoding) -> None:
-        self.numbers = {name: _numbers(frame[name]) for name in encoding.columns if name not in encoding.known}
+    def __init__(self, frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> None:
+        numbers = [name for name in encoding.columns if name not in encoding.known]
+        self.numbers = {name: _numbers(frame[name], dates.get(name)) for name in numbers}
         self.levels = {name: {level: i for i, level in enumerate(known)} for name, known in encoding.known.items()}
         self.places = {name: _places(frame[name], levels) for name, levels in self.levels.items()}
 
@@ -61,6 +96,8 @@ class _Columns:
         values = self.numbers[term.column]
         if isinstance(term, Indicator):
             return np.isnan(values).astype(np.float64)
+        if isinstance(term, Shaped):
+            return np.asarray(term.of(values), np.float64)
         return np.where(np.isnan(values), term.fill, values)
 
 
@@ -86,35 +123,45 @@ def _level(value: object, known: Mapping[str, int]) -> str:
     return MISSING_LEVEL if text.strip() in DEFAULT_MISSING else text.strip()
 
 
-def _numbers(column: Any) -> Floats:
-    """The values as doubles, NaN for none; dates as seconds since 1970, as everywhere."""
+def _numbers(column: Any, written: str | None) -> Floats:
+    """The values as doubles, NaN for none; dates as days since 1970, as everywhere; `written`: how dates were."""
     import pandas as pd
     from pandas.api import types
 
     if types.is_datetime64_any_dtype(column):
-        return _seconds(column)
+        return _days(column)
     if types.is_numeric_dtype(column):
+        if written is not None and bool(column.notna().any()):
+            raise DataError(f"Expected dates in column '{column.name}', such as {written}, got numbers. Convert it.")
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         texts = column.astype(object).where(column.notna(), None)
         texts = texts.map(lambda v: None if isinstance(v, str) and v.strip() in DEFAULT_MISSING else v)
+        if written is not None and bool(texts.notna().any()):
+            return _dates(column.name, texts, written)  # 20211231 is a number as well
         try:
             values = pd.to_numeric(texts).to_numpy(dtype=np.float64, na_value=np.nan)
         except (ValueError, TypeError):
-            return _dates(column.name, texts)
+            return _dates(column.name, texts, written)
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _dates(name: object, texts: Any) -> Floats:
+def _dates(name: object, texts: Any, written: str | None) -> Floats:
     import pandas as pd
 
+    style = style_of(written) if written else None
+    present = texts[texts.notna()]
+    if len(present) and all(isinstance(text, str) for text in present):
+        found = {text: time_of(text) if style is None else date_of(text.strip(), style) for text in set(present)}
+        if None not in found.values():
+            return np.asarray(texts.map(found).to_numpy(np.float64, na_value=np.nan))
     try:
-        return _seconds(pd.to_datetime(texts, utc=True, format="ISO8601"))
+        return _days(pd.to_datetime(texts, utc=True, format="ISO8601"))
     except (ValueError, TypeError) as error:
         raise DataError(f"Expected numbers or dates in column '{name}', got: {error}. Correct the column.") from None
 
 
-def _seconds(column: Any) -> Floats:
+def _days(column: Any) -> Floats:
     plain = column if column.dt.tz is None else column.dt.tz_convert("UTC").dt.tz_localize(None)
     whole = plain.to_numpy(dtype="datetime64[us]")
-    return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) / 1e6)
+    return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) / 1e6 / 86400)

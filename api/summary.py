@@ -6,8 +6,19 @@ import html
 import math
 from dataclasses import dataclass
 
+from shoal.fitting.model_file import usable
 from shoal.results.fit import Estimate, FitReport
+from shoal.results.model import ModelFile
+from shoal.results.outcome import SCORE_NAMES, Outcome
+from shoal.results.sentences import three_sentences
+from shoal.settings.values import config_from
+from shoal.tasks.predict import suited
+from shoal.tasks.quartiles import residual_quartiles
+from shoal.tasks.refit import Basis
+from shoal.tasks.workers import kept_coordinator
+from shoal.words import compared
 
+QUARTILES = ("min", "1Q", "median", "3Q", "max")
 HEADERS = ("estimate", "std. error", "t", "p", "low", "high", "VIF")
 
 
@@ -24,15 +35,17 @@ class ModelSummary:
     log_likelihood: float | None = None
     aic: float | None = None
     bic: float | None = None
+    residuals: tuple[float, ...] = ()  # smallest, quartiles and largest, of training rows
 
     @classmethod
-    def of(cls, report: FitReport, vif: dict[str, float]) -> ModelSummary:
+    def of(cls, report: FitReport, vif: dict[str, float], residuals: tuple[float, ...] = ()) -> ModelSummary:
         found, n = report.inference, report.train.rows
         if found is None or not found.residual_sd or found.residual_df is None:
-            return cls(report, vif)
+            return cls(report, vif, residuals=residuals)
         rss, counted = found.residual_sd**2 * found.residual_df, n - found.residual_df
         likelihood = -n / 2 * (math.log(2 * math.pi * rss / n) + 1)
-        return cls(report, vif, likelihood, 2 * counted - 2 * likelihood, counted * math.log(n) - 2 * likelihood)
+        aic, bic = 2 * counted - 2 * likelihood, counted * math.log(n) - 2 * likelihood
+        return cls(report, vif, likelihood, aic, bic, residuals)
 
     def facts(self) -> list[tuple[str, str]]:
         """Name and value of each line about the whole."""
@@ -40,8 +53,13 @@ class ModelSummary:
         alpha = "" if report.alpha is None else f", alpha = {report.alpha:g}"
         facts = [("model", f"{report.model} of {report.target}{alpha}")]
         for name, scores in (("training rows", report.train), ("test rows", report.test)):
-            if scores.rows:
+            if scores.rows and not report.outcome:
                 facts.append((name, f"{scores.rows:,}, R2 {_number(scores.r2)}, RMSE {_number(scores.rmse)}"))
+        if report.outcome:
+            return [*facts, *_outcome_facts(report.outcome)]
+        if self.residuals:
+            ends = (f"{name} {_number(value)}" for name, value in zip(QUARTILES, self.residuals, strict=True))
+            facts.append(("residuals", ", ".join(ends)))
         if found is not None:
             facts += [
                 ("adjusted R2", _number(found.adjusted_r2)),
@@ -54,23 +72,31 @@ class ModelSummary:
             )
         return facts
 
+    def notes(self) -> list[str]:
+        """What was worth knowing before the fit, and what is to be said of it."""
+        said = compared(self.report.references)
+        return [*([said] if said else []), *map(str, self.report.findings), *self.report.warnings]
+
     def rows(self) -> list[tuple[str, list[str]]]:
         """Name and cells of each coefficient, the intercept's first."""
         found = self.report.inference
         if found is not None:
-            return [(name, [*_cells(one), _number(self.vif.get(name))]) for name, one in found.named().items()]
+            return [
+                (self.report.shown(name), [*_cells(one), _number(self.vif.get(name))])
+                for name, one in found.named().items()
+            ]
         values = {"(intercept)": self.report.intercept, **self.report.coefficients}
-        return [(name, [_number(value)]) for name, value in values.items()]
+        return [(self.report.shown(name), [_number(value)]) for name, value in values.items()]
 
     def __str__(self) -> str:
         rows = self.rows()
         table = [["", *HEADERS[: len(rows[0][1])]], *([name, *cells] for name, cells in rows)]
         widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-        lines = [f"{name:<16}{value}" for name, value in self.facts()] + [""]
+        lines = [*three_sentences(self.report), "", *(f"{name:<16}{value}" for name, value in self.facts()), ""]
         for first, *cells in table:
             aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
             lines.append("  ".join((f"{first:<{widths[0]}}", *aligned)).rstrip())
-        return "\n".join([*lines, *(f"note: {warning}" for warning in self.report.warnings)])
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
 
     __repr__ = __str__
 
@@ -82,8 +108,36 @@ class ModelSummary:
             f"<tr><th>{html.escape(name)}</th>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
             for name, cells in rows
         )
-        notes = "".join(f"<p>{html.escape(warning)}</p>" for warning in self.report.warnings)
-        return f"<table>{facts}</table><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
+        said = f"<p>{html.escape(' '.join(three_sentences(self.report)))}</p>"
+        return f"{said}<table>{facts}</table><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def residuals_of(file: ModelFile, basis: Basis) -> tuple[float, ...]:
+    """Smallest, quartiles and largest, of training rows, from the cached data set; none where that is gone."""
+    dataset, saved = basis.prepared.dataset, usable(file)
+    if not dataset.is_whole():
+        return ()
+    with kept_coordinator(config_from({**file.config, "out": None})) as coordinator:
+        return residual_quartiles(suited(saved, dataset), dataset, coordinator)
+
+
+def _outcome_facts(outcome: Outcome) -> list[tuple[str, str]]:
+    """Scores of another loss, with those of knowing nothing in brackets."""
+    facts = []
+    for name, part in (("training rows", outcome.train), ("test rows", outcome.test)):
+        if part.rows:
+            said = (
+                f"{label} {_number(part.scores[key])} ({_number(part.baseline.get(key))})"
+                for key, label in SCORE_NAMES.items()
+                if key in part.scores
+            )
+            facts.append((name, f"{part.rows:,}; {', '.join(said)}"))
+    if outcome.parameters:
+        own = ", ".join(f"{name} {_number(value)}" for name, value in outcome.parameters.items())
+        return [*facts, ("of the loss", own)]
+    worth = f"{_number(outcome.log_likelihood)}, deviance {_number(outcome.deviance)}, AIC {_number(outcome.aic)}"
+    return [*facts, ("log-likelihood", worth)]
 
 
 def _cells(one: Estimate) -> list[str]:

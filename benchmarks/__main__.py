@@ -11,11 +11,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import cases, gradient, report
-from benchmarks.cases import Finding
+from benchmarks import cases, gradient, prediction, report
+from benchmarks.cases import Measurement
 from benchmarks.contestants import Shoal
 from benchmarks.processes import OtherWork
-from benchmarks.tables import BIG, LONG, NARROW, TINY, WIDE, Table, check_room, make
+from benchmarks.shapes.first_second import first_second
+from benchmarks.shapes.sparse import sparse
+from benchmarks.shapes.wide import wide
+from benchmarks.tables import (
+    BIG,
+    GENES,
+    LONG,
+    MANY_GENES,
+    NARROW,
+    TALL,
+    TINY,
+    WIDE,
+    MadeTable,
+    check_room,
+    make,
+)
 
 ROOT = Path(__file__).parent.parent
 
@@ -77,31 +92,44 @@ class Bench:
     def __init__(self, shoal: Shoal, directory: Path, repeats: int, long: bool) -> None:
         self.shoal, self.directory, self.repeats, self.long = shoal, directory, repeats, long
 
-    def path(self, table: Table) -> Path:
+    def path(self, table: MadeTable) -> Path:
         return make(table, self.directory)
 
-    def speed(self) -> list[Finding]:
+    def speed(self) -> list[Measurement]:
         tables = (BIG, WIDE, NARROW)
         return [f for t in tables for f in cases.speed(self.shoal, t, self.path(t), self.repeats)]
 
-    def new_alpha(self) -> list[Finding]:
+    def new_alpha(self) -> list[Measurement]:
         tables, times = (BIG, WIDE, NARROW), 3 * self.repeats
         return [f for t in tables for f in cases.new_alpha(self.shoal, t, self.path(t), times)]
 
-    def scaling(self) -> list[Finding]:
+    def scaling(self) -> list[Measurement]:
         return cases.scaling(self.shoal, BIG, self.path(BIG), self.repeats)
 
-    def memory(self) -> list[Finding]:
+    def memory(self) -> list[Measurement]:
         short = cases.memory(self.shoal, BIG, self.path(BIG))
         if not self.long:
             return [short]
         long = cases.memory(self.shoal, LONG, self.path(LONG))
         return [short, long, cases.growth(short, long)]
 
-    def start_up(self) -> list[Finding]:
+    def prediction(self) -> list[Measurement]:
+        tables = (BIG, TALL)
+        return [f for t in tables for f in prediction.prediction(self.shoal, t, self.path(t), self.repeats)]
+
+    def start_up(self) -> list[Measurement]:
         return cases.start_up(self.shoal, TINY, self.path(TINY), 3 * self.repeats)
 
-    def training(self) -> list[Finding]:
+    def first_second(self) -> list[Measurement]:
+        return first_second(self.shoal, 3 * self.repeats)
+
+    def wide(self) -> list[Measurement]:
+        return [f for t in (GENES, MANY_GENES) for f in wide(self.shoal, t, self.path(t), self.repeats)]
+
+    def sparse(self) -> list[Measurement]:
+        return sparse(self.repeats)
+
+    def training(self) -> list[Measurement]:
         return gradient.training(self.path(BIG), self.directory, self.repeats)
 
 
@@ -110,19 +138,23 @@ SECTIONS = {
     "new_alpha": Bench.new_alpha,
     "scaling": Bench.scaling,
     "memory": Bench.memory,
+    "prediction": Bench.prediction,
     "start_up": Bench.start_up,
+    "first_second": Bench.first_second,
+    "wide": Bench.wide,
+    "sparse": Bench.sparse,
     "training": Bench.training,
 }
 
 
-def findings(options: argparse.Namespace) -> list[Finding]:
+def findings(options: argparse.Namespace) -> list[Measurement]:
     with (
         data_directory(options.data_dir, options.keep) as directory,
         tempfile.TemporaryDirectory(prefix="homes-", dir=directory) as homes,
     ):
-        check_room([BIG, WIDE, NARROW, *([LONG] if options.long else [])], directory)
+        check_room([BIG, WIDE, NARROW, TALL, *([LONG] if options.long else [])], directory)
         bench = Bench(Shoal(options.shoal, Path(homes)), directory, options.repeats, options.long)
-        found: list[Finding] = []
+        found: list[Measurement] = []
         for section in options.only:
             print(f"Measuring: {section.replace('_', ' ')} ...", file=sys.stderr, flush=True)
             latest = SECTIONS[section](bench)

@@ -10,11 +10,11 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.contestants import Contestant, Shoal, imports, pandas_sklearn, polars_read, timings
-from benchmarks.processes import Outcome
-from benchmarks.tables import Table
+from benchmarks.processes import ProcessOutcome
+from benchmarks.tables import MadeTable
 
 MEGABYTE = 1e6
-Race = dict[str, list[Outcome]]
+Race = dict[str, list[ProcessOutcome]]
 
 NEW_ALPHAS = """
 import json, sys, time
@@ -30,7 +30,7 @@ print(json.dumps(seconds))
 
 
 @dataclass(frozen=True)
-class Finding:
+class Measurement:
     """One line of the table: a figure and its aim, at most or at least `limit`."""
 
     what: str
@@ -61,20 +61,20 @@ def warm(path: Path) -> None:
             pass
 
 
-def elapsed(outcome: Outcome) -> float:
+def elapsed(outcome: ProcessOutcome) -> float:
     return outcome.seconds
 
 
-def ingest(outcome: Outcome) -> float:
+def ingest(outcome: ProcessOutcome) -> float:
     return timings(outcome)["ingest"]
 
 
-def ratio(race: Race, ours: str, theirs: str, seconds: Callable[[Outcome], float] = elapsed) -> float:
+def ratio(race: Race, ours: str, theirs: str, seconds: Callable[[ProcessOutcome], float] = elapsed) -> float:
     """The median over rounds of our seconds by theirs; both of a round were run one after the other."""
     return median(seconds(a) / seconds(b) for a, b in zip(race[ours], race[theirs], strict=True))
 
 
-def spans(race: Race, seconds: Callable[[Outcome], float] = elapsed) -> str:
+def spans(race: Race, seconds: Callable[[ProcessOutcome], float] = elapsed) -> str:
     return "; ".join(f"{name} {span([seconds(o) for o in outcomes])}" for name, outcomes in race.items())
 
 
@@ -85,7 +85,7 @@ def span(seconds: Sequence[float]) -> str:
 # ------------------------------------------------------------------ the cases
 
 
-def speed(shoal: Shoal, table: Table, path: Path, repeats: int) -> list[Finding]:
+def speed(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Measurement]:
     """CSV to fitted ridge against polars, which only reads, and pandas + scikit-learn, which fit as well."""
     warm(path)
     race = interleaved(
@@ -98,41 +98,41 @@ def speed(shoal: Shoal, table: Table, path: Path, repeats: int) -> list[Finding]
     )
     detail, what = spans(race), f"{table.title}: CSV to fitted ridge"
     return [
-        Finding(f"{what} / polars.read_csv alone", ratio(race, "shoal", "polars"), "x", 1, detail=detail),
-        Finding(f"{what} / pandas + scikit-learn", ratio(race, "shoal", "pandas + scikit-learn"), "x", 1 / 3),
+        Measurement(f"{what} / polars.read_csv alone", ratio(race, "shoal", "polars"), "x", 1, detail=detail),
+        Measurement(f"{what} / pandas + scikit-learn", ratio(race, "shoal", "pandas + scikit-learn"), "x", 1 / 3),
     ]
 
 
-def new_alpha(shoal: Shoal, table: Table, path: Path, repeats: int) -> list[Finding]:
+def new_alpha(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Measurement]:
     """Other alphas in the Python process that fitted the file; all scores but MAE, which needs the rows."""
     seconds = json.loads(shoal.run([sys.executable, "-c", NEW_ALPHAS, str(path), str(repeats)]).output)
     detail = f"{span(seconds)}; the first {seconds[0]:.3g} s"
-    return [Finding(f"{table.title}: a new alpha, MAE aside", 1e3 * median(seconds), "ms", 20, detail=detail)]
+    return [Measurement(f"{table.title}: a new alpha, MAE aside", 1e3 * median(seconds), "ms", 20, detail=detail)]
 
 
-def scaling(shoal: Shoal, table: Table, path: Path, repeats: int) -> list[Finding]:
+def scaling(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Measurement]:
     warm(path)
     race = interleaved({"1 worker": shoal.ridge(path, workers=1), "2 workers": shoal.ridge(path, workers=2)}, repeats)
     gain = ratio(race, "1 worker", "2 workers", ingest)
     what = f"{table.title}: ingest, 1 worker / 2 workers"
-    return [Finding(what, gain, "x", 1.7, at_least=True, detail=spans(race, ingest))]
+    return [Measurement(what, gain, "x", 1.7, at_least=True, detail=spans(race, ingest))]
 
 
-def memory(shoal: Shoal, table: Table, path: Path) -> Finding:
+def memory(shoal: Shoal, table: MadeTable, path: Path) -> Measurement:
     peak = shoal.train(path, workers=2, watch_memory=True).peak_memory / MEGABYTE
-    return Finding(f"{table.title}: peak memory of all processes", peak, "MB", 600)
+    return Measurement(f"{table.title}: peak memory of all processes", peak, "MB", 600)
 
 
-def growth(short: Finding, long: Finding) -> Finding:
-    return Finding("memory on the file four times longer / on the file", long.value / short.value, "x", 1.2)
+def growth(short: Measurement, long: Measurement) -> Measurement:
+    return Measurement("memory on the file four times longer / on the file", long.value / short.value, "x", 1.2)
 
 
-def start_up(shoal: Shoal, table: Table, path: Path, repeats: int) -> list[Finding]:
+def start_up(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Measurement]:
     race = interleaved({"shoal": shoal.ridge(path), "imports": imports()}, repeats)
     what = f"{table.title}: CSV to fitted ridge / importing pandas and scikit-learn"
-    return [Finding(what, ratio(race, "shoal", "imports"), "x", 1.5, detail=spans(race))]
+    return [Measurement(what, ratio(race, "shoal", "imports"), "x", 1.5, detail=spans(race))]
 
 
-def hygiene(shoal: Shoal) -> Finding:
+def hygiene(shoal: Shoal) -> Measurement:
     what = f"processes, segments and temporary files left by {shoal.runs} runs"
-    return Finding(what, len(shoal.left_behind), "", 0, detail="; ".join(shoal.left_behind[:5]))
+    return Measurement(what, len(shoal.left_behind), "", 0, detail="; ".join(shoal.left_behind[:5]))

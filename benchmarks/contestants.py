@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.processes import Outcome, run
+from benchmarks.processes import ProcessOutcome, run
 
 POLARS = "import sys, polars; polars.read_csv(sys.argv[1])"
 PANDAS_SKLEARN = """
@@ -20,7 +20,7 @@ Ridge(alpha=1.0).fit(frame.drop(columns="y").to_numpy(), frame["y"].to_numpy())
 """
 IMPORTS = "import pandas, sklearn.linear_model"
 
-Contestant = Callable[[], Outcome]
+Contestant = Callable[[], ProcessOutcome]
 
 
 def polars_read(path: Path) -> Contestant:
@@ -48,11 +48,11 @@ class Shoal:
     def ridge(self, path: Path, workers: int = 2, watch_memory: bool = False) -> Contestant:
         return lambda: self.train(path, workers, watch_memory)
 
-    def train(self, path: Path, workers: int, watch_memory: bool) -> Outcome:
+    def train(self, path: Path, workers: int, watch_memory: bool) -> ProcessOutcome:
         options = ["--target", "y", "--model", "ridge", "--alpha", "1", "--workers", str(workers), "--json"]
         return self.run([*self.command, "train", str(path), *options], watch_memory)
 
-    def run(self, command: list[str], watch_memory: bool = False) -> Outcome:
+    def run(self, command: list[str], watch_memory: bool = False) -> ProcessOutcome:
         with tempfile.TemporaryDirectory(prefix="home-", dir=self.homes) as home:
             outcome = run(command, {"SHOAL_HOME": home}, watch_memory)
         self.runs += 1
@@ -60,7 +60,7 @@ class Shoal:
         return outcome
 
 
-def timings(outcome: Outcome) -> dict[str, float]:
+def timings(outcome: ProcessOutcome) -> dict[str, float]:
     """Seconds by stage, as `shoal train --json` tells them."""
     seconds: dict[str, float] = json.loads(outcome.output)["timings"]
     return seconds

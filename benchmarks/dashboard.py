@@ -164,7 +164,7 @@ def _visits(
 
 def many_runs(browser: Browser, server: Server) -> None:
     """Copies of finished runs, as many as people have after some months."""
-    config = RunConfig(file="/nowhere/table.csv", target="y", model="ridge")
+    config = RunConfig(file="/nowhere/table.csv", target="y", model="ridge", alpha=1.0)
     result = {
         "state": "finished", "cause": "The fit is complete.", "target": "y", "timings": {"total": 1.0},
         "coefficients": {f"x{i}": 1.0 for i in range(50)}, "train": {"rows": 100, "r2": 0.9, "rmse": 1.0},

@@ -61,9 +61,11 @@ the same bits. "Same": what was harmed says the same, was not needed, or is only
 of runs) and was worked out again. "Told": refused with a sentence; in a list the bad entry says so, and all others are
 as they were.
 
-"In the place of another" is a file of the same kind or of another name. The same document of another run or search is
-believed, since a folder may be copied under another name; a card proves the model file beside it. Not among the kinds,
-since they carry no checksums of ours: records of training (`metrics.sqlite`), Optuna's `study.db` and logs.
+"In the place of another" is any other file of the home: of the same kind, the same document of another run or search,
+or something else. A folder that was copied as a whole under another name is read. Records of training
+(`metrics.sqlite`) have a checksum in every row; the trials that Optuna keeps in `study.db` are compared with checksums
+in the account of the search. "Same" there is mostly a bit on a page that nothing was read from. Not among the kinds:
+logs, which only people read.
 
 Python {platform.python_version()}, seed {seed}, {seconds:.0f} s.
 

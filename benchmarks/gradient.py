@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.cases import Finding, span
-from benchmarks.tables import BIG, Table
+from benchmarks.cases import Measurement, span
+from benchmarks.tables import BIG, MadeTable
 from shoal.coordinator import Coordinator
 from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
@@ -173,15 +173,15 @@ class Peer:
 # ------------------------------------------------------------------ the cases
 
 
-def training(path: Path, directory: Path, repeats: int) -> list[Finding]:
+def training(path: Path, directory: Path, repeats: int) -> list[Measurement]:
     """In a process of its own with one BLAS thread, as a run has it; the other contestants may use more."""
     with tempfile.TemporaryDirectory(prefix="home-", dir=directory) as home:
         command = [sys.executable, "-m", "benchmarks.gradient", str(path), home, str(repeats)]
         done = subprocess.run(command, env=os.environ | THREAD_LIMITS, stdout=subprocess.PIPE, check=True)
-    return [Finding(**finding) for finding in json.loads(done.stdout)]
+    return [Measurement(**finding) for finding in json.loads(done.stdout)]
 
 
-def measured(table: Table, path: Path, home: Path, repeats: int) -> list[Finding]:
+def measured(table: MadeTable, path: Path, home: Path, repeats: int) -> list[Measurement]:
     trainer = Trainer(path, home)
     with trainer.engine(2) as engine:
         trainer.run(engine, epochs=1, tolerance=0)  # makes the copy
@@ -191,12 +191,12 @@ def measured(table: Table, path: Path, home: Path, repeats: int) -> list[Finding
 
 
 def _shards(home: Path) -> Shards:
-    from shoal.training.shards import opened
+    from shoal.training.objectives.shards import opened
 
     return next(opened(folder) for folder in (home / "cache").glob("shards-*"))
 
 
-def _speed(trainer: Trainer, engine: Engine, shards: Shards, table: Table, repeats: int) -> list[Finding]:
+def _speed(trainer: Trainer, engine: Engine, shards: Shards, table: MadeTable, repeats: int) -> list[Measurement]:
     peer, epochs = Peer(shards), 40
     ours, alone, bare, theirs, to_ours, to_theirs, sliced = ([] for _ in range(7))
     for _ in range(repeats):
@@ -211,19 +211,19 @@ def _speed(trainer: Trainer, engine: Engine, shards: Shards, table: Table, repea
             alone.append(trainer.run(single, epochs=epochs, tolerance=0).rows_per_second(table.rows))
     what = table.title
     return [
-        Finding(f"{what}: rows a second of 2 workers / SGDRegressor", _ratio(ours, theirs), "x", 8, True,
+        Measurement(f"{what}: rows a second of 2 workers / SGDRegressor", _ratio(ours, theirs), "x", 8, True,
                 f"ours {_millions(ours)}; SGDRegressor {_millions(theirs)}"),
-        Finding(f"{what}: rows a second of 2 workers / a bare NumPy loop on both cores",
+        Measurement(f"{what}: rows a second of 2 workers / a bare NumPy loop on both cores",
                 _ratio(ours, bare), "x", 0.6, True, f"bare {_millions(bare)}"),
-        Finding(f"{what}: SGDRegressor's seconds to 1e-3 / ours", _ratio(to_theirs, to_ours), "x", 5, True,
+        Measurement(f"{what}: SGDRegressor's seconds to 1e-3 / ours", _ratio(to_theirs, to_ours), "x", 5, True,
                 f"SGDRegressor.fit {span(to_theirs)}; ours {span(to_ours)}; SGDRegressor.partial_fit, which need not "
                 f"finish an epoch, by slices of {SLICE:,} rows: {span(sliced)}"),
-        Finding(f"{what}: rows a second, 2 workers / 1 worker", _ratio(ours, alone), "x", 1.7, True,
+        Measurement(f"{what}: rows a second, 2 workers / 1 worker", _ratio(ours, alone), "x", 1.7, True,
                 f"1 worker {_millions(alone)}"),
     ]  # fmt: skip
 
 
-def _stragglers(trainer: Trainer, engine: Engine, table: Table, repeats: int) -> list[Finding]:
+def _stragglers(trainer: Trainer, engine: Engine, table: MadeTable, repeats: int) -> list[Measurement]:
     """What is left of the throughput when one of two workers is four times slower."""
     kept: dict[str, list[float]] = {"sync": [], "ssp": [], "async": []}
     for _ in range(repeats):
@@ -236,20 +236,20 @@ def _stragglers(trainer: Trainer, engine: Engine, table: Table, repeats: int) ->
     spans = (f"{mode} keeps {median(s):.2f} ({min(s):.2f} to {max(s):.2f})" for mode, s in kept.items())
     detail = "; ".join(spans)
     return [
-        Finding(f"one of two workers four times slower: throughput kept, {mode} / sync",
+        Measurement(f"one of two workers four times slower: throughput kept, {mode} / sync",
                 median(kept[mode]) / sync, "x", 1.5, True, detail if mode == "ssp" else "")
         for mode in ("ssp", "async")
     ]  # fmt: skip
 
 
-def _overhead(trainer: Trainer, engine: Engine, table: Table, repeats: int) -> list[Finding]:
+def _overhead(trainer: Trainer, engine: Engine, table: MadeTable, repeats: int) -> list[Measurement]:
     shares = []
     for _ in range(repeats):
         run = trainer.run(engine, epochs=150, tolerance=0, checkpoint_seconds=1.0)
         spent = sum(_training(run.outcome).overhead.values())
         shares.append(100 * spent / run.outcome.report.timings["train"])
     detail = f"{min(shares):.2f} to {max(shares):.2f}; a checkpoint every second, records in SQLite"
-    return [Finding(f"{table.title}: recording, sampling and checkpoints", median(shares), "%", 3, detail=detail)]
+    return [Measurement(f"{table.title}: recording, sampling and checkpoints", median(shares), "%", 3, detail=detail)]
 
 
 def _training(trained: Trained) -> GradientTraining:

@@ -23,7 +23,7 @@ GRACE = 0.5  # seconds for helpers to end after the process itself
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProcessOutcome:
     """What came of one run. `peak_memory`: bytes, 0 unless it was watched."""
 
     seconds: float
@@ -32,7 +32,7 @@ class Outcome:
     left_behind: tuple[str, ...]
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], watch_memory: bool = False) -> Outcome:
+def run(command: Sequence[str], environment: Mapping[str, str], watch_memory: bool = False) -> ProcessOutcome:
     """Run `command` to its end; anything but success ends the benchmarks with its own words."""
     mark, segments = secrets.token_hex(8), shared_memory()
     with tempfile.TemporaryDirectory(prefix="shoal-bench-tmp-") as scratch:
@@ -45,7 +45,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], watch_memory: bo
         if process.returncode:
             raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}: {complaint.strip()[-2000:]}")
         left = [*processes_left(mark), *sorted(shared_memory() - segments), *sorted(os.listdir(scratch))]
-    return Outcome(seconds, output, max(memory, default=0), tuple(left))
+    return ProcessOutcome(seconds, output, max(memory, default=0), tuple(left))
 
 
 def shared_memory() -> set[str]:

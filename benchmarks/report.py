@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.cases import Finding
+from benchmarks.cases import Measurement
 
 COLUMNS = ("what", "measured", "aim", "met", "median (lowest to highest)")
 INTRODUCTION = (
@@ -21,10 +21,10 @@ INTRODUCTION = (
     "Gradient training, the last part, is compared with its copy of the rows warm and its workers started;",
     "SGDRegressor has the same standardised float32 rows in memory, and the bare loop is NumPy over the same shards.",
 )
-PACKAGES = ("numpy", "scipy", "polars", "pandas", "scikit-learn")
+PACKAGES = ("numpy", "scipy", "polars", "pandas", "scikit-learn", "celer", "skglm")
 
 
-def markdown(findings: Sequence[Finding], circumstances: Sequence[str]) -> str:
+def markdown(findings: Sequence[Measurement], circumstances: Sequence[str]) -> str:
     lines = [
         "# Benchmarks",
         "",
@@ -43,7 +43,7 @@ def _row(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
-def text(findings: Sequence[Finding]) -> str:
+def text(findings: Sequence[Measurement]) -> str:
     """For a terminal: the last column has a line of its own under the others."""
     rows = [COLUMNS, *(cells(finding) for finding in findings)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS) - 1)]
@@ -54,7 +54,7 @@ def text(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def cells(finding: Finding) -> tuple[str, ...]:
+def cells(finding: Measurement) -> tuple[str, ...]:
     aim = f"{'at least' if finding.at_least else 'at most'} {amount(finding.limit, finding.unit)}"
     measured = amount(finding.value, finding.unit)
     return finding.what, measured, aim, "yes" if finding.met else "NO", finding.detail

@@ -50,6 +50,8 @@ def page(found: Findings, seconds: float, seed: int) -> str:
         f"- {found.kills.total():,} kills in {seconds:.0f} s: **{len(found.stuck)} stuck, {len(found.wrong)} wrong**.",
         f"- From the kill of a worker until a new one had joined in its place: {_spread(found.recoveries)}.",
         f"- From `resume` until training went on, file read anew where need be: {_spread(found.restarts)}.",
+        f"- {found.given_up} runs were given up, since one request of a pass over all rows had lost three workers in "
+        "a row. They said so, were resumed, and are compared like the others.",
         f"- Moments of killed runs (a checkpoint every {CHECKPOINTS:g} s): {moments}; {found.stopped_workers} of them "
         "with a stopped worker (SIGSTOP), which has to go as well.",
     ]

@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from shoal.errors import Reason
 from shoal.home import queue_directory
 from shoal.runs.launch import Run, launch, launch_job, resume
 from shoal.runs.scheduling import SCHEDULER, keep_going
@@ -29,6 +30,7 @@ from shoal.search.folder import Search, go_on
 from shoal.settings.config import RunConfig
 from support import chaos
 from support.processes import command_of
+from support.records import read_log
 from support.runs import begun, ended, small_table, until
 
 MODES = ("sync", "local", "ssp", "async")
@@ -52,6 +54,7 @@ class Findings:
     restarts: list[float] = field(default_factory=list)
     moments: Counter[str] = field(default_factory=Counter)
     stopped_workers: int = 0
+    given_up: int = 0  # runs that ended because one request had lost three workers in a row, and were resumed
     stuck: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -74,19 +77,22 @@ class Soak:
             left = wanted - self.found.kills[kind]
             if left <= 0:
                 return
-            run = launch(self._config(mode, workers=workers))
+            run, given_up = launch(self._config(mode, workers=workers)), self.found.given_up
             kills = chaos.kill_workers(run, self.chance, min(KILLS_A_RUN, left), (0.05, 0.6))
             self.found.kills[kind] += len(kills)
             if self._ended_well(kind, run, mode):
                 self.found.recoveries += chaos.recoveries(run, kills)
-                self._losses_noticed(run, kills)
+                if self.found.given_up == given_up:
+                    self._losses_noticed(run, kills)
             self._done(kind, wanted, run)
 
     def _losses_noticed(self, run: Run, kills: list[chaos.Kill]) -> None:
-        """Those after the last step are not among the events of a run."""
+        """Those after the last step, which ends with a checkpoint, are not among the events of a run."""
         lost = chaos.events(run, "lost")
-        if not len(kills) - len(WORKERS) <= len(lost) <= len(kills):
-            self.found.wrong.append(f"{run.id}: {len(kills)} workers were killed, and {len(lost)} losses noticed")
+        trained = max(entry["at"] for entry in read_log(run.directory) if entry["text"].startswith("Checkpoint of"))
+        due = sum(kill.at < trained for kill in kills)
+        if not due - len(WORKERS) <= len(lost) <= len(kills):
+            self.found.wrong.append(f"{run.id}: {due} workers were killed in time, and {len(lost)} losses noticed")
         if any(event.data["signal"] != 9 for event in lost):
             self.found.wrong.append(f"{run.id}: a loss was put down to something else than signal 9")
 
@@ -247,6 +253,11 @@ class Soak:
     def _is_finished(self, kind: str, run: Run) -> bool:
         if not self._in_time(kind, run.id, lambda: not run.is_active and not run.is_alive):
             return False
+        if (run.state, run.standing.reason) == ("failed", Reason.WORKER_FAILED) and kind.startswith("workers"):
+            self.found.given_up += 1
+            resume(run)
+            if not self._in_time(kind, run.id, lambda: not run.is_active and not run.is_alive):
+                return False
         if run.state != "finished":
             self.found.wrong.append(f"{run.id} is {run.state}: {run.cause}")
         return run.state == "finished"

@@ -15,7 +15,7 @@ BYTES_A_NUMBER = 10.6  # a standard normal with 7 decimals and its comma
 
 
 @dataclass(frozen=True)
-class Table:
+class MadeTable:
     """A CSV file of `rows` x `columns` standard normals x0, x1, .. and y = Xw + noise."""
 
     name: str
@@ -32,14 +32,17 @@ class Table:
         return int(self.rows * (self.columns + 1) * BYTES_A_NUMBER)
 
 
-BIG = Table("big", 2_000_000, 50)
-LONG = Table("long", 8_000_000, 50)  # BIG and its continuation
-WIDE = Table("wide", 100_000, 500)
-NARROW = Table("narrow", 200_000, 20)
-TINY = Table("tiny", 1_000, 20)
+BIG = MadeTable("big", 2_000_000, 50)
+LONG = MadeTable("long", 8_000_000, 50)  # BIG and its continuation
+TALL = MadeTable("tall", 20_000_000, 3)
+WIDE = MadeTable("wide", 100_000, 500)
+NARROW = MadeTable("narrow", 200_000, 20)
+TINY = MadeTable("tiny", 1_000, 20)
+GENES = MadeTable("genes", 300, 4_000)
+MANY_GENES = MadeTable("many_genes", 300, 20_000)
 
 
-def make(table: Table, directory: Path) -> Path:
+def make(table: MadeTable, directory: Path) -> Path:
     """The table's file in `directory`, written now if it is not there yet."""
     path = directory / f"{table.name}.csv"
     if not path.exists():
@@ -49,7 +52,7 @@ def make(table: Table, directory: Path) -> Path:
     return path
 
 
-def _write(table: Table, path: Path) -> None:
+def _write(table: MadeTable, path: Path) -> None:
     random = np.random.default_rng(0)
     w = random.normal(size=table.columns)
     with path.open("wb") as file:
@@ -61,7 +64,7 @@ def _write(table: Table, path: Path) -> None:
             frame.write_csv(file, include_header=start == 0, float_precision=7)
 
 
-def check_room(tables: Iterable[Table], directory: Path) -> None:
+def check_room(tables: Iterable[MadeTable], directory: Path) -> None:
     """Each file, and as much again for the blocks that are written while the largest one is read."""
     sizes = [table.size for table in tables]
     needed, free = sum(sizes) + max(sizes), shutil.disk_usage(directory).free

@@ -9,29 +9,44 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from shoal import __version__
 from shoal.cli import completion as cli_completion
 from shoal.cli import dashboard as cli_dashboard
 from shoal.cli import disk as cli_disk
 from shoal.cli import explain as cli_explain
-from shoal.cli import export as cli_export
 from shoal.cli import models as cli_models
+from shoal.cli import plan as cli_plan
 from shoal.cli import runs as cli_runs
 from shoal.cli import search as cli_search
 from shoal.cli import steer
 from shoal.cli import tune as cli_tune
-from shoal.cli.flags import STANDARD_INPUT, Parser, add_knobs, add_set, config_of, forget_pipes
-from shoal.cli.printing import clear_line, literal_streams, print_json, said_beside, show_fit, table
+from shoal.cli.flags import (
+    STANDARD_INPUT,
+    Add,
+    Parser,
+    add_files,
+    add_knobs,
+    add_set,
+    asked_for,
+    config_of,
+    forget_pipes,
+    server_of,
+)
+from shoal.cli.printing import clear_line, literal_streams, offers, print_json, said_beside, show_fit, show_notes, table
 from shoal.errors import ConfigError, TrainingError
-from shoal.files.output import Output
 from shoal.home import keep_private, tightened
-from shoal.settings.config import DIALECT
+from shoal.settings.config import DIALECT, ON_CLUSTER
 from shoal.utils import THREAD_LIMITS
-from shoal.words import plural, short
+from shoal.words import line_told, listed, plural, short
+
+if TYPE_CHECKING:
+    from shoal.client.service import RemoteShoal
+    from shoal.results.answers.table import ColumnLook
 
 COLUMNS = 200  # that `inspect` prints unless all are wanted
+LOST = 10  # rows without a prediction that are listed
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are the parallel part
 gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: looking for it is a tenth of the start
@@ -47,10 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = _parser()
+    server, words = server_of(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser(asked_for(words))
     try:
-        chosen = parser.parse(arguments)
-        return int(chosen.command(chosen) or 0)
+        chosen = parser.parse(words)
+        return _remotely(chosen, server) if server else int(chosen.command(chosen) or 0)
     except TrainingError as error:
         clear_line()
         print(f"shoal: {error}", file=sys.stderr)
@@ -99,45 +115,25 @@ def _unforeseen(error: Exception) -> int:
     return 1
 
 
-def _parser() -> Parser:
+def _parser(asked: str | None = None) -> Parser:
+    """All commands by name and summary, with the flags of the one that is asked for, or of all."""
     parser = Parser(
         prog="shoal",
-        description="Linear models on CSV files of any size: exact, or trained by gradient steps of many workers.",
+        description="Linear, logistic, Poisson and gamma models on CSV files of any size: exact, or, where linear, "
+        "trained by gradient steps of many workers.",
     )
     parser.add_argument("--version", action="version", version=f"shoal {__version__}")
-    add = parser.add_commands()
-
-    inspect = add("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
-    inspect.add_argument("file", metavar="FILE")
-    add_knobs(inspect, {"target", "categorical", "numeric", "workers", "engine", *DIALECT})
-    inspect.add_argument("--all", action="store_true", help=f"print all columns, not only the first {COLUMNS}")
-    inspect.add_argument("--json", action="store_true", help="print one JSON object")
-    inspect.set_defaults(command=_inspect)
-
-    train = add("train", help="fit a model to a file", usage="shoal train FILE --target COLUMN [flags]")
-    train.add_argument("file", metavar="FILE", nargs="?")
-    add_knobs(train, None)
-    train.add_argument("--config", metavar="run.yaml", help="a YAML file with the same knobs; flags win over it")
-    add_set(train)
-    cli_runs.add_detach(train)
-    train.add_argument("--json", action="store_true", help="print one JSON object")
-    train.set_defaults(command=_train)
-
-    predict = add("predict", help="apply a model to a file")
-    predict.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
-    predict.add_argument("file", metavar="FILE")
-    predict.add_argument("--out", required=True, metavar="predictions.csv", help="the file; - for standard output")
-    predict.add_argument(
-        "--interval", type=float, metavar="LEVEL",
-        help="adds the columns lower and upper: 0.9 for intervals that hold nine of ten new targets",
-    )  # fmt: skip
-    add_knobs(predict, {"workers", "engine", *DIALECT})
-    predict.add_argument("--json", action="store_true", help="print one JSON object")
-    predict.set_defaults(command=_predict)
-
-    cli_export.add_commands(add, _progress)
+    parser.add_argument(
+        "--server", metavar="URL", help="do it at this dashboard, with the token in SHOAL_TOKEN: train, predict, runs"
+    )
+    add = parser.add_commands(asked)
+    _add_inspect(add)
+    _add_train(add)
+    _add_predict(add)
+    cli_models.add_export(add, _progress)
     cli_tune.add_command(add, _progress)
     cli_explain.add_command(add, _progress)
+    cli_plan.add_command(add, _progress)
     cli_runs.add_commands(add)
     steer.add_commands(add)
     cli_models.add_commands(add)
@@ -146,6 +142,69 @@ def _parser() -> Parser:
     cli_dashboard.add_commands(add)
     cli_completion.add_commands(add, parser)
     return parser
+
+
+def _remotely(chosen: argparse.Namespace, server: str) -> int:
+    """The same at another machine, for the commands that can be done there."""
+    from shoal.client.service import RemoteShoal
+
+    there = {_train: cli_runs.train_there, _predict: _predict_there, cli_runs.list_here: cli_runs.list_there}
+    deed = there.get(chosen.command)
+    if deed is None:
+        raise ConfigError("--server is for train, predict and runs. Leave it out, or use shoal.connect in Python.")
+    return int(deed(chosen, RemoteShoal(server)) or 0)
+
+
+def _add_inspect(add: Add) -> None:
+    inspect = add("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
+    add_files(inspect)
+    add_knobs(inspect, {"target", "categorical", "numeric", "workers", "engine", *ON_CLUSTER, "parts", *DIALECT})
+    inspect.add_argument("--all", action="store_true", help=f"print all columns, not only the first {COLUMNS}")
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    inspect.set_defaults(command=_inspect)
+
+
+def _add_train(add: Add) -> None:
+    train = add("train", help="fit a model to a file", usage="shoal train FILE... --target COLUMN [flags]")
+    add_files(train, needed=False)
+    add_knobs(train, None)
+    train.add_argument("--config", metavar="run.yaml", help="a YAML file with the same knobs; flags win over it")
+    add_set(train)
+    cli_runs.add_detach(train)
+    train.add_argument(
+        "--name",
+        dest="run_name",
+        default="",
+        metavar="NAME",
+        help="what to call this run in lists, 120 letters at most",
+    )
+    train.add_argument("--json", action="store_true", help="print one JSON object")
+    train.set_defaults(command=_train)
+
+
+def _add_predict(add: Add) -> None:
+    predict = add("predict", help="apply a model to a file")
+    predict.add_argument(
+        "model", metavar="MODEL", help="a model file, or a saved model: NAME, NAME:VERSION or NAME@ALIAS"
+    )
+    add_files(predict)
+    predict.add_argument("--out", required=True, metavar="predictions.csv", help="the file; - for standard output")
+    predict.add_argument(
+        "--interval", type=float, metavar="LEVEL",
+        help="adds the columns lower and upper: 0.9 for intervals that hold nine of ten new targets; of a yes/no model "
+        "the column set, with one value or both",
+    )  # fmt: skip
+    predict.add_argument(
+        "--keep", metavar="a,b", default="",
+        help="columns of the file to put before the prediction; all for all, ids for those that look like ids",
+    )  # fmt: skip
+    predict.add_argument(
+        "--threshold", type=float, metavar="P",
+        help="yes/no models: the probability from which on a row is called yes; 0.5, the likelier value, if not given",
+    )  # fmt: skip
+    add_knobs(predict, {"workers", "engine", *ON_CLUSTER, "parts", *DIALECT})
+    predict.add_argument("--json", action="store_true", help="print one JSON object")
+    predict.set_defaults(command=_predict)
 
 
 # ------------------------------------------------------------------ progress
@@ -168,43 +227,43 @@ def _progress(quiet: bool) -> Any:
 
 
 def _inspect(chosen: argparse.Namespace) -> None:
-    from shoal.data.notation.words import offers
+    from shoal.results.findings import FindingKind
     from shoal.tasks.train import look
 
     found = look(config_of(chosen), _progress(chosen.json))
     clear_line()
     if chosen.json:
-        print_json(found)
+        print_json(found.as_dict())
         return
-    dialect = found["dialect"]
-    print(f"{found['file']}: {found['rows']:,} rows, {len(found['columns']):,} columns")
-    print(
-        f"encoding {dialect['encoding']}, delimiter {dialect['delimiter']!r}, decimal mark {dialect['decimal']!r}, "
-        f"{'with' if dialect['header'] else 'no'} header"
-    )
-    shown = found["columns"] if chosen.all else found["columns"][:COLUMNS]
+    dialect = found.dialect
+    print(f"{found.file}: {found.rows:,} rows, {len(found.columns):,} columns")
+    written = f"encoding {dialect['encoding']}, delimiter {dialect['delimiter']!r}, decimal mark {dialect['decimal']!r}"
+    if dialect.get("sheet"):
+        written = f"sheet '{dialect['sheet']}'"
+    print(f"{written}, {'with' if dialect['header'] else 'no'} header")
+    shown = found.columns if chosen.all else found.columns[:COLUMNS]
     rows = [
-        (c["name"], c["type"], f"{c['missing']:,}", ("" if c["distinct_exact"] else "~") + f"{c['distinct']:,}",
-         short(c["min"]), short(c["max"]), _remarks(c))
+        (c.name, c.type, f"{c.missing:,}", ("" if c.distinct_exact else "~") + f"{c.distinct:,}",
+         short(c.min), short(c.max), _remarks(c))
         for c in shown
     ]  # fmt: skip
     table(("column", "type", "missing", "distinct", "min", "max", "flags"), rows, right={2, 3, 4, 5})
-    if rest := len(found["columns"]) - len(shown):
+    if rest := len(found.columns) - len(shown):
         print(f"... and {rest:,} more columns; --all prints them")
-    bad = found["bad_rows"]
-    if bad["count"]:
-        print(f"\n{bad['count']:,} rows could not be read:")
-        for entry in bad["first"][:10]:
-            print(f"  line {entry['line']}: {entry['problem']}")
-    for note in found["notes"]:
-        print(f"note: {note}")
-    for column in found["columns"]:
-        for line in offers(column):
-            print(f"note: {line}")
+    if count := found.bad_rows.lost:
+        print(f"\n{plural(count, 'row')} could not be read:")
+        for entry in found.bad_rows.first[:10]:
+            print(f"  {line_told(entry.as_dict())}")
+    offered = (line for column in found.columns for line in offers(column))
+    others = (one for one in found.findings if one.kind != FindingKind.MISSING_CODE)  # which are offered already
+    show_notes((*found.notes, *offered, *others))
+    if target := found.target:
+        way = f" It suits --model {target.model}." if target.model else ""
+        print(f"to predict: {target.why}{way}")
 
 
-def _remarks(column: dict[str, Any]) -> str:
-    return ", ".join([*column["flags"], *([f"written {column['written']}"] if column["written"] else [])])
+def _remarks(column: ColumnLook) -> str:
+    return ", ".join([*column.flags, *([f"written {column.written}"] if column.written else [])])
 
 
 # ------------------------------------------------------------------ train
@@ -216,9 +275,8 @@ def _train(chosen: argparse.Namespace) -> int:
             "Expected a file for a detached run, got a pipe, which ends with this command. Save it first."
         )
     config = config_of(chosen)
-    _check_apart(chosen, config.out)
-    if config.solver == "gradient" or chosen.detach:
-        return cli_runs.train_detached(config, detach=chosen.detach, as_json=chosen.json)
+    if config.solver == "gradient" or chosen.detach or config.register or chosen.run_name:
+        return cli_runs.train_detached(config, chosen.detach, chosen.json, chosen.run_name)
     from shoal.tasks.train import train
 
     found = train(config, _progress(chosen.json)).report
@@ -231,21 +289,18 @@ def _train(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _check_apart(chosen: argparse.Namespace, out: str | None) -> None:
-    """The settings are no place for the model either; the data are kept apart by whoever writes it."""
-    if out and getattr(chosen, "config", None):
-        Output(out, {"the file with the settings": chosen.config}).check()
-
-
 # ------------------------------------------------------------------ predict
 
 
 def _predict(chosen: argparse.Namespace) -> None:
     from shoal.tasks.predict import predict_file
 
-    config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model")}))
+    config = config_of(
+        argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model", "keep", "threshold")})
+    )
     model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
-    found = predict_file(model, config, chosen.out, progress, chosen.interval)
+    keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
+    found = predict_file(model, config, chosen.out, progress, chosen.interval, keep, chosen.threshold)
     clear_line()
     with said_beside(chosen.out):
         if chosen.json:
@@ -254,14 +309,36 @@ def _predict(chosen: argparse.Namespace) -> None:
             _show_predicted(found)
 
 
+def _predict_there(chosen: argparse.Namespace, there: RemoteShoal) -> None:
+    keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
+    found = there.predict(chosen.model, chosen.file, interval=chosen.interval, keep=keep, out=chosen.out,
+                          threshold=chosen.threshold)  # fmt: skip
+    print_json(found) if chosen.json else _show_predicted(found)
+
+
 def _show_predicted(found: dict[str, Any]) -> None:
     made, without = found["rows"] - found["bad_rows"], found["bad_rows"]
     beside = f"; {plural(without, 'row')} without one" if without else ""
     print(f"{plural(made, 'prediction')} of {found['target']} written to {found['out']}{beside}")
-    if found["half_width"] is not None:
+    if found["kept"]:
+        print(f"beside the columns {listed(found['kept'], 8)}")
+    if found["half_width"] is not None and found["several"]:
+        least = short(max(0.0, 1 - found["half_width"]))
+        print(f"with sets that hold {100 * found['interval']:g} %: the likeliest, and others from {least} on")
+    elif found["half_width"] is not None and found["threshold"] is not None:
+        most = short(found["half_width"])
+        print(f"with sets that hold {100 * found['interval']:g} %: both values where none has more than {most}")
+    elif found["half_width"] is not None:
         print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {short(found['half_width'])}")
-    for warning in found["warnings"]:
-        print(f"note: {warning}")
+    if found["threshold"] is not None:
+        print(f"called yes from a probability of {found['threshold']:g} on")
+    show_notes(found["warnings"])
+    if lost := found["not_predicted"]:
+        print("without a prediction:")
+        for entry in lost[:LOST]:
+            print(f"  {line_told(entry)}")
+        if without > LOST:
+            print(f"  ... and {without - LOST:,} more (--json lists up to {len(lost):,})")
 
 
 def _begin() -> int:

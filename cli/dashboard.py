@@ -1,14 +1,16 @@
-"""The commands that start the dashboard and set its password; what it serves is in `main.py` and `dashboard/`."""
+"""The commands that start the dashboard, set its password, make tokens; what it serves: `main.py`, `dashboard/`."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+import time
 from pathlib import Path
 from typing import NoReturn
 
 from shoal.cli.flags import Add
+from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, make_folder, password_file, tightened
 
@@ -44,6 +46,7 @@ def add_commands(add: Add) -> None:
     )
     password.add_argument("--remove", action="store_true", help="do without a password; for this machine only")
     password.set_defaults(command=_password)
+    _add_token(add)
 
 
 def _dashboard(chosen: argparse.Namespace) -> NoReturn:
@@ -107,3 +110,69 @@ def _asked() -> str:
     if first != second:
         raise ConfigError("Expected the same password twice, got two different ones. Nothing was changed; try again.")
     return first
+
+
+# ------------------------------------------------------------------ tokens
+
+
+def _add_token(add: Add) -> None:
+    token = add(
+        "token", help="tokens for programs that use the API", usage="shoal token create NAME | list | revoke TOKEN"
+    )
+    token.add_argument("deed", choices=["create", "list", "revoke"], help="make one, see all, or end one")
+    token.add_argument(
+        "which", nargs="?", default="", metavar="NAME", help="of a new token; or its name or id to end it"
+    )
+    token.add_argument("--scope", default="read", choices=["read", "write"], help="what it may do (default: read)")
+    token.add_argument("--days", type=float, default=90.0, metavar="N", help="until it ends (default: 90)")
+    token.add_argument("--json", action="store_true", help="print one JSON object")
+    token.set_defaults(command=_token)
+
+
+def _token(chosen: argparse.Namespace) -> None:
+    if chosen.deed != "list" and not chosen.which:
+        raise ConfigError(f"Expected a name after 'shoal token {chosen.deed}', got none. Add it.")
+    {"create": _create, "list": _list, "revoke": _revoke}[chosen.deed](chosen)
+
+
+def _create(chosen: argparse.Namespace) -> None:
+    from shoal.library import tokens
+
+    text, made = tokens.create(chosen.which, chosen.scope, chosen.days)
+    if chosen.json:
+        print_json({"token": text, "id": made.id, "name": made.name, "scope": made.scope, "expires": made.expires})
+        return
+    print(text)
+    print(f"This is the token '{made.name}' ({made.scope}), good until {_day(made.expires)}. It is shown only now.")
+
+
+def _list(chosen: argparse.Namespace) -> None:
+    from shoal.library import tokens
+
+    known = tokens.tokens()
+    if chosen.json:
+        said = ("id", "name", "scope", "created", "expires", "used")
+        print_json({"tokens": [{name: getattr(token, name) for name in said} for token in known]})
+    elif not known:
+        print("There are no tokens yet. Make one with: shoal token create NAME")
+    else:
+        rows = [
+            (one.id, one.name, one.scope, _day(one.created), _day(one.expires) + (" (over)" if one.is_over() else ""),
+             _day(one.used) if one.used else "never")
+            for one in known
+        ]  # fmt: skip
+        table(("id", "name", "scope", "made", "good until", "last used"), rows, right=set())
+
+
+def _revoke(chosen: argparse.Namespace) -> None:
+    from shoal.library import tokens
+
+    gone = tokens.revoke(chosen.which)
+    if chosen.json:
+        print_json({"revoked": gone.id, "name": gone.name})
+    else:
+        print(f"the token '{gone.name}' ({gone.id}) is no longer good")
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

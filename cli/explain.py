@@ -9,16 +9,19 @@ from typing import Any
 
 from shoal.cli.flags import Add
 from shoal.cli.printing import clear_line, print_json, table
-from shoal.words import short
+from shoal.words import compared, short
 
 SHOWN = 40  # rows of a table
 WIDTH = 110  # of a sentence
 TITLES = {
     "linear": "Least squares",
+    "likelihood": "Maximum likelihood",
+    "large_samples": "As of large samples",
     "ridge": "Ridge",
     "debiased": "With the shrinkage of the penalty removed",
     "desparsified": "With the shrinkage of the penalty removed",
 }
+SETS = "split conformal sets"  # as `solve.conformal` calls them, which loads NumPy
 WORTH = ("estimate", "std_error", "low", "high")
 
 
@@ -76,7 +79,7 @@ def _show(found: dict[str, Any]) -> None:
     if found["importance"]:
         _show_importance(found["importance"])
     if found["prediction_interval"]:
-        _show_predictions(found["prediction_interval"])
+        _show_predictions(found["prediction_interval"], len(found["intercepts"]) > 1)
     for note in found["notes"]:
         print(f"\nnote: {note}")
 
@@ -107,13 +110,17 @@ def _say(text: str) -> None:
 def _show_coefficients(found: dict[str, Any], names: list[str]) -> None:
     selection = ((found["bootstrap"] or {}).get("selection") or {}).get("columns")
     head: tuple[str, ...] = ("column", "coefficient", *(("selected",) if selection else ()))
-    rows: list[tuple[str, ...]] = [("(intercept)", short(found["intercept"]), *(("",) if selection else ()))]
+    rows: list[tuple[str, ...]] = [
+        (name, short(value), *(("",) if selection else ())) for name, value in found["intercepts"].items()
+    ]
     for name in names:
         share = (f"{100 * selection[name]['selected']:.0f} %",) if selection else ()
         rows.append((name, short(found["coefficients"][name]), *share))
     table(head, rows, right={1, 2})
     if len(names) < len(found["coefficients"]):
         print(f"({len(names)} of {len(found['coefficients'])}; --json gives all)")
+    if said := compared(found["references"]):
+        _say(said)
     if selection:
         _say(f"selected: {found['bootstrap']['selection']['meaning']}")
 
@@ -138,27 +145,39 @@ def _show_bootstrap(one: dict[str, Any], names: list[str]) -> None:
 
 
 def _show_importance(found: dict[str, Any]) -> None:
-    _title(
-        f"Importance of each column: {found['folds']} folds by {found['fold_by']}, mean squared error "
-        f"{short(found['error'])} with all of them"
-    )
+    if found.get("method") == "permutation":
+        rows = f"{found['rows']:,} {found['part']} rows"
+        _title(f"Importance of each column: mean deviance {short(found['error'])} on {rows} with all of them")
+    else:
+        _title(
+            f"Importance of each column: {found['folds']} folds by {found['fold_by']}, mean squared error "
+            f"{short(found['error'])} with all of them"
+        )
     error = found["error"] or 1.0
-    rows = [(name, short(rise), f"{100 * rise / error:+.2f} %") for name, rise in list(found["rises"].items())[:SHOWN]]
-    table(("column", "rise without it", "in percent"), rows, right={1, 2})
-    if len(rows) < len(found["rises"]):
-        print(f"({len(rows)} of {len(found['rises'])}; --json gives all)")
+    shown = [(name, short(rise), _percent(rise / error)) for name, rise in list(found["rises"].items())[:SHOWN]]
+    table(("column", "rise without it", "in percent"), shown, right={1, 2})
+    if len(shown) < len(found["rises"]):
+        print(f"({len(shown)} of {len(found['rises'])}; --json gives all)")
     _say(found["meaning"])
 
 
-def _show_predictions(found: dict[str, Any]) -> None:
-    _title(f"Prediction intervals: from {found['rows']:,} test rows")
+def _percent(share: float) -> str:
+    """With its sign, but none for what rounds to nothing."""
+    return f"{round(100 * share, 2) + 0.0:+.2f} %"
+
+
+def _show_predictions(found: dict[str, Any], several: bool) -> None:
+    what = "Sets of values" if found["method"] == SETS else "Prediction intervals"
+    _title(f"{what}: from {found['rows']:,} test rows")
+    sets = found["method"] == SETS
     rows = [
-        (f"{100 * float(level):g} %", f"± {short(width)}")
+        (f"{100 * float(level):g} %", f"{'up to' if sets else '±'} {short(width)}")
         for level, width in found["half_widths"].items()
         if width is not None
     ]
     if rows:
-        table(("of new rows", "are within"), rows, right={0, 1})
+        beside = "others where 1 less their probability is" if several else "both values where the likelier has"
+        table(("of new rows", beside if sets else "are within"), rows, right={0, 1})
         _say(found["meaning"])
     if found["note"]:
         _say(found["note"])

@@ -8,18 +8,25 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from shoal.errors import ConfigError
-from shoal.settings.config import RunConfig, not_one_of
+from shoal.files.output import Output
+from shoal.files.parts import joined, natural
+from shoal.settings.checks import not_one_of
+from shoal.settings.config import RunConfig
+from shoal.settings.formula import NAME as FORMULA
+from shoal.settings.formula import expanded
 from shoal.settings.meaning import differing, implied, understood
 from shoal.settings.values import config_from, read_yaml
+from shoal.settings.when import MODELS
 from shoal.words import did_you_mean, short
 
 Add = Callable[..., "Parser"]  # makes the parser of a command from its name and a `help` that sums it up
 STANDARD_INPUT = "-"
+OF_OTHERS = ("shrink", "positive", "class_weight", "offset", "offset_as")  # knobs of models that are not linear
 NEGATIVE = re.compile(r"-\.?\d[\d.,eE+-]*")  # `-1` or `-1,2`: a number or a list of them, and no flag
 
 
@@ -31,11 +38,13 @@ class Parser(argparse.ArgumentParser):
         self.commands: dict[str, Parser] = {}
         self.summary = ""
 
-    def add_commands(self) -> Add:
-        places = self.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    def add_commands(self, asked: str | None = None) -> Add:
+        """What makes the parsers of commands: whole for the one that is asked for, None for all, outlines of others."""
+        whole = self.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
 
         def add(name: str, *, help: str, **more: Any) -> Parser:
-            self.commands[name] = places.add_parser(name, help=help, **more)
+            whole._parser_class = Parser if asked in (None, name) else Outline
+            self.commands[name] = whole.add_parser(name, help=help, **more)
             self.commands[name].summary = help
             return self.commands[name]
 
@@ -73,6 +82,37 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message[:1].upper()}{message[1:]}. See '{self.prog} --help'.")
 
 
+class Outline(Parser):
+    """A command that nobody asked for: its name and summary. Making the flags of all takes a tenth of a start."""
+
+    def add_argument(self, *args: Any, **kwargs: Any) -> Any:
+        return None
+
+    def add_argument_group(self, *args: Any, **kwargs: Any) -> Any:
+        return self
+
+    def add_mutually_exclusive_group(self, **kwargs: Any) -> Any:
+        return self
+
+
+def server_of(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The server that stands before the command, if one does, and the words without it."""
+    first = words[0] if words else ""
+    if first.startswith("--server="):
+        return first.removeprefix("--server="), list(words[1:])
+    if first == "--server":
+        if len(words) < 2:
+            raise ConfigError("Expected the address of a dashboard after --server, such as http://host:5000.")
+        return words[1], list(words[2:])
+    return "", list(words)
+
+
+def asked_for(words: Sequence[str]) -> str | None:
+    """The command whose flags have to be known, "" for none; None for all, of which completion tells a shell."""
+    first = words[0] if words and not words[0].startswith("-") else ""
+    return None if first == "completion" else first
+
+
 def _with_negatives(words: Sequence[str]) -> list[str]:
     """`--alphas -1,2` as `--alphas=-1,2`, which argparse would take for two flags."""
     found: list[str] = []
@@ -84,14 +124,27 @@ def _with_negatives(words: Sequence[str]) -> list[str]:
     return found
 
 
-def add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None, **defaults: str) -> None:
+def add_knobs(
+    parser: argparse.ArgumentParser, wanted: set[str] | None, linear: bool = False,
+    models: Sequence[str] = (), **defaults: str,
+) -> None:  # fmt: skip
     """A flag for every knob of the config (or those wanted); what is not given stays out of the namespace.
 
-    `defaults` are those that differ from the config's.
+    `defaults` are those that the command itself has in place of the config's, for the help. `linear` is for commands
+    that have no other models, `models` for those that have some of them.
     """
+    if isinstance(parser, Outline):
+        return
     gradient = None
+    if wanted is None or "transform" in wanted:
+        parser.add_argument(
+            f"--{FORMULA}", metavar="'y ~ a * C(b) + log(c)'",
+            help="target, columns, their shapes and products in one line, in place of the flags that say so",
+        )  # fmt: skip
     for knob in dataclasses.fields(RunConfig):
         if knob.name == "file" or (wanted is not None and knob.name not in wanted):
+            continue
+        if linear and knob.name in OF_OTHERS:
             continue
         if knob.metadata.get("training") and gradient is None:
             gradient = parser.add_argument_group(
@@ -102,15 +155,35 @@ def add_knobs(parser: argparse.ArgumentParser, wanted: set[str] | None, **defaul
             )
         place = gradient if gradient is not None and knob.metadata.get("training") else parser
         flag = "--" + knob.name.replace("_", "-")
-        told = knob.metadata["help"] + _default(knob, defaults.get(knob.name, knob.default))
+        only = tuple(models or (MODELS if linear else ())) if knob.name == "model" else ()
+        told = (" or ".join([", ".join(only[:-1]), only[-1]]) if only else knob.metadata["help"]) + _default(
+            knob, defaults.get(knob.name, knob.default)
+        )
         common: dict[str, Any] = {"dest": knob.name, "default": argparse.SUPPRESS, "help": told.replace("%", "%%")}
         if str(knob.type).startswith("bool"):
             place.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
         else:
+            several: dict[str, Any] = {"action": _Joined} if knob.metadata.get("of") in ("levels", "transforms") else {}
             place.add_argument(
-                flag, choices=knob.metadata.get("choices"), metavar=knob.metadata.get("metavar"), **common
+                flag,
+                choices=only or _offered(knob),
+                metavar=knob.metadata.get("metavar"),
+                **common,
+                **several,
             )
-    parser.set_defaults(**defaults)
+
+
+def _offered(knob: dataclasses.Field[Any]) -> tuple[str, ...] | None:
+    choices = knob.metadata.get("choices")
+    return choices and tuple(choice for choice in choices if choice not in knob.metadata.get("unlisted", ()))
+
+
+class _Joined(argparse.Action):
+    """A flag that may be repeated, or has several values with commas between."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, values if before is None else f"{before},{values}")
 
 
 def _default(knob: dataclasses.Field[Any], value: Any) -> str:
@@ -122,20 +195,44 @@ def _default(knob: dataclasses.Field[Any], value: Any) -> str:
     return f" (default: {shown})"
 
 
-def config_of(chosen: argparse.Namespace) -> RunConfig:
-    """The config of a command: knobs of its YAML file, of --set and of flags, the later over the earlier."""
-    values = read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
+class Files(argparse.Action):
+    """Several names on the command line are one table, in natural order: a shell's own puts part-10 before part-2."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        if values:
+            setattr(namespace, self.dest, joined(sorted(values, key=natural)))
+
+
+def add_files(parser: argparse.ArgumentParser, needed: bool = True) -> None:
+    """FILE: one file, or several that are one table."""
+    told = "the file; several, a folder or a pattern such as 'part-*.csv' are one table"
+    parser.add_argument("file", metavar="FILE", nargs="+" if needed else "*", action=Files, default=None, help=told)
+
+
+def config_of(chosen: argparse.Namespace, knobs: Mapping[str, Any] | None = None) -> RunConfig:
+    """The config of a command: knobs of its YAML file (or these), of --set and of flags, the later over the earlier."""
+    values = dict(knobs) if knobs is not None else knobs_of_file(chosen)
     names = RunConfig.knobs()
     if getattr(chosen, "file", None) == STANDARD_INPUT:
         chosen.file = _spooled()
     flags = {name: value for name, value in vars(chosen).items() if name in names and value is not None}
     flags = settings(getattr(chosen, "settings", None) or ()) | flags
+    flags = expanded({**flags, FORMULA: getattr(chosen, FORMULA, None)})
     config = config_from(values | flags)
     said = {*differing(values, config), *flags}
     config = understood(config, said)
     if note := implied(said, config):
         print(f"note: {note}", file=sys.stderr)
+    if config.out and getattr(chosen, "config", None):
+        Output(config.out, {"the file with the settings": chosen.config}).check()
     return config
+
+
+def knobs_of_file(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Those of the YAML file that --config names, if it does."""
+    return read_yaml(Path(chosen.config)) if getattr(chosen, "config", None) else {}
 
 
 # ------------------------------------------------------------------ standard input

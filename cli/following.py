@@ -11,12 +11,13 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.printing import steer
 from shoal.errors import StateError, TrainingError
+from shoal.files.parts import title
 from shoal.runs.folder import ACTIVE
+from shoal.runs.interruptions import goes_on
 from shoal.runs.launch import Run, post
 from shoal.runs.scheduling import keep_going
 from shoal.words import short
@@ -107,10 +108,10 @@ class Follower:
 
     def _watch(self) -> None:
         began = time.monotonic()
-        while (state := self.run.state) in ACTIVE:
+        while (state := self.run.state) in ACTIVE or (not self.stopped and goes_on(self.run)):
             if not self.quiet:
                 self._show()
-            if state == "queued":
+            if state not in ACTIVE or state == "queued":
                 keep_going()
             # A long time in the queue is looked at less often: many may wait.
             time.sleep(min(1.0, max(DRAW, (time.monotonic() - began) / 20)) if state == "queued" else DRAW)
@@ -157,7 +158,7 @@ class Follower:
     def _picture(self) -> list[str]:
         state, cause = self.run.state, self.run.cause
         word = "stopping; Ctrl-C again returns without waiting" if self.stopped else state
-        file = Path(self._config.get("file", "")).name
+        file = title(self._config.get("file", ""))
         lines = [f"{self.run.id}  {word}" + (f": {cause}" if cause else "")]
         lines.append(f"{self._config.get('model')} model of {self._config.get('target')} in {file}")
         last = self._last_round()
@@ -186,9 +187,7 @@ class Follower:
 
     def _store(self) -> Storage:
         if self._storage is None:
-            from shoal.storage import open_storage
-
-            self._storage = open_storage(self.run.metrics_url)
+            self._storage = self.run.open_records()
         return self._storage
 
 

@@ -1,15 +1,19 @@
-"""The commands about saved models; how a model is applied to a file is in `tasks.predict`."""
+"""The commands about saved models and `export`; how a model is applied to a file is in `tasks.predict`, how it is
+written for other programs in `exports`."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
-from shoal.cli.printing import print_json, table
-from shoal.results.fit import FitScores
+from shoal.cli.printing import clear_line, print_json, said_beside, table
+from shoal.errors import ConfigError
+from shoal.exports.names import FORMATS, REPORT, ending
+from shoal.utils import Progress
 from shoal.words import short
 
 if TYPE_CHECKING:
@@ -17,52 +21,153 @@ if TYPE_CHECKING:
 
 
 def add_commands(add: Add) -> None:
-    models = add("models", help="all saved models with their latest version")
+    models = add(
+        "models",
+        help="all saved models; save the model of a run, and give versions a word of their own",
+        usage="shoal models [add RUN [NAME] | alias NAME[:VERSION] WORD | unalias NAME WORD] [--json]",
+    )
+    models.add_argument("words", metavar="...", nargs="*", help="add, alias or unalias with what they are about")
     models.add_argument("--json", action="store_true", help="print one JSON object")
     models.set_defaults(command=_models)
 
 
 def model_path(text: str) -> Path:
     """A file of that name, or else the model file of a saved model."""
-    path = Path(text)
-    if path.exists() or path.suffix == ".json" or len(path.parts) > 1:
-        return path
-    from shoal.library.saved_models import resolve
+    from shoal.library import aliases
 
-    return resolve(text).model_path
+    return aliases.model_path(text)
 
 
 def _models(chosen: argparse.Namespace) -> None:
     from shoal.library.saved_models import list_models
 
+    if chosen.words:
+        _change(chosen)
+        return
     models = list_models()
     if chosen.json:
         print_json({"models": [_as_json(model) for model in models]})
     elif models:
-        head = ("model", "version", "kind", "target", "R2", "of rows", "saved")
-        table(head, [_row(model) for model in models], right={1, 4})
+        head = ("model", "version", "aliases", "kind", "target", "score", "of rows", "saved")
+        table(head, [_row(model) for model in models], right={1})
         for damage in filter(None, (model.latest.damage for model in models)):
             print(damage)
     else:
-        print("There are no saved models yet. Every detached run that finishes saves one: shoal train --detach")
+        print("There are no saved models yet. Save the model of a run: shoal models add RUN NAME")
+
+
+def _change(chosen: argparse.Namespace) -> None:
+    """`add`, `alias` and `unalias`."""
+    from shoal.library import aliases
+    from shoal.library.saved_models import find_model, save_run
+
+    deed, *rest = chosen.words
+    if deed == "add" and len(rest) in (1, 2):
+        from shoal.cli.runs import found_run
+
+        run = found_run(rest[0])
+        version = save_run(run, run.result or {}, rest[1] if len(rest) == 2 else None)
+        print(f"the model of run {run.id} is saved as {version.name}, version {version.number}")
+    elif deed == "alias" and len(rest) == 2:
+        version = aliases.resolve(rest[0])
+        aliases.give(version, rest[1])
+        print(f"{version.name}@{rest[1]} is version {version.number}")
+    elif deed == "unalias" and len(rest) == 2:
+        model = find_model(aliases.resolve(rest[0]).name)
+        assert model is not None
+        aliases.take_away(model, rest[1])
+        print(f"{model.name} has no alias '{rest[1]}' any more")
+    else:
+        raise ConfigError(
+            f"Expected 'add RUN [NAME]', 'alias NAME[:VERSION] WORD' or 'unalias NAME WORD', got "
+            f"'{' '.join(chosen.words)[:100]}'. See 'shoal models --help'."
+        )
 
 
 def _as_json(model: Model) -> dict[str, Any]:
+    from shoal.library.aliases import known_aliases
+
     latest = model.latest
     said = latest.known.as_dict() if latest.known else {"damaged": str(latest.damage)}
-    return {"name": model.name, "versions": list(model.numbers), "path": str(latest.model_path), **said}
+    return {
+        "name": model.name, "versions": list(model.numbers), "aliases": known_aliases(model),
+        "path": str(latest.model_path), **said,
+    }  # fmt: skip
 
 
 def _row(model: Model) -> tuple[str, ...]:
+    from shoal.library.aliases import known_aliases
+    from shoal.results.fit import FitScores
+
     latest, card = model.latest, model.latest.known
     scores, part = card.honest if card else (FitScores(), "-")
+    name, score = (card.headline.name, card.headline.honest) if card and card.headline else ("R2", scores.r2)
     saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(latest.created))
     return (
         model.name,
         str(latest.number),
+        ", ".join(f"{word}:{number}" for word, number in known_aliases(model).items()) or "-",
         card.model if card else "damaged",
         latest.target or "-",
-        short(scores.r2),
+        f"{name} {short(score)}",
         part,
         saved,
     )
+
+
+# ------------------------------------------------------------------ export
+
+
+def add_export(add: Add, progress: Callable[[bool], Progress]) -> None:
+    export = add("export", help="write a model for another program, verified on 1,000 rows first")
+    export.add_argument("model", metavar="MODEL", help="a model file, or a saved model: NAME or NAME:VERSION")
+    export.add_argument("--to", required=True, choices=[*FORMATS, REPORT], help="the format; report is for people")
+    export.add_argument(
+        "--out", metavar="FILE",
+        help="the file, - for standard output; if not given: beside a model file; a saved model goes to this folder",
+    )  # fmt: skip
+    export.add_argument(
+        "--table", metavar="NAME", help="sql only: the table; named like the training file, if not given"
+    )
+    export.add_argument("--json", action="store_true", help="print one JSON object")
+    export.set_defaults(command=lambda chosen: _export(chosen, progress(chosen.json)))
+
+
+def _export(chosen: argparse.Namespace, progress: Progress) -> None:
+    model = model_path(chosen.model)
+    out = chosen.out or _usual_path(chosen.model, model, chosen.to)
+    if chosen.to == REPORT:
+        _report(chosen, model, out, progress)
+        return
+    from shoal.exports import export
+    from shoal.exports.base import format_named
+
+    proof, use = export(model, chosen.to, out, chosen.table), format_named(chosen.to).use
+    with said_beside(out):
+        if chosen.json:
+            print_json({"format": chosen.to, "out": str(out), "proof": proof.as_dict(), "use": use})
+        else:
+            print(f"written to {out}\n{proof}\n{use}")
+
+
+def _report(chosen: argparse.Namespace, model: Path, out: str | Path, progress: Progress) -> None:
+    from shoal.exports import report
+
+    if chosen.table is not None:
+        raise ConfigError("Expected the name of a table with the format sql only. Leave it out.")
+    notes = report(model, out, progress)
+    clear_line()
+    with said_beside(out):
+        if chosen.json:
+            print_json({"format": REPORT, "out": str(out), "notes": list(notes)})
+            return
+        print(f"written to {out}")
+        for note in notes:
+            print(f"note: {note}")
+
+
+def _usual_path(named: str, model: Path, to: str) -> Path:
+    """Beside a model file; the store of saved models is no place for anything else."""
+    if model == Path(named):
+        return model.with_name(model.stem + ending(to))
+    return Path(f"{model.parent.parent.name}-{model.parent.name}{ending(to)}")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from shoal.data.notation.words import told
 from shoal.files.output import Output
-from shoal.words import from_optimum, seen, short
+from shoal.words import compared, from_optimum, plural, seen, short, totals_told
 
 if TYPE_CHECKING:
+    from shoal.results.answers.table import ColumnLook
     from shoal.results.fit import Estimate, FitReport
+    from shoal.results.outcome import Outcome
 
 SHOWN = 40  # coefficients in a table
+CALLED = 8  # classes side by side
 CLEAR_LINE = "\r\x1b[2K"
 
 
@@ -79,10 +84,42 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -
 
 
 def show_fit(report: FitReport) -> None:
-    alpha = "" if report.alpha is None else f", alpha = {report.alpha:g}"
+    from shoal.results.sentences import three_sentences
+
+    alpha = "" if report.alpha is None else f", alpha = {report.alpha:g}{_how_chosen(report)}"
     kind = f"linear model of {report.target}, penalty {report.penalty}" if report.penalty else None
-    print((kind or f"{report.model} model of {report.target}") + alpha)
+    shrunk = f", {report.outcome.shrink} penalty" if report.outcome and report.alpha is not None else ""
+    print((kind or f"{report.model} model of {report.target}") + shrunk + alpha)
+    if report.network:
+        _show_network(report)
+        return
+    for sentence in three_sentences(report):
+        print(sentence)
+    print()
     _show_coefficients(report)
+    if report.outcome:
+        _show_outcome(report.outcome)
+    else:
+        _show_scores(report)
+    _show_worth(report)
+    for reason, count in report.rows_dropped.items():
+        print(f"left out: {plural(count, 'row')} ({reason.replace('_', ' ')})")
+    together = report.collinearity.sentences(report.condition) if report.collinearity else []
+    show_notes((*report.findings, *report.warnings, *together))
+
+
+def _show_network(report: FitReport) -> None:
+    found = report.network
+    assert found is not None
+    for sentence in found.sentences():
+        print(sentence)
+    print()
+    table(("part", "parameters"), [(part.name, f"{part.size:,}") for part in found.parts], right={1})
+    _show_worth(report)
+    show_notes(report.warnings)
+
+
+def _show_scores(report: FitReport) -> None:
     parts = {"train": report.train, "test": report.test}
     scores = [
         (name, f"{part.rows:,}", *map(short, (part.r2, part.adjusted_r2, part.rmse, part.mae)))
@@ -93,27 +130,111 @@ def show_fit(report: FitReport) -> None:
     width = report.prediction_interval.half_widths.get("0.9") if report.prediction_interval else None
     if width is not None:
         print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
-    _show_worth(report)
-    for reason, count in report.rows_dropped.items():
-        print(f"left out: {count:,} rows ({reason.replace('_', ' ')})")
-    for warning in report.warnings:
-        print(f"note: {warning}")
+
+
+def _how_chosen(report: FitReport) -> str:
+    found = report.cross_validation
+    error, name = (found.deviance, found.measure) if found and found.measure else (found and found.rmse, "RMSE")
+    if found is None or error is None:
+        return ""
+    return f" (by cross-validation: {found.folds} folds by {found.fold_by}, {name} {short(error)} there)"
+
+
+def show_notes(notes: Iterable[object]) -> None:
+    for note in notes:
+        print(f"note: {note}")
+
+
+def _show_outcome(outcome: Outcome) -> None:
+    """Scores of another loss, each beside that of a model that knows nothing but the training rows' mean."""
+    from shoal.results.outcome import SCORE_NAMES
+
+    parts = {name: part for name, part in (("train", outcome.train), ("test", outcome.test)) if part.rows}
+    rows = [
+        (label, *(short(part.scores.get(key)) for part in parts.values()),
+         *(short(part.baseline.get(key)) for part in parts.values()))
+        for key, label in SCORE_NAMES.items() if any(key in part.scores for part in parts.values())
+    ]  # fmt: skip
+    head = (*(f"{name}, {part.rows:,} rows" for name, part in parts.items()), *(f"nothing known, {n}" for n in parts))
+    table(("", *head), rows, right=set(range(1, 1 + len(head))))
+    if outcome.several:
+        _show_confusion(outcome)
+    elif outcome.classes:
+        no, yes = outcome.classes
+        count = dict(zip(outcome.classes, outcome.class_rows, strict=True))
+        print(f"'{yes}' in {count[yes]:,} training rows, '{no}' in {count[no]:,}; said to be '{yes}' from 0.5 on")
+    if outcome.parameters:
+        said = ", ".join(f"{name} {short(value)}" for name, value in outcome.parameters.items())
+        print(f"{said}; nothing known: always saying {outcome.constant} of the training rows")
+    if outcome.log_likelihood is not None:
+        beside = "" if outcome.aic is None else f", AIC {short(outcome.aic)}"
+        print(f"log likelihood {short(outcome.log_likelihood)}, deviance {short(outcome.deviance)}{beside}")
+
+
+def _show_confusion(outcome: Outcome) -> None:
+    """Rows of each class, and what they are called."""
+    which = "test" if outcome.test.rows else "training"
+    print(f"\n{which} rows by what they are (lines) and what they are called (columns)")
+    shown = outcome.classes[:CALLED]
+    rows = [
+        (name, *(f"{count:,}" for count in line[:CALLED]), f"{sum(line):,}")
+        for name, line in zip(shown, outcome.confusion, strict=False)
+    ]
+    table(("", *shown, "rows"), rows, right=set(range(1, len(shown) + 2)))
+    if len(shown) < len(outcome.classes):
+        print(f"(the first {CALLED} of {len(outcome.classes)} classes; --json or --out gives all)")
 
 
 def _show_coefficients(report: FitReport) -> None:
+    from shoal.results.outcome import FACTORS, factor
+
     inference, standardized = report.inference, report.standardized
     head: tuple[str, ...] = ("column", "coefficient", "standardized")
     rows: list[tuple[str, ...]] = [("(intercept)", short(report.intercept), "")]
+    if report.outcome and report.outcome.several:
+        _show_class_coefficients(report, report.outcome)
+        return
     if inference:
-        head += ("std. error", "t", "p", "low", "high")
+        letter = "z" if report.outcome and report.outcome.dispersion is None else "t"
+        head += ("std. error", letter, "p", "low", "high")
         rows[0] += _estimate(inference.intercept)
+    times = FACTORS.get(report.outcome.link) if report.outcome else None
+    if times:
+        own = (times, f"{times}, low", f"{times}, high") if inference else (times,)
+        head, rows[0] = (*head, *own), (*rows[0], *("" for _ in own))
     shown = set(sorted(standardized, key=lambda name: -abs(standardized[name]))[:SHOWN])
     for name in filter(shown.__contains__, standardized):
-        row: tuple[str, ...] = (name, short(report.coefficients[name]), short(standardized[name]))
-        rows.append(row + (_estimate(inference.coefficients.get(name)) if inference else ()))
+        row: tuple[str, ...] = (report.shown(name), short(report.coefficients[name]), short(standardized[name]))
+        found = inference.coefficients.get(name) if inference else None
+        row += _estimate(found) if inference else ()
+        row += (short(factor(report.coefficients[name])),) if times else ()
+        if times and inference:
+            row += (short(factor(found.low)), short(factor(found.high))) if found else ("", "")
+        rows.append(row)
     table(head, rows, right=set(range(1, len(head))))
     if len(shown) < len(standardized):
         print(f"(the {SHOWN} largest of {len(standardized)}, standardized; --json or --out gives all)")
+    if said := compared(report.references):
+        print(said)
+    print()
+
+
+def _show_class_coefficients(report: FitReport, outcome: Outcome) -> None:
+    """One line for each column, one column for each class; errors are in --json, --out and on the page."""
+    shown = outcome.classes[:CALLED]
+    from shoal.results.outcome import by_column
+
+    found, sizes = (by_column(outcome.classes, values) for values in (report.coefficients, report.standardized))
+    kept = set(sorted(sizes, key=lambda name: -max(map(abs, sizes[name])))[:SHOWN])
+    rows = [("(intercept)", *map(short, outcome.intercepts[:CALLED]))]
+    rows += [(name, *map(short, values[:CALLED])) for name, values in found.items() if name in kept]
+    table(("column", *shown), rows, right=set(range(1, len(shown) + 1)))
+    if len(kept) < len(found):
+        print(f"(the {SHOWN} largest of {len(found)}, standardized; --json or --out gives all)")
+    if len(shown) < len(outcome.classes):
+        print(f"(the first {CALLED} of {len(outcome.classes)} classes; --json or --out gives all)")
+    if said := compared(report.references):
+        print(said)
     print()
 
 
@@ -138,3 +259,24 @@ def show_solver(report: FitReport) -> None:
     away = "" if distance is None else f", {from_optimum(distance)}"
     print(f"gradient steps, mode {found.mode}: {found.epochs:g} epochs, {found.rounds:,} rounds{away}")
     print(f"{found.ending.state}: {found.ending.cause}")
+
+
+def offers(column: ColumnLook) -> list[str]:
+    """What of a column, as `inspect` describes it, may be meant for missing, with its flag; a page has a click."""
+    name, found = column.name, []
+    if words := column.words:
+        flag = shlex.quote(",".join(word for word, _ in words))
+        lost = "These rows cannot be read. " if column.is_measured else "So it is read as text. "
+        found.append(
+            f"Column '{name}' holds numbers but for words: {told(words)}. {lost}"
+            f"If they mean that there is no value: --also-missing {flag}"
+        )
+    if column.totals:
+        found.append(totals_told(name, column.totals))
+    for value, count in column.codes:
+        flag = shlex.quote(f"{name}={value:g}")
+        found.append(
+            f"Column '{name}' is {value:g} in {count:,} rows, far from its other values. "
+            f"If that means that there is no value: --also-missing {flag}"
+        )
+    return found

@@ -9,14 +9,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.flags import Add
+from shoal.cli.flags import Add, config_of
 from shoal.cli.printing import print_json, said_beside, show_fit, show_solver, table
-from shoal.errors import ConfigError, DataError, Remedy, StateError
+from shoal.errors import ConfigError, Remedy, StateError, TrainingError
 from shoal.files.output import Output
+from shoal.files.parts import check_there, title
 from shoal.settings.config import RunConfig
-from shoal.words import short
+from shoal.words import short, shortened
 
 if TYPE_CHECKING:
+    from shoal.client.service import RemoteShoal
     from shoal.library.accounts import Summary
     from shoal.runs.launch import Run
 
@@ -27,9 +29,15 @@ EVENTS = 12  # in `show`
 def add_commands(add: Add) -> None:
     """The subcommands, each with its function."""
     runs = add("runs", help="all detached runs and what they are doing")
+    runs.add_argument(
+        "words", metavar="WORD", nargs="*", help="only those with all of these words in name, file or tags"
+    )
     runs.add_argument("--all", action="store_true", help=f"also those before the newest {NEWEST}")
     runs.add_argument("--archived", action="store_true", help="also those in the archive")
-    finish(runs, _runs, as_json=True)
+    finish(runs, list_here, as_json=True)
+    name = of_run(add("name", help="call a run by a name of your own"))
+    name.add_argument("name", metavar="NAME", help="at most 120 letters; '' for none")
+    finish(name, _name)
     finish(of_run(add("show", help="one run: state, progress, workers, events, result")), _show, as_json=True)
     logs = of_run(add("logs", help="the log of a run"))
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing until the run has ended")
@@ -37,7 +45,7 @@ def add_commands(add: Add) -> None:
 
 
 def of_run(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("run", metavar="RUN", help="its name, a beginning of it, or 'last'")
+    parser.add_argument("run", metavar="RUN", help="its number or a beginning of it, its name, or 'last'")
     return parser
 
 
@@ -55,18 +63,36 @@ def add_detach(parser: argparse.ArgumentParser) -> None:
 
 
 def found_run(name: str) -> Run:
-    from shoal.runs.launch import resolve
+    """By the name that a person gave it (the newest of those), or by its own."""
+    from shoal.library import accounts
+    from shoal.runs.launch import find_run, resolve
 
-    return resolve(name)
+    try:
+        return resolve(name)
+    except StateError:
+        named = next((summary for summary in accounts.summaries() if summary.name == name), None)
+        found = find_run(named.id) if named and name else None
+        if found is None:
+            raise
+        return found
 
 
 # ------------------------------------------------------------------ start and follow
 
 
-def train_detached(config: RunConfig, detach: bool, as_json: bool) -> int:
+def train_detached(config: RunConfig, detach: bool, as_json: bool, name: str = "") -> int:
     """Launch a run; unless it is left to itself, follow it to its end. Returns the exit code."""
     from shoal.cli import following  # noqa: F401 - before the launch: from then on Ctrl-C has to find somebody who follows
-    from shoal.runs.launch import launch
+    from shoal.library import notes
+    from shoal.runs.launch import launch as launch_run
+
+    name = notes.checked_name(name)
+
+    def launch(config: RunConfig) -> Run:
+        run = launch_run(config)
+        if name:
+            notes.give_name(run, name)
+        return run
 
     output = _check(config)
     if output is None or output.is_plain:
@@ -84,14 +110,36 @@ def train_detached(config: RunConfig, detach: bool, as_json: bool) -> int:
     return code
 
 
+def train_there(chosen: argparse.Namespace, there: RemoteShoal) -> int:
+    """Send the file to another machine, train there, and show what came of it; the model comes here with --out."""
+    from shoal.results.fit import FitReport
+
+    config = config_of(chosen)
+    output = _check(config)
+    usual = RunConfig().as_dict()
+    apart = {"file", "out", "target", "model"}
+    knobs = {name: value for name, value in config.as_dict().items() if name not in apart and value != usual[name]}
+    run = there.start(Path(config.file), config.target, config.model, name=chosen.run_name, **knobs)
+    if chosen.detach:
+        print_json({"run_id": run.id, "state": run.state}) if chosen.json else print(
+            f"run {run.id} is {run.state} there"
+        )
+        return 0
+    run.wait()
+    if run.result is None:
+        raise StateError(f"The run {run.id} {_ended(run.state)}: {run.cause}")
+    if output is not None:
+        run.model().save(output.name)
+    report = FitReport.from_dict(run.result)
+    with said_beside(config.out):
+        print_json(report.as_dict()) if chosen.json else show_fit(report)
+    return 0 if run.state == "finished" else 1
+
+
 def _check(config: RunConfig) -> Output | None:
     """What would make the run fail at once is said before there is a run; where its model goes, if that was said."""
     config.ready()
-    path = Path(config.file).expanduser()
-    try:
-        path.stat()
-    except OSError as error:
-        raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
+    check_there(config.file)
     return Output(config.out, {"the file that the model is trained on": config.file}).check() if config.out else None
 
 
@@ -131,22 +179,48 @@ def _ended(state: str) -> str:
 # ------------------------------------------------------------------ runs
 
 
-def _runs(chosen: argparse.Namespace) -> None:
+def list_here(chosen: argparse.Namespace) -> None:
     from shoal.library import accounts
     from shoal.runs.scheduling import keep_going
 
     keep_going()
-    runs = accounts.summaries(archived=chosen.archived)
+    runs = [run for run in accounts.summaries(archived=chosen.archived) if run.has_words(chosen.words)]
     rows = [_account(run) for i, run in enumerate(runs) if chosen.all or i < NEWEST or run.is_active]
+    _show_list(chosen, rows, len(runs))
+
+
+def list_there(chosen: argparse.Namespace, there: RemoteShoal) -> None:
+    """The same of another machine."""
+    runs = [{**one, "run": one["id"], "archived": False} for one in there.runs(words=" ".join(chosen.words) or None)]
+    rows = [run for i, run in enumerate(runs) if chosen.all or i < NEWEST]
+    _show_list(chosen, rows, len(runs))
+
+
+def _show_list(chosen: argparse.Namespace, rows: list[dict[str, Any]], count: int) -> None:
     if chosen.json:
         print_json({"runs": rows})
+    elif not rows and chosen.words:
+        print(
+            f"No run has {' and '.join(repr(word) for word in chosen.words)} in its name, file, target, tags or note."
+        )
     elif not rows:
         print("There are no runs yet. Start one with: shoal train FILE --target COLUMN --solver gradient")
     else:
-        head = ("run", "state", "model", "target", "file", "epochs", "distance", "started")
-        table(head, [_row(row) for row in rows], right={5, 6})
-        if len(rows) < len(runs):
-            print(f"(the newest of {len(runs):,}; --all shows all)")
+        names = any(row["name"] for row in rows)
+        head = (
+            "run",
+            *(("name",) if names else ()),
+            "state",
+            "model",
+            "target",
+            "file",
+            "epochs",
+            "distance",
+            "started",
+        )
+        table(head, [_row(row, names) for row in rows], right={5 + names, 6 + names})
+        if len(rows) < count:
+            print(f"(the newest of {count:,}; --all shows all)")
 
 
 def overview(run: Run) -> dict[str, Any]:
@@ -158,7 +232,7 @@ def overview(run: Run) -> dict[str, Any]:
 
 def _account(run: Summary) -> dict[str, Any]:
     return {
-        "run": run.id, "state": run.state, "cause": run.cause, "reason": run.reason,
+        "run": run.id, "name": run.name, "state": run.state, "cause": run.cause, "reason": run.reason,
         "solver": run.solver, "model": run.model, "target": run.target, "file": run.file, "epochs": run.epochs,
         "distance": run.distance,
         "epochs_wanted": run.epochs_wanted, "started": run.started, "tags": list(run.tags), "archived": run.archived,
@@ -169,17 +243,26 @@ def _passes(epochs: float) -> str:
     return f"{epochs:,.0f}" if epochs >= 100 else f"{epochs:.3g}"
 
 
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
+def _row(row: dict[str, Any], names: bool) -> tuple[str, ...]:
     wanted, done, distance = row["epochs_wanted"], row["epochs"], row["distance"]
     epochs = "-" if wanted is None else _passes(done or 0) + (f"/{wanted:,}" if (done or 0) < wanted else "")
-    name = Path(row["file"]).name if row["file"] else "-"
+    name = title(row["file"]) or "-"
     state = f"{row['state']}, archived" if row["archived"] else row["state"]
-    words = (row["run"], state, row["model"] or "-", row["target"] or "-", name)
+    called = (shortened(row["name"], 40) or "-",) if names else ()
+    words = (row["run"], *called, state, row["model"] or "-", row["target"] or "-", name)
     return (*words, epochs, "-" if distance is None else f"{distance:.1e}", _time(row["started"]))
 
 
 def _time(at: float | None) -> str:
     return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _name(chosen: argparse.Namespace) -> None:
+    from shoal.library import notes
+
+    run = found_run(chosen.run)
+    name = notes.give_name(run, chosen.name).name
+    print(f"run {run.id} is called {name}" if name else f"run {run.id} has no name of its own any more")
 
 
 # ------------------------------------------------------------------ show
@@ -213,20 +296,32 @@ def everything(run: Run) -> dict[str, Any]:
         "last_round": None, "workers": [], "events": [], "commands": [], "result": run.result,
     }  # fmt: skip
     if run.is_gradient:
-        from shoal.cli.following import recent
-        from shoal.runs.launch import metrics_of
-
-        with metrics_of(run) as storage:
-            if storage is not None:
-                last = storage.last_round()
-                found["last_round"] = dataclasses.asdict(last) if last else None
-                found["workers"] = [dataclasses.asdict(worker) for worker in recent(storage.workers())]
-                found["events"] = [dataclasses.asdict(event) for _, event in storage.events(limit=100)]
-                found["commands"] = [dataclasses.asdict(command) for command in storage.commands()]
+        try:
+            found |= _records(run)
+        except TrainingError as error:  # of their file; what came of the run is another one
+            found["problem"] = str(error)
     return found
 
 
+def _records(run: Run) -> dict[str, Any]:
+    from shoal.cli.following import recent
+    from shoal.runs.launch import metrics_of
+
+    with metrics_of(run) as storage:
+        if storage is None:
+            return {}
+        last = storage.last_round()
+        return {
+            "last_round": dataclasses.asdict(last) if last else None,
+            "workers": [dataclasses.asdict(worker) for worker in recent(storage.workers())],
+            "events": [dataclasses.asdict(event) for _, event in storage.events(limit=100)],
+            "commands": [dataclasses.asdict(command) for command in storage.commands()],
+        }
+
+
 def _show_training(found: dict[str, Any]) -> None:
+    if problem := found.get("problem"):
+        print(f"note: {problem}")
     if last := found["last_round"]:
         from shoal.cli.following import describe
 

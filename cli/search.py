@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.flags import Add, add_knobs
+from shoal.cli.flags import Add, add_files, add_knobs
 from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.words import short
@@ -28,6 +28,7 @@ WORDS = {"reached": "reached it", "short": "fell short", "pruned": "given up", "
 
 
 def add_commands(add: Add) -> None:
+    from shoal.search.plan import PASSES
     from shoal.search.space import KNOBS, example
     from shoal.settings.config import RunConfig
 
@@ -35,7 +36,7 @@ def add_commands(add: Add) -> None:
         "search", help="try settings of gradient runs, and find those that reach the exact optimum soonest",
         usage="shoal search FILE --target COLUMN [flags] | --continue ID | --stop ID | --show ID | --save ID | --list",
     )  # fmt: skip
-    search.add_argument("file", metavar="FILE", nargs="?")
+    add_files(search, needed=False)
     what = search.add_argument_group("existing searches")
     what.add_argument("--list", action="store_true", help="all searches")
     what.add_argument("--show", metavar="ID", help="its trials, the best first; 'last' for the newest")
@@ -62,7 +63,7 @@ def add_commands(add: Add) -> None:
     for knob in KNOBS:
         told = RunConfig.knobs()[knob].metadata["help"].replace("%", "%%")
         tried.add_argument(f"--{knob.replace('_', '-')}", metavar=example(knob), dest=knob, help=told)
-    add_knobs(search, set(RunConfig.knobs()) - set(KNOBS) - NOT_ASKED)
+    add_knobs(search, set(RunConfig.knobs()) - set(KNOBS) - NOT_ASKED, linear=True, epochs=str(PASSES))
     search.add_argument("--detach", action="store_true", help="return at once; see it with --show")
     search.add_argument("--json", action="store_true", help="print one JSON object")
     search.set_defaults(command=_search)

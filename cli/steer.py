@@ -30,6 +30,9 @@ def add_commands(add: Add) -> None:
     finish(of_run(add("pause", help="pause a run; it keeps its workers")), _pause)
     resume = of_run(add("resume", help="go on with a run that is paused, stopped, failed or interrupted"))
     resume.add_argument("-f", "--follow", action="store_true", help="watch it")
+    resume.add_argument("--engine", metavar="NAME", help="with other workers: inline, processes or ray")
+    resume.add_argument("--cluster", metavar="HOST:PORT", help="on the cluster at this address, with engine ray")
+    resume.add_argument("--open-cluster", action="store_true", help="which may be one that asks nobody for a token")
     finish(resume, _resume, as_json=True)
     finish(of_run(add("stop", help="stop a run; the model that it has so far is kept")), _stop)
     send = of_run(add("send", help="a command to a run: set learning_rate=0.1, kill_worker 1, slow_worker 1 4, ..."))
@@ -103,10 +106,12 @@ def _resume(chosen: argparse.Namespace) -> int:
     from shoal.runs.launch import resume
 
     run = found_run(chosen.run)
-    if run.state == "paused":
+    asked = {"engine": chosen.engine, "cluster": chosen.cluster, "open_cluster": chosen.open_cluster}
+    elsewhere = {name: value for name, value in asked.items() if value}
+    if run.state == "paused" and not elsewhere:
         _command(run, "resume", {})
     else:
-        resume(run)
+        resume(run, elsewhere)
         if not chosen.follow and not chosen.json:
             print(f"run {run.id} is {run.state}. See it with: shoal show {run.id}")
     return go(run, detach=not chosen.follow, as_json=chosen.json) if chosen.follow or chosen.json else 0

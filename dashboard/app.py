@@ -8,8 +8,7 @@ import streamlit as st
 
 from shoal.dashboard.data import page as data_page
 from shoal.dashboard.models import page as models_page
-from shoal.dashboard.parts import places
-from shoal.dashboard.parts.literal import page_style
+from shoal.dashboard.parts import places, widget_values
 from shoal.dashboard.runs import page as runs_page
 from shoal.dashboard.search import page as search_page
 from shoal.dashboard.system import page as system_page
@@ -31,8 +30,10 @@ VIEWS = {
 def main() -> None:
     st.set_page_config(page_title="Shoal", page_icon=PICTURES / "logo.svg", layout="wide")
     st.logo(PICTURES / "wordmark.svg", size="large")
-    page_style()
-    st.navigation([places.page(name, view) for name, view in VIEWS.items()], position="top").run()
+    chosen = st.navigation([places.page(name, view) for name, view in VIEWS.items()], position="top")
+    places.entered(chosen.url_path or "data")
+    with widget_values.drawing():
+        chosen.run()
 
 
 main()

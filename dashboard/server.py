@@ -1,8 +1,10 @@
-"""What the server has beside the pages: our own routes under /api, the gate, a log, and what a failed page says."""
+"""What the server has beside the pages: our own routes, the gate, a log, and what a failed page says."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import gc
 import logging
 import os
 import signal
@@ -13,15 +15,20 @@ from logging.handlers import RotatingFileHandler
 from typing import Any
 
 import streamlit as st
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import Receive, Scope, Send
 
 from shoal.dashboard.http import access, connections, download_route, printed_address, upload_route
 from shoal.dashboard.http.gate import Gate
+from shoal.dashboard.http.own_page import OwnPage
 from shoal.dashboard.http.repeated_lines import FewOfAKind
 from shoal.dashboard.live import route as stream_route
+from shoal.dashboard.monitoring import route as metrics_route
+from shoal.dashboard.monitoring.traffic import CountTraffic
 from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tune import route as tune_route
@@ -33,14 +40,31 @@ from shoal.utils import trim_memory
 log = logging.getLogger("shoal")
 
 LOG_SIZE, LOGS_KEPT = 2_000_000, 3
-TIDYING = 60.0  # seconds between two looks for what can be given back
+TIDYING = 60  # seconds between two looks for what can be given back
+SPARING = 5  # seconds after which what is still there is not looked through at every turn
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def routes() -> list[BaseRoute]:
     ours = [*upload_route.routes(), *stream_route.routes(), *download_route.routes(), *tune_route.routes()]
-    return [*ours, Route("/api/{rest:path}", _missing, methods=METHODS)]
+    ours += metrics_route.routes()
+    return [*ours, Route("/api/v1/{rest:path}", _Programs()), Route("/api/{rest:path}", _missing, methods=METHODS)]
+
+
+class _Programs:
+    """The API, which is loaded with its first request: who only opens pages does not wait for it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        api = await run_in_threadpool(_api)
+        await api(scope, receive, send)
+
+
+@functools.cache
+def _api() -> Router:
+    from shoal.dashboard.api.document import routes as routes_of_api
+
+    return Router(routes_of_api())
 
 
 async def _missing(request: Request) -> Response:
@@ -49,7 +73,7 @@ async def _missing(request: Request) -> Response:
 
 
 def middleware() -> list[Middleware]:
-    return [Middleware(Gate)]
+    return [Middleware(CountTraffic), Middleware(Gate), Middleware(OwnPage)]
 
 
 def script_failed(error: Exception) -> bool:
@@ -119,14 +143,23 @@ def bound_connections() -> None:
 
 
 async def give_back_memory() -> None:
-    """What pages have opened and nobody looks at any more goes back to the system; for as long as the server runs."""
+    """What pages have opened and nobody looks at any more goes back to the system; for as long as the server runs.
+
+    Streamlit looks through all objects for garbage whenever a part of a page is drawn, which takes a tenth of a second
+    and more with every tab. It is spared those that have been there for a while; we look through them once a minute.
+    """
     while True:
-        await asyncio.sleep(TIDYING)
+        for _ in range(TIDYING // SPARING):
+            gc.freeze()
+            await asyncio.sleep(SPARING)
         await asyncio.to_thread(_tidied)
 
 
 def _tidied() -> None:
     studies.close_idle()
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
     trim_memory()
 
 

@@ -12,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.files import Source
-from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation
+from shoal.data.kinds import also_fitting, date_of, encoded_marks, months
+from shoal.data.notation.dates import means_no_day
+from shoal.data.notation.numbers import ODD_SHARE
 from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.errors import DataError, OutOfMemory
-from shoal.files.checksums import Seal, written
+from shoal.files.checksums import Seal, made_aside, written
+from shoal.files.remote import RemoteFile, is_address
 from shoal.kernels.csv_kernel import (
     BAD_ROW,
     LEVEL,
@@ -24,7 +27,6 @@ from shoal.kernels.csv_kernel import (
     ColumnNotation,
     Dictionary,
     FieldKind,
-    MarkRole,
     ParserState,
     RowFault,
     Status,
@@ -32,13 +34,14 @@ from shoal.kernels.csv_kernel import (
     powers_of_five,
 )
 from shoal.models import Array
-from shoal.settings.limits import ROW_BYTES
+from shoal.settings.limits import BLOCK_LEVELS, ROW_BYTES
 from shoal.solve.moments import Moments, by_residue
 from shoal.utils import disk_errors, read_at
 from shoal.words import plural
 
 OVERLAP = 64 << 10  # read past a range, to finish the row that its end cuts
-LEVEL_LIMIT = 5000  # distinct texts that a block remembers of one column
+EXPECTED = {FieldKind.DATE: "a date", FieldKind.TIME: "a time of day"}  # of columns that are not just numbers
+SAMPLED_ROWS, SAMPLED_CELLS = 64, 1 << 14  # of a block, that tell about where its columns lie
 SHOWN_BAD_ROWS = 100  # located one by one for each block; all are counted
 
 Scratch = Callable[[str, int], npt.NDArray[np.uint8]]  # (name, bytes) -> memory to use again
@@ -78,8 +81,10 @@ class BlockReport:
     level_missing: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
     cells: list[Moments] = field(default_factory=list)
+    sample: Array = field(default_factory=lambda: np.zeros((0, 0)))  # some rows of numbers, from all over the block
     repeated: int = 0  # bad rows that are the header once more
     words: dict[int, dict[str, int]] = field(default_factory=dict)  # by column of numbers: how often each came
+    unsettled: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by column of dates: other styles that fit
 
 
 class _Reading:
@@ -92,7 +97,7 @@ class _Reading:
         self.length = 0
         self.room = 1 << 14
         self.words: dict[int, dict[str, int]] = {}
-        self.repeated = 0
+        self.repeated: set[int] = set()  # bad rows that are the names of the columns once more
 
     def load(self, overlap: int) -> None:
         """Bring the range, a little more than it and the padding into the buffer."""
@@ -100,14 +105,15 @@ class _Reading:
         wanted = min(self.end + overlap, self.source.size) - start
         self.buffer = self.scratch("text", wanted + PADDING)
         try:
-            with open(self.source.path, "rb", buffering=0) as file:
-                read_at(file.fileno(), self.buffer.data[:wanted], start)
+            if is_address(self.source.path):
+                RemoteFile(self.source.path).read_at(self.buffer.data[:wanted], start)
+            else:
+                with open(self.source.path, "rb", buffering=0) as file:
+                    read_at(file.fileno(), self.buffer.data[:wanted], start)
         except EOFError:
             raise DataError("The file became shorter while it was read. Leave it alone and try again.") from None
         except OSError as error:
-            raise DataError(
-                f"The file could not be read to its end: {error.strerror}. Check it and try again."
-            ) from None
+            raise DataError(f"The file could not be read to its end: {error.strerror}. Try again.") from None
         self.length = wanted
         self.buffer[wanted] = ord(self.dialect.newline)
         self.buffer[wanted + 1 : wanted + PADDING] = 0
@@ -139,7 +145,7 @@ class _Reading:
         self.leading_zeros = np.zeros(columns, np.int64)
         self.kinds = np.array(self.layout.kinds, np.int32)
         self.slots = self.layout.slots()
-        self.orders = np.array(self.layout.orders, np.int32)
+        self.styles = np.array(self.layout.styles, np.int32)
         tokens = [token.encode(self.dialect.text_encoding, "replace") for token in self.dialect.missing if token]
         self.ends = np.cumsum([len(t) for t in tokens], dtype=np.int32) if tokens else np.zeros(1, np.int32)
         self.dictionaries = (Dictionary * max(1, levels))()
@@ -147,7 +153,8 @@ class _Reading:
         parser = ParserState(
             buffer=self.buffer.ctypes.data, length=self.length, at_end=at_end,
             stop=self.end - self.begin + self.before, marks=self.dialect.marks(), columns=columns,
-            kind=self.kinds.ctypes.data, slot=self.slots.ctypes.data, date_order=self.orders.ctypes.data,
+            kind=self.kinds.ctypes.data, slot=self.slots.ctypes.data, date_style=self.styles.ctypes.data,
+            months=months(self.dialect.text_encoding).table,
             notations=self._notations(),
             missing_tokens=b"".join(tokens), missing_ends=self.ends.ctypes.data, missing_count=len(tokens),
             numbers=self.numbers.ctypes.data, number_stride=numbers,
@@ -155,7 +162,7 @@ class _Reading:
             oddities=self.oddities.ctypes.data, oddity_room=len(self.oddities),
             bad_rows=self.bad.ctypes.data, bad_room=len(self.bad),
             leading_zeros=self.leading_zeros.ctypes.data,
-            dictionaries=self.dictionaries, level_columns=levels, level_limit=LEVEL_LIMIT,
+            dictionaries=self.dictionaries, level_columns=levels, level_limit=BLOCK_LEVELS,
             powers_of_five=powers_of_five().ctypes.data,
         )  # fmt: skip
         self.first = self._first_row(parser, exact)
@@ -168,7 +175,7 @@ class _Reading:
         table = (ColumnNotation * len(self.layout.kinds))()
         self.kept = []  # what the kernel is given pointers to
         for column, notation in self.layout.notations.items():
-            marks = list(_encoded(notation, self.dialect.text_encoding))
+            marks = list(encoded_marks(notation, self.dialect.text_encoding))
             ends = np.cumsum([len(raw) for raw, _ in marks], dtype=np.int32)
             texts, roles = b"".join(raw for raw, _ in marks), bytes(role for _, role in marks)
             self.kept += [ends, texts, roles]
@@ -201,15 +208,23 @@ class _Reading:
         """Columns that have too many values of another kind to be of theirs."""
         wrong: dict[int, Counter[str]] = {}
         for odd, text in self.odd_texts():
-            if self._value(odd, text) is None:
+            if self._value(odd, text) is None and not text.isspace():
                 wrong.setdefault(int(odd["column"]), Counter())[text] += 1
-        return [c for c, texts in wrong.items() if c not in self.layout.fixed and self._is_stranger(c, texts)]
+        return [
+            c for c, texts in wrong.items()
+            if self._is_dated_otherwise(c, texts) or (c not in self.layout.fixed and self._is_stranger(c, texts))
+        ]  # fmt: skip
+
+    def _is_dated_otherwise(self, column: int, texts: Counter[str]) -> bool:
+        """Whether a row tells in which order dates are written that could be read in several."""
+        others = self.layout.others.get(column, ())
+        return any(date_of(text, style) is not None for text in texts for style in others)
 
     def _is_stranger(self, column: int, texts: Counter[str]) -> bool:
         count, present = texts.total(), max(1, int(self.parser.rows) - self._missing_of(column))
         if count <= ODD_SHARE * present:
             return False
-        if len(texts) > MOST or 2 * count > present or not all(map(is_word, texts)):
+        if len(texts) > MOST or 2 * count > present or not all(self._may_be_none(column, text) for text in texts):
             return True
         values = self.numbers[: self.parser.rows, self.slots[column]]
         return len(np.unique(values[~np.isnan(values)])) < VALUES
@@ -232,24 +247,27 @@ class _Reading:
             row, column = int(odd["row"]), int(odd["column"])
             if value is not None:
                 self.numbers[row, self.slots[column]] = value
-            elif text not in self.layout.absent.get(column, ()):
+            elif not text.isspace() and text not in self.layout.absent.get(column, ()):
                 named = text.strip() == self.layout.names[column]
                 names[row] = names.get(row, True) and named
                 if not named:
                     self._count(column, text)
-                kind = "a date" if self.kinds[column] == FieldKind.DATE else "a number"
+                kind = EXPECTED.get(self.kinds[column], "a number")
                 shown = text if len(text) <= 40 else text[:40] + "..."
                 bad.setdefault(row, BadRow(row, int(odd["line"]),
                                f"column '{self.layout.names[column]}': expected {kind}, got '{shown}'"))  # fmt: skip
-        self.repeated = sum(names.values())
+        self.repeated = {row for row, named in names.items() if named}
         for row in bad:
             self.numbers[row] = np.nan
             self.codes[:, row] = -1
         return list(bad.values())
 
+    def _may_be_none(self, column: int, text: str) -> bool:
+        return is_word(text) or (self.kinds[column] == FieldKind.DATE and means_no_day(text))
+
     def _count(self, column: int, text: str) -> None:
         counts = self.words.setdefault(column, {})
-        if is_word(text) and (text in counts or len(counts) < MOST):
+        if self._may_be_none(column, text) and (text in counts or len(counts) < MOST):
             counts[text] = counts.get(text, 0) + 1
 
     def settle_absent(self) -> None:
@@ -265,6 +283,14 @@ class _Reading:
             numbers = self.numbers[:rows, slot]
             numbers[np.isin(numbers, values)] = np.nan
 
+    def unsettled(self) -> dict[int, tuple[int, ...]]:
+        """Other styles in which all dates of a column could be read."""
+        rows, layout = int(self.parser.rows), self.layout
+        return {
+            column: also_fitting(self.numbers[:rows, self.slots[column]], layout.styles[column], others)
+            for column, others in layout.others.items() if layout.kinds[column] == FieldKind.DATE
+        }  # fmt: skip
+
     def ragged(self) -> list[BadRow]:
         rows = self.bad[: min(self.parser.bad_count, len(self.bad))]
         expected = len(self.layout.kinds)
@@ -276,8 +302,14 @@ class _Reading:
         ]  # fmt: skip
 
     def levels(self) -> list[list[str]]:
-        """The distinct texts of each text column, in the order of their codes; "" for one of bad rows only."""
-        return [self._texts(slot) for slot in range(len(self.layout.levels))]
+        """The distinct texts of each text column, in the order of their codes; "" for bad rows or blanks only."""
+        found = [self._texts(slot) for slot in range(len(self.layout.levels))]
+        for slot, texts in enumerate(found):
+            if blank := [place for place, text in enumerate(texts) if text.isspace()]:
+                codes = self.codes[slot, : self.parser.rows]
+                codes[np.isin(codes, blank)] = -1
+                found[slot] = ["" if text.isspace() else text for text in texts]
+        return found
 
     def _texts(self, slot: int) -> list[str]:
         dictionary = self.dictionaries[slot]
@@ -290,13 +322,6 @@ class _Reading:
             self.dialect.text(self.buffer[e["offset"] : e["offset"] + e["length"]].tobytes(), e["written"]) if u else ""
             for e, u in zip(entries, used, strict=True)
         ]
-
-
-def _encoded(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:
-    """A notation's marks as the kernel meets them, longer ones first; without those that the encoding does not have."""
-    roles = {MarkRole.GROUP: notation.group_marks, MarkRole.MINUS: MINUSES, MarkRole.DROPPED: notation.dropped}
-    found = [(text.encode(encoding, "ignore"), role) for role, texts in roles.items() for text in texts]
-    return (mark for mark in sorted(found, key=lambda mark: -len(mark[0])) if mark[0])
 
 
 def read_range(
@@ -327,11 +352,13 @@ def _finish(reading: _Reading, status: int, target: str, residues: int) -> Block
         return report
     bad = [*reading.ragged(), *reading.settle_oddities()]
     reading.settle_absent()
+    levels = reading.levels()
     numbers, codes = reading.numbers[:rows], reading.codes[:, :rows]
     proof = write_block(target, numbers, codes)
     report = _summary(reading, numbers, bad, reading.first, reading.position(), residues)
     report.checksum = proof.checksum
-    report.levels, report.words, report.repeated = reading.levels(), reading.words, reading.repeated
+    report.levels, report.words, report.repeated = levels, reading.words, len(reading.repeated)
+    report.unsettled = reading.unsettled()
     report.level_missing = [int((column == -1).sum()) for column in codes]
     report.refused = [int(d.refused) for d in reading.dictionaries[: len(codes)]]
     return report
@@ -347,16 +374,24 @@ def _summary(reading: _Reading, numbers: Array, bad: list[BadRow], begin: int, e
         report.missing.ctypes.data, report.least.ctypes.data, report.greatest.ctypes.data,
     )  # fmt: skip
     bad.sort(key=lambda b: b.row)
-    report.bad_rows, report.bad_count = bad[:SHOWN_BAD_ROWS], len(bad)
+    report.bad_rows = [b for b in bad if b.row not in reading.repeated][:SHOWN_BAD_ROWS]
+    report.bad_count = len(bad)
     report.bad_places = [b.row for b in bad]
     report.lines = int(reading.parser.lines)
     report.leading_zeros = reading.leading_zeros.tolist()
+    report.sample = sampled(numbers)
     if residues:
         report.cells = by_residue(numbers, residues)
     return report
 
 
+def sampled(numbers: Array) -> Array:
+    """Rows at equal distances, few enough to be sent along."""
+    wanted = max(1, min(SAMPLED_ROWS, SAMPLED_CELLS // max(1, numbers.shape[1])))
+    return numbers[:: max(1, len(numbers) // wanted)][:wanted].copy()
+
+
 def write_block(target: str, numbers: Array, codes: npt.NDArray[np.int32]) -> Seal:
     """The rows' doubles, row by row, then the codes, column by column."""
-    with disk_errors(), open(target, "wb", buffering=0) as file:
+    with disk_errors(), made_aside(target) as file:
         return written(file, (numbers, np.ascontiguousarray(codes)))

@@ -146,6 +146,8 @@ class Cache:
     def place(self, directory: Path, key: str) -> Path:
         """Give any whole folder with a manifest its name, or leave it where one of that name is there already."""
         whole = self.directory / key
+        for left in directory.glob("*.bin.*"):  # half of a file, by a worker that was killed
+            left.unlink(missing_ok=True)
         hold(directory / MANIFEST, self)  # in use from its first moment
         try:
             directory.rename(whole)
@@ -154,6 +156,11 @@ class Cache:
                 shutil.rmtree(whole, ignore_errors=True)
                 directory.rename(whole)
         return whole
+
+    def keep(self, directory: Path, key: str) -> None:
+        """Give a whole data set its name for later, without having it in use: a table has thousands of parts."""
+        with contextlib.suppress(OSError):  # there is one of that name
+            directory.rename(self.directory / key)
 
     def sweep(self) -> None:
         """Remove what dead processes left unfinished."""

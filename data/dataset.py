@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
-from shoal.files.checksums import FileBytes, Seal, contents, damaged, mapped
+from shoal.files.checksums import FileBytes, RunningProof, Seal, contents, damaged, mapped, mapped_to_prove, written
 from shoal.home import DATA_FORMAT, MANIFEST, hold
 from shoal.models import Array
+from shoal.settings.limits import MOST_LEVELS
 from shoal.solve.moments import Moments
 
 LEVELS, MOMENTS = "levels.npz", "moments.npz"
@@ -37,12 +38,34 @@ class Column:
     distinct: int | None = None
     more_levels: bool = False  # there are more levels than are remembered
     flags: tuple[str, ...] = ()
-    written: str = ""  # how numbers with marks are written, by an example: € 1.234,56
+    written: str = ""  # how numbers with marks and dates are written, by an example: € 1.234,56, 31/12/2021
+    orders: tuple[str, ...] = ()  # in which its dates could be read as well
+    middle: float | None = None  # the median of some rows from all over the file
     words: tuple[tuple[str, int], ...] = ()  # texts among the numbers, and in how many rows, which could not be read
+
+    @property
+    def is_date(self) -> bool:
+        """Its values are days since 1970."""
+        return self.type == "datetime"
 
     @property
     def is_number(self) -> bool:
         return self.type in ("numeric", "datetime")
+
+
+class Stretch(NamedTuple):
+    """What rows of a block are made of: those that start in [begin, end) of a source, of a Parquet file the row group
+    `begin`; `first` is where the first one starts. `source` is a name that `data.recipes` knows."""
+
+    source: str
+    begin: int
+    end: int
+    first: int
+
+    @property
+    def name(self) -> str:
+        """The same for all who make this block."""
+        return f"{self.source}-{self.begin}"
 
 
 @dataclass(frozen=True)
@@ -54,6 +77,36 @@ class Block:
     rows: int
     bad: tuple[int, ...] = ()
     checksum: int = 0  # of its file
+    origins: tuple[Stretch, ...] = ()  # several where it was put together; none where it cannot be made again
+
+    @property
+    def place(self) -> str:
+        """By what those who have it at hand are remembered."""
+        return self.origins[0].name if self.origins else ""
+
+
+class BadLine(NamedTuple):
+    """A row that could not be read: its line in the file, of the part of that name where a table has several."""
+
+    line: int
+    problem: str
+    part: str = ""
+
+    @property
+    def told(self) -> str:
+        return f"{f'{self.part}, ' if self.part else ''}line {self.line}: {self.problem}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"line": self.line, "problem": self.problem, **({"file": self.part} if self.part else {})}
+
+
+class TablePart(NamedTuple):
+    """One of several files that a data set was made of, in their order."""
+
+    file: str
+    size: int
+    rows: int
+    content: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +118,7 @@ class Manifest:
     dialect: dict[str, Any]
     columns: tuple[Column, ...]
     blocks: tuple[Block, ...]
-    bad_rows: tuple[tuple[int, str], ...]  # the first ones: line in the file, what is wrong
+    bad_rows: tuple[BadLine, ...]  # the first ones
     bad_count: int
     largest_norm: float
     content: str
@@ -73,6 +126,9 @@ class Manifest:
     moments: Seal | None  # of the file of sums, if there are some
     notes: tuple[str, ...] = ()
     repeated: int = 0  # of the bad rows: the names of the columns once more
+    parts: tuple[TablePart, ...] = ()  # of a table of several files
+    left_out: dict[str, str] = field(default_factory=dict)  # columns that not all of these have, and which do not
+    scattered: bool = False  # not all blocks are here: machines that have no disk in common keep those that they made
     format: int = DATA_FORMAT
 
     @property
@@ -81,14 +137,16 @@ class Manifest:
 
     def write(self, directory: Path, key: str) -> None:
         """Sealed with the key of the data set: the manifest of another one is damage."""
-        sealed.write(directory / MANIFEST, asdict(self), of=key)
+        plain = {**vars(self), "columns": [vars(c) for c in self.columns], "blocks": [vars(b) for b in self.blocks]}
+        sealed.write(directory / MANIFEST, plain, of=key)  # `asdict` copies every value: long, for very many columns
 
     @classmethod
     def read(cls, directory: Path) -> Manifest:
         raw = sealed.read(directory / MANIFEST, of=directory.name)
         raw["columns"] = tuple(Column(**{**c, **_tuples(c)}) for c in raw["columns"])
-        raw["blocks"] = tuple(Block(**{**b, "bad": tuple(b["bad"])}) for b in raw["blocks"])
-        raw["bad_rows"] = tuple((line, what) for line, what in raw["bad_rows"])
+        raw["blocks"] = tuple(Block(**{**b, **_block_tuples(b)}) for b in raw["blocks"])
+        raw["bad_rows"] = tuple(BadLine(*bad) for bad in raw["bad_rows"])
+        raw["parts"] = tuple(TablePart(*part) for part in raw.get("parts", ()))
         raw["levels"], raw["moments"] = Seal(*raw["levels"]), Seal(*raw["moments"]) if raw["moments"] else None
         raw["notes"] = tuple(raw["notes"])
         return cls(**raw)
@@ -96,7 +154,12 @@ class Manifest:
 
 def _tuples(column: Mapping[str, Any]) -> dict[str, Any]:
     words = tuple((word, count) for word, count in column["words"])
-    return {"levels": tuple(column["levels"]), "flags": tuple(column["flags"]), "words": words}
+    parts = {name: tuple(column[name]) for name in ("levels", "flags", "orders")}
+    return {**parts, "words": words}
+
+
+def _block_tuples(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {"bad": tuple(block["bad"]), "origins": tuple(Stretch(*origin) for origin in block.get("origins", ()))}
 
 
 class Dataset:
@@ -105,6 +168,7 @@ class Dataset:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.repairs: tuple[str, ...] = ()  # what was damaged of it and is made again
+        self.make: Callable[[Block], None] | None = None  # puts the file of a block that is not here into the folder
         try:
             self.manifest = Manifest.read(directory)
         except DamagedFile:
@@ -151,21 +215,32 @@ class Dataset:
             try:
                 found = os.stat(path).st_size
             except OSError as error:
+                if self.manifest.scattered and isinstance(error, FileNotFoundError):
+                    continue  # it is on another machine, and made again where it is asked for
                 raise damaged(str(path), "a file", str(error.strerror)) from None
             if found != size:
                 raise damaged(str(path), f"{size} bytes", str(found))
 
     def _sizes(self) -> Iterator[tuple[Path, int]]:
-        yield from ((block_path(self.directory, block.index), self._size(block)) for block in self.blocks)
+        yield from ((block_path(self.directory, block.index), self.size_of(block)) for block in self.blocks)
         yield self.directory / LEVELS, self.manifest.levels.size
         if self.manifest.moments:
             yield self.directory / MOMENTS, self.manifest.moments.size
 
-    def _size(self, block: Block) -> int:
+    def size_of(self, block: Block) -> int:
         return block.rows * (8 * len(self.number_columns) + 4 * len(self.level_columns))
 
     def _mapped(self, block: Block) -> FileBytes:
-        return mapped(str(block_path(self.directory, block.index)), self._size(block), block.checksum)
+        path = block_path(self.directory, block.index)
+        if self.make is None:
+            return mapped(str(path), self.size_of(block), block.checksum)
+        if path.exists():
+            try:
+                return mapped(str(path), self.size_of(block), block.checksum)
+            except DamagedFile:
+                path.unlink(missing_ok=True)
+        self.make(block)
+        return mapped(str(path), self.size_of(block), block.checksum)
 
     def numbers(self, block: Block) -> Array:
         """(rows, number columns), mapped from the file, NaN where missing."""
@@ -174,14 +249,25 @@ class Dataset:
             return np.zeros(shape)
         return self._mapped(block)[: 8 * shape[0] * shape[1]].view(np.float64).reshape(shape)
 
+    def numbers_to_prove(self, block: Block) -> tuple[Array, RunningProof | None]:
+        """The same before the file is proven, and the proof that is still to be made, row by row."""
+        shape = (block.rows, len(self.number_columns))
+        if self.make is not None or not shape[0] * shape[1]:
+            return self.numbers(block), None  # one that is damaged is made again before it is used
+        data, proof = mapped_to_prove(str(block_path(self.directory, block.index)), self.size_of(block), block.checksum)
+        return data[: 8 * shape[0] * shape[1]].view(np.float64).reshape(shape), proof
+
     def codes(self, block: Block, slot: int) -> npt.NDArray[np.int32]:
         """(rows,): the index of each row's level in the column's sorted levels, -1 where missing or not remembered."""
         if not block.rows:
             return np.zeros(0, np.int32)
         offset = 8 * block.rows * len(self.number_columns) + 4 * slot * block.rows
         local = self._mapped(block)[offset : offset + 4 * block.rows].view(np.int32)
-        table = self._level_maps[f"{block.index}.{slot}"]
-        return np.asarray(table[local])
+        return np.asarray(self.level_map(block, slot)[local])
+
+    def level_map(self, block: Block, slot: int) -> npt.NDArray[np.int32]:
+        """From the codes in a block's file to those of the data set; the last entries serve -2, -1."""
+        return self._level_maps[f"{block.index}.{slot}"]
 
     @cached_property
     def _level_maps(self) -> Mapping[str, npt.NDArray[np.int32]]:
@@ -210,7 +296,7 @@ def block_path(directory: Path, index: int) -> Path:
 class LevelTable:
     """The levels of one text column over all blocks, up to a limit."""
 
-    limit: int = 20_000
+    limit: int = MOST_LEVELS
     seen: dict[str, None] = field(default_factory=dict)
     missing: int = 0
     refused: bool = False
@@ -234,3 +320,53 @@ class LevelTable:
     def codes_of(levels: Sequence[str], places: Mapping[str, int]) -> npt.NDArray[np.int32]:
         """The map from a block's codes to the data set's; indices -2 and -1 lead to -1, missing."""
         return np.array([*(places.get(level, -1) for level in levels), -1, -1], np.int32)
+
+
+# ------------------------------------------------------------------ what completes one
+
+
+def archived(path: Path, **arrays: npt.NDArray[Any]) -> Seal:
+    """An archive of arrays, put together in memory."""
+    made = io.BytesIO()
+    np.savez(made, **arrays)  # type: ignore[arg-type]
+    with path.open("wb", buffering=0) as file:
+        return written(file, [np.frombuffer(made.getbuffer(), np.uint8)])
+
+
+def archived_moments(directory: Path, cells: Sequence[Moments]) -> Seal | None:
+    if not cells:
+        return None
+    mean, scatter = np.stack([c.mean for c in cells]), np.stack([c.scatter for c in cells])
+    return archived(directory / MOMENTS, n=np.array([c.n for c in cells]), mean=mean, scatter=scatter)
+
+
+def medians(samples: Sequence[Array], columns: int) -> list[float | None]:
+    """Of the sampled rows of all blocks (rows x columns each), the median of each column's values; None without any."""
+    rows = np.sort(np.concatenate([np.zeros((0, columns)), *samples]), axis=0)  # missing values come last
+    counts = (~np.isnan(rows)).sum(axis=0)
+    some = np.flatnonzero(counts)
+    lower, upper = rows[(counts[some] - 1) // 2, some], rows[counts[some] // 2, some]
+    middles = dict(zip(some.tolist(), (lower / 2 + upper / 2).tolist(), strict=True))  # a sum might overflow
+    return [middles.get(column) for column in range(columns)]
+
+
+def shared_flags(missing: int, rows: int, constant: bool) -> list[str]:
+    flags = ["constant"] if constant and rows else []
+    if rows and missing > rows / 2:
+        flags.append("mostly_missing")
+    return flags
+
+
+def text_column(name: str, slot: int, table: LevelTable, rows: int) -> Column:
+    """A column of texts; `rows` are those that could be read, as are the missing values that `table` counts."""
+    levels, missing = table.sorted(), table.missing
+    many = table.refused or len(levels) > 100
+    flags = shared_flags(missing, rows, len(levels) == 1 and not missing)
+    if many:
+        flags.append("high_cardinality")
+    if rows - missing > 20 and (table.refused or len(levels) > 0.95 * (rows - missing)):
+        flags.append("id_like")
+    return Column(
+        name, "text" if many else "categorical", slot, missing,
+        levels=levels, distinct=len(levels), more_levels=table.refused, flags=tuple(flags),
+    )  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import PADDING, Marks, ParserState, Written, library
 from shoal.settings.limits import MOST_COLUMNS
+from shoal.words import LINE_BREAKS, listed, tidy_name
 
 DEFAULT_MISSING = (
     "", "NA", "N/A", "#N/A", "<NA>", "n/a", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "Null",
@@ -46,6 +47,7 @@ class Dialect:
     skip_lines: int = 0
     header: bool = True
     missing: tuple[str, ...] = DEFAULT_MISSING
+    sheet: str = ""  # of a workbook
 
     def __post_init__(self) -> None:
         for name in ("delimiter", "quote", "escape", "decimal", "thousands", "comment", "newline"):
@@ -169,23 +171,37 @@ def offset_of_line(text: bytes, line: int, newline: str) -> int:
     return offset
 
 
-def column_names(first: Sequence[str], width: int, header: bool, last_is_empty: bool) -> tuple[list[str], list[str]]:
-    """One name a column, all different, and what had to be done to the header for that."""
+def column_names(
+    first: Sequence[str], width: int, header: bool, last_is_empty: bool, empty: int = 0
+) -> tuple[list[str], list[str]]:
+    """One name a column, all different, and what had to be done to the header for that.
+
+    `empty` columns at the end have nothing in them and are not spoken of.
+    """
     if not header:
         return [str(i) for i in range(width)], []
-    names, notes = [name.strip() for name in first], []
+    names, notes = list(map(tidy_name, first)), []
+    if broken := sum(LINE_BREAKS.search(name.strip()) is not None for name in first):
+        one = broken == 1
+        notes.append(
+            f"The {'name' if one else 'names'} of {broken} {'column goes' if one else 'columns go'} over several "
+            "lines, which are joined by blanks."
+        )
     if len(names) == width - 1:
         names = [*names, ""] if last_is_empty else ["row_name", *names]
         notes.append(f"The header has {len(first)} names for {width} columns; the missing name was added.")
     elif len(names) != width:
         notes.append(f"The header has {len(first)} names, the rows have {width} cells; names were cut or numbered.")
         names = (names + [""] * width)[:width]
+    if all(name.startswith("#") for name in names if name):  # as some banks mark every name
+        names = [name.removeprefix("#").strip() for name in names]
     unique: dict[str, None] = {}
+    nameless: list[str] = []
     for i, name in enumerate(names):
         name = name.removeprefix("#").strip() if i == 0 else name
         if not name:
             name = str(i)
-            notes.append(f"Column {i + 1} has no name in the header and is called '{name}'.")
+            nameless += [f"'{name}'"] if i < len(names) - empty else []
         chosen, k = name, 0
         while chosen in unique:
             k += 1
@@ -193,4 +209,10 @@ def column_names(first: Sequence[str], width: int, header: bool, last_is_empty: 
         if chosen != name:
             notes.append(f"The name '{name}' comes twice; the later column is called '{chosen}'.")
         unique[chosen] = None
+    if nameless:
+        one = len(nameless) == 1
+        notes.append(
+            f"{'Column' if one else 'Columns'} {listed(nameless, 8)} {'has' if one else 'have'} no name in the header "
+            f"and {'is' if one else 'are'} called by {'its place' if one else 'their places'}, counted from 0."
+        )
     return list(unique), notes

@@ -8,25 +8,36 @@ by a linear map (`matrix_between`), so moments summed once serve every imputatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.terms import Term, term_from
+from shoal.data.splits import Yes
+from shoal.data.terms import MISSING_LEVEL, RARE_LEVEL, Level, Number, Offset, Rare, Shaped, Term, term_from
 from shoal.models import Array
 from shoal.solve.moments import Moments
+from shoal.words import listed, plural
+
+HALF_A_ROW = 0.5  # numbers of rows come from means
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The terms in order, and which levels each text column is known to have."""
+    """The terms in order, which levels each text column is known to have, and which one most training rows have."""
 
     terms: tuple[Term, ...]
     known: Mapping[str, tuple[str, ...]]
     target: str = ""
     drop_missing: bool = False
+    yes: Yes = None  # the value of the target that counts as 1, all others as 0; or all its classes; None: a number
+    usual: Mapping[str, str] = field(default_factory=dict)
+    weights: str = ""  # the column of the rows' weights; without one they all count alike
+    weight_scale: float = 1.0  # what those are multiplied by
+    compared: Mapping[str, str] = field(default_factory=dict)  # of groups of shapes, such as month(sold): as references
+    offset: Offset | None = None  # in a fit; in a model file it is among the terms
 
     @property
     def names(self) -> list[str]:
@@ -36,6 +47,28 @@ class Encoding:
     def columns(self) -> list[str]:
         """All columns of the file that a term needs, each once."""
         return list(dict.fromkeys(column for term in self.terms for column in term.columns))
+
+    @property
+    def references(self) -> dict[str, str]:
+        """Of each text column the level without a term of its own, which the others are compared with."""
+        own = {(term.column, term.level) for term in self.terms if isinstance(term, Level)}
+        own |= {(term.column, level) for term in self.rare.values() for level in term.grouped}
+        apart = {name: [one for one in levels if (name, one) not in own] for name, levels in self.known.items()}
+        return {**{name: levels[0] for name, levels in apart.items() if len(levels) == 1}, **self.compared}
+
+    @cached_property
+    def rare(self) -> dict[str, Rare]:
+        """Of text columns the term of all levels that have none of their own, if there is one."""
+        return {term.column: term for term in self.terms if isinstance(term, Rare)}
+
+    def knows(self, column: str, level: str) -> bool:
+        """Whether some term, or being compared with, is meant for the level."""
+        return level in self.known[column] or column in self.rare
+
+    @property
+    def fills(self) -> dict[str, float]:
+        """Of each column of numbers what stands in for a missing value."""
+        return {term.column: term.fill for term in self.terms if isinstance(term, (Number, Shaped))}
 
     def owned_by(self, column: str) -> npt.NDArray[np.bool_]:
         """Which terms need a column of the file: they go with it."""
@@ -74,6 +107,41 @@ def mapped(train: Moments, base: Encoding, encoding: Encoding) -> Moments:
     return train.map(with_target, shift)
 
 
-def encoding_from(terms: Sequence[Mapping[str, Any]], known: Mapping[str, Sequence[str]]) -> Encoding:
+class Grouped(NamedTuple):
+    """The terms of a text column's levels by alphabet, the group of rare ones last; its name, a sentence about it."""
+
+    terms: tuple[Level, ...]
+    rare: str = ""
+    note: str = ""
+
+
+def grouped_levels(
+    column: str, counts: Mapping[str, float], known: Sequence[str], least: int, wanted: str | None
+) -> Grouped:
+    """The levels of a text column that stand for themselves, and the group of those with fewer than `least` rows, if
+    any has. The one that others shall be compared with always stands for itself."""
+    rare = [level for level, count in counts.items() if count < least - HALF_A_ROW and level != wanted]
+    kept = tuple(level for level in counts if level not in rare)
+    own = tuple(Level(column, level) for level in kept)
+    if not rare:
+        return Grouped(own)
+    name = RARE_LEVEL
+    while name in known:
+        name = f"_{name}_"
+    group = Rare(column, name, kept, tuple(level for level in known if level not in kept))
+    total = round(sum(counts[level] for level in rare))
+    said = listed(["no value" if level == MISSING_LEVEL else f"'{level}'" for level in rare])
+    note = (
+        f"Text column '{column}': {plural(len(rare), 'level')} of fewer than {least:,} training rows ({said}) "
+        f"{'is' if len(rare) == 1 else 'are together'} the level {name}, of {plural(total, 'row')}; so is every value "
+        "that no training row has."
+    )
+    return Grouped((*own, group), name, note)
+
+
+def encoding_from(
+    terms: Sequence[Mapping[str, Any]], known: Mapping[str, Sequence[str]], usual: Mapping[str, str] | None = None
+) -> Encoding:
     """An encoding as a model file has it."""
-    return Encoding(tuple(map(term_from, terms)), {name: tuple(levels) for name, levels in known.items()})
+    levels = {name: tuple(levels) for name, levels in known.items()}
+    return Encoding(tuple(map(term_from, terms)), levels, usual=usual or {})

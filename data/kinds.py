@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dialects import Dialect
-from shoal.data.notation.numbers import ODD_SHARE, Notation, are_grouped, notation_of
+from shoal.data.notation import dates
+from shoal.data.notation.grouping import Grouping, grouping
+from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation, notation_from, notation_of
 from shoal.data.notation.words import without_words
-from shoal.kernels.csv_kernel import DateOrder, FieldKind, library
+from shoal.errors import ConfigError
+from shoal.kernels.csv_kernel import DateStyle, FieldKind, MarkRole, Months, library
+from shoal.words import tidy_name
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns in file order: their names, how their fields are read, and how dates and numbers are written."""
+    """The columns as a file has them: their names, how their fields are read, how dates and numbers are written."""
 
     names: tuple[str, ...]
     kinds: tuple[FieldKind, ...]
-    orders: tuple[int, ...]
+    styles: tuple[int, ...]  # of dates
     fixed: frozenset[int] = frozenset()  # columns whose kind was given: a value of another kind is a bad row
     notations: Mapping[int, Notation] = field(default_factory=dict)  # of columns whose numbers have marks
     absent: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # texts that mean none in that column alone
+    written: Mapping[int, str] = field(default_factory=dict)  # an example of each column of dates
+    others: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # styles that columns of dates may have as well
+    unseen: frozenset[int] = frozenset()  # columns without a value in what was looked at: they may be of any kind
+    order: tuple[int, ...] = ()  # of the columns in their table, where that is made of files that differ in it
+
+    @property
+    def columns(self) -> Sequence[int]:
+        """The columns in the order that blocks have them."""
+        return self.order or range(len(self.kinds))
 
     @property
     def numbers(self) -> list[int]:
         """Columns that become doubles: numbers and dates."""
-        return [i for i, kind in enumerate(self.kinds) if kind not in (FieldKind.SKIP, FieldKind.LEVEL)]
+        return [i for i in self.columns if self.kinds[i] not in (FieldKind.SKIP, FieldKind.LEVEL)]
 
     @property
     def levels(self) -> list[int]:
-        return [i for i, kind in enumerate(self.kinds) if kind == FieldKind.LEVEL]
+        return [i for i in self.columns if self.kinds[i] == FieldKind.LEVEL]
 
     def slots(self) -> npt.NDArray[np.int32]:
         """A column's place among those of its sort."""
@@ -44,15 +59,51 @@ class Layout:
             slots[group] = np.arange(len(group))
         return slots
 
-    def with_levels(self, columns: Sequence[int]) -> Layout:
-        """The same, with these columns read as texts after all."""
-        kinds = tuple(FieldKind.LEVEL if i in columns else kind for i, kind in enumerate(self.kinds))
-        return replace(self, kinds=kinds, notations={i: n for i, n in self.notations.items() if i not in columns})
+    def reconsidered(self, columns: Sequence[int]) -> Layout:
+        """The same with these columns read in another way: dates in another order if one is left, or else as texts."""
+        dated = {i: self.others[i] for i in columns if self.others.get(i)}
+        styles = tuple(dated[i][0] if i in dated else style for i, style in enumerate(self.styles))
+        kinds = tuple(self._otherwise(i) if i in columns and i not in dated else k for i, k in enumerate(self.kinds))
+        examples = {
+            i: rewritten(self.written[i], styles[i]) if i in dated else text for i, text in self.written.items()
+        }
+        return replace(
+            self, kinds=kinds, styles=styles, written=_without(examples, set(columns) - set(dated)),
+            others={i: dated[i][1:] if i in dated else rest for i, rest in self.others.items()},
+            notations=_without(self.notations, set(columns)),
+        )  # fmt: skip
+
+    def _otherwise(self, column: int) -> FieldKind:
+        """What a column is that is not of its kind: texts; eight digits that are no dates are numbers."""
+        return FieldKind.NUMBER if self.styles[column] & DateStyle.COMPACT else FieldKind.LEVEL
 
     def number(self, column: int, text: str, dialect: Dialect) -> float | None:
         """The value of a text in a column of numbers."""
+        if self.kinds[column] == FieldKind.TIME:
+            return time_of(text)
         notation = self.notations.get(column)
-        return number_of(text, dialect) if notation is None else notation.number(text)
+        if notation is not None:
+            return notation.number(text)
+        plain = number_of(text, dialect)  # or with a sign behind it, or in parentheses: 5-, (5)
+        return plain if plain is not None else Notation(dialect.decimal, dialect.thousands).number(text)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns of a file that are wanted, and how their numbers were written when a model was made of them."""
+
+    columns: tuple[str, ...]
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    def called(self, names: Sequence[str]) -> list[str]:
+        """The names of a file's columns as they are wanted: models made before names were put into one line have
+        line breaks in theirs, which are compared without."""
+        wanted, there = set(self.columns), set(names)
+        broken = {tidy_name(name): name for name in wanted - there}
+        return [name if name in wanted else broken.get(name, name) for name in names]
+
+    def notation(self, name: str) -> Notation | None:
+        return notation_from(self.written[name]) if name in self.written else None
 
 
 @dataclass(frozen=True)
@@ -60,32 +111,55 @@ class Guess:
     """What a column seems to hold, and how that is written: the order of dates, the marks of numbers."""
 
     kind: FieldKind
-    order: int = 0
+    style: int = 0
     notation: Notation | None = None
+    written: str = ""  # an example, of dates and times
+    others: tuple[int, ...] = ()  # styles that all dates of the sample have as well
 
 
 def guess_kind(
-    name: str, cells: Sequence[str], dialect: Dialect, categorical: Sequence[str], numeric: Sequence[str], sure: bool
+    name: str,
+    cells: Sequence[str],
+    dialect: Dialect,
+    categorical: Sequence[str],
+    numeric: Sequence[str],
+    sure: bool,
+    order: int | None = None,
+    known: Notation | None = None,
 ) -> Guess:
     """The kind that (nearly) all cells of a sample have; a column without cells is one of numbers.
 
-    `sure`: the decimal mark was given, and groups no digits whatever they look like.
+    `sure`: how numbers are written was given, and a decimal mark groups no digits whatever they look like.
+    `order`: of dates, if one was.
+    `known`: how the column's numbers were written in training, which holds for all cells that can be read so.
     """
     present = [cell for cell in cells if cell not in dialect.missing]
     if name in categorical:
         return Guess(FieldKind.LEVEL)
-    if _nearly_all(present, sum(number_of(cell, dialect) is not None for cell in present)):
-        if not dialect.thousands and not sure and are_grouped((cell.lstrip("+-") for cell in present), dialect.decimal):
-            other = "," if dialect.decimal == "." else "."
-            return Guess(FieldKind.MARKED, notation=Notation(other, dialect.decimal))
+    dated_or_open = name not in numeric or order == LONG[0]  # the columns of a model are numbers, its dates as well
+    if known is None and dated_or_open and (compact := _compact_dates(present, order)):
+        return compact
+    if known and present and all(known.number(cell) is not None for cell in present):
+        plain = known == Notation(dialect.decimal, dialect.thousands)
+        return Guess(FieldKind.NUMBER) if plain else Guess(FieldKind.MARKED, notation=known)
+    plain_count = sum(number_of(cell, dialect) is not None for cell in present)
+    if _nearly_all(present, plain_count):
+        marked = notation_of(present, dialect.decimal, dialect.thousands) if plain_count < len(present) else None
+        if marked and sum(marked.number(cell) is not None for cell in present) > plain_count:
+            return Guess(FieldKind.MARKED, notation=marked)
+        if not dialect.thousands and not sure:
+            told = grouping((cell.lstrip("+-") for cell in present), dialect.decimal)
+            if told is Grouping.YES:
+                return Guess(FieldKind.MARKED, notation=Notation.grouped_by(dialect.decimal))
         return Guess(FieldKind.NUMBER)
-    for order in DateOrder:
-        if _nearly_all(present, sum(is_date(cell, order) for cell in present)):
-            return Guess(FieldKind.DATE, order)
+    if dated := _dates(present, order):
+        return dated
+    if _nearly_all(present, sum(time_of(cell) is not None for cell in present)):
+        return Guess(FieldKind.TIME, written="14:35")
     if notation := notation_of(present, dialect.decimal, dialect.thousands):
         return Guess(FieldKind.MARKED, notation=notation)
     if rest := without_words(present):
-        guess = guess_kind(name, rest, dialect, categorical, numeric, sure)
+        guess = guess_kind(name, rest, dialect, categorical, numeric, sure, order, known)
         if guess.kind != FieldKind.LEVEL:
             return guess
     return Guess(FieldKind.NUMBER if name in numeric else FieldKind.LEVEL)
@@ -112,6 +186,170 @@ def number_of(text: str, dialect: Dialect) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def is_date(text: str, order: int) -> bool:
-    raw = text.encode()
-    return bool(library().date_of(raw, len(raw), order, ctypes.byref(ctypes.c_double())))
+# ------------------------------------------------------------------ dates
+
+LONG = (DateStyle.YEAR_FIRST, DateStyle.DAY_FIRST, DateStyle.MONTH_FIRST)
+NAMED = DateStyle.DAY_FIRST | DateStyle.NAMED
+PLACES = ("ymd", "dmy", "mdy")  # by order
+SHORT = tuple(style | DateStyle.SHORT_YEARS for style in (LONG[1], LONG[2], LONG[0]))  # the likelier first
+
+
+def _dates(cells: Sequence[str], order: int | None) -> Guess | None:
+    """The style in which (nearly) all cells are dates: what is written in full first, then what has two digits a year.
+
+    Where several orders fit, the first is taken and the others are kept: rows further down may tell.
+    """
+    if not any(letter.isdigit() for letter in "".join(cells[:1])):
+        return None
+    for styles in (LONG, (NAMED,), (DateStyle.COMPACT,), SHORT):
+        counts: dict[int, int] = {style: sum(date_of(cell, style) is not None for cell in cells) for style in styles}
+        fitting: list[int] = [style for style, count in counts.items() if _nearly_all(cells, count)]
+        fitting.sort(key=lambda style: -counts[style])
+        if styles is SHORT and len(fitting) > 1:
+            fitting = _with_few_years(cells, fitting)
+        fitting.sort(key=lambda style: order is not None and order_of(style) != order)
+        if fitting:
+            best = fitting[0]
+            example = next(cell for cell in cells if date_of(cell, best) is not None)
+            settled = order is not None and order_of(best) == order
+            others = () if settled else tuple(s for s in fitting[1:] if counts[s] == counts[best])
+            return Guess(FieldKind.DATE, best, written=rewritten(example, best), others=others)
+    return None
+
+
+def _compact_dates(cells: Sequence[str], order: int | None) -> Guess | None:
+    """Eight digits that are dates, year first, but for those that mean no day (00000000) or the end of days (99991231).
+
+    A number is one by chance in one of thirty cases: three different ones are enough, or that somebody said the order.
+    """
+    if not cells or not all(len(cell) == 8 and cell.isascii() and cell.isdecimal() for cell in cells):
+        return None
+    days = [cell for cell in cells if not dates.means_no_day(cell)]
+    if not all("1850" <= cell[:4] <= "2150" and date_of(cell, DateStyle.COMPACT) is not None for cell in days):
+        return None
+    if len(set(days)) < 3 and not (days and order == LONG[0]):
+        return None
+    return Guess(FieldKind.DATE, DateStyle.COMPACT, written="20211231")
+
+
+def _with_few_years(cells: Sequence[str], styles: Sequence[int]) -> list[int]:
+    """The styles by how many years they make of the cells: days differ more than years do, so many years are wrong."""
+    years = {style: len({int(day // 365.25) for cell in cells if (day := date_of(cell, style))}) for style in styles}
+    least = min(years.values())
+    enough = len(cells) >= 20
+    return sorted((s for s in styles if not enough or years[s] <= 2 * least), key=years.__getitem__)
+
+
+def given_orders(entries: Iterable[str], names: Sequence[str]) -> dict[str, int]:
+    """The order of dates that was given for a column, under "" that for all others."""
+    try:
+        return dates.orders_given(entries, names)
+    except ValueError as error:
+        raise ConfigError(
+            f"Expected dates to be one of {', '.join(dates.ORDERS)}, or COLUMN= and one of them, got '{error}'. "
+            "Correct it.",
+            knobs=["dates"],
+        ) from None
+
+
+def agreeing(guesses: Sequence[Guess]) -> list[Guess]:
+    """The same, with dates that could be read in several orders read like those of other columns that tell."""
+    dated = [guess for guess in guesses if guess.kind == FieldKind.DATE]
+    told = {order_of(guess.style) for guess in dated if not guess.others and not guess.style & DateStyle.NAMED}
+    found = []
+    for guess in guesses:
+        better = next((style for style in guess.others if order_of(style) in told), None)
+        if guess.others and order_of(guess.style) not in told and better is not None:
+            others = (guess.style, *(style for style in guess.others if style != better))
+            guess = replace(guess, style=better, others=others, written=rewritten(guess.written, better))
+        found.append(guess)
+    return found
+
+
+def date_notes(names: Sequence[str], guesses: Sequence[Guess], orders: Mapping[str, int]) -> list[str]:
+    """What to say of dates before all rows are read: years of two digits, and an order that was given and is not so."""
+    dated = {name: guess for name, guess in zip(names, guesses, strict=True) if guess.kind == FieldKind.DATE}
+    short = {name: g.written for name, g in dated.items() if g.style & DateStyle.SHORT_YEARS}
+    other = [
+        dates.not_so(name, orders[name], guess.written) for name, guess in dated.items()
+        if name in orders and order_of(guess.style) != orders[name] and not guess.style & DateStyle.NAMED
+    ]  # fmt: skip
+    compact = [name for name, guess in dated.items() if guess.style & DateStyle.COMPACT and name not in orders]
+    return [*dates.written_notes(short), *map(dates.compact_note, compact), *other]
+
+
+def order_of(style: int) -> int:
+    return int(style) & 3
+
+
+def rewritten(example: str, style: int) -> str:
+    """How dates are written, as an example that tells the order."""
+    if style & DateStyle.COMPACT:
+        return f"20211231{example[8:]}"
+    return dates.example_of(example, order_of(style), bool(style & DateStyle.NAMED))
+
+
+def style_of(written: str) -> int | None:
+    """The style of dates that are written like an example; None if it is none."""
+    styles = (*LONG, NAMED, DateStyle.COMPACT, *SHORT)
+    return next((style for style in styles if date_of(written, style) is not None), None)
+
+
+def date_of(text: str, style: int) -> float | None:
+    """Days since 1970, or None for what is not a date of that style."""
+    raw, value = text.encode(), ctypes.c_double()
+    found = library().date_of(ctypes.byref(months("utf-8").table), raw, len(raw), style, ctypes.byref(value))
+    return value.value if found else None
+
+
+def time_of(text: str) -> float | None:
+    """Hours after midnight, or None for what is not a time of day."""
+    raw, value = text.encode(), ctypes.c_double()
+    return value.value if library().time_of(raw, len(raw), ctypes.byref(value)) else None
+
+
+def also_fitting(days: npt.NDArray[np.float64], style: int, others: Sequence[int]) -> tuple[int, ...]:
+    """Of other styles those in which the same dates could have been written: days go up to 31, months to 12."""
+    days = days[~np.isnan(days)]
+    if not others or not len(days):
+        return tuple(others)
+    dates_ = np.unique(np.floor(days)).astype("datetime64[D]")
+    months_ = dates_.astype("datetime64[M]")
+    year, month = dates_.astype("datetime64[Y]").astype(int) + 1970, months_.astype(int) % 12 + 1
+    part = {
+        "y": year % 100 if style & DateStyle.SHORT_YEARS else year,
+        "m": month,
+        "d": (dates_ - months_).astype(int) + 1,
+    }
+    written = [part[name] for name in PLACES[order_of(style)]]
+    fitting = []
+    for other in others:
+        read = dict(zip(PLACES[order_of(other)], written, strict=True))
+        if (read["m"].min() >= 1 and read["m"].max() <= 12) and (read["d"].min() >= 1 and read["d"].max() <= 31):
+            fitting.append(other)
+    return tuple(fitting)
+
+
+class EncodedMonths:
+    """The words of dates as the kernel meets them in a text of some encoding."""
+
+    def __init__(self, encoding: str) -> None:
+        names, ends, numbers = dates.encoded_months(encoding)
+        self._kept = names, np.array(ends, np.int32), numbers  # what the kernel is given pointers to
+        self.table = Months(names, self._kept[1].ctypes.data, numbers, len(ends))
+
+
+@functools.cache
+def months(encoding: str) -> EncodedMonths:
+    return EncodedMonths(encoding)
+
+
+def encoded_marks(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:
+    """A notation's marks as the kernel meets them, longer ones first; without those that the encoding does not have."""
+    roles = {MarkRole.GROUP: notation.group_marks, MarkRole.MINUS: MINUSES, MarkRole.DROPPED: notation.dropped}
+    found = [(text.encode(encoding, "ignore"), role) for role, texts in roles.items() for text in texts]
+    return (mark for mark in sorted(found, key=lambda mark: -len(mark[0])) if mark[0])
+
+
+def _without(values: Mapping[int, Any], columns: Container[int]) -> dict[int, Any]:
+    return {i: value for i, value in values.items() if i not in columns}

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.block_reader import SHOWN_BAD_ROWS, BadRow, BlockReport
+from shoal.data.block_reader import SHOWN_BAD_ROWS, BadRow, BlockReport, sampled
 from shoal.data.dialects import Dialect, column_names
 from shoal.data.files import Source
-from shoal.data.kinds import Layout, number_of
+from shoal.data.kinds import Layout, Wanted, number_of
+from shoal.data.notation.words import per_column
 from shoal.errors import ConfigError, DataError
-from shoal.files.checksums import checksum
+from shoal.files.checksums import checksum, made_aside
+from shoal.files.remote import RemoteFile, check_ranges, is_address
 from shoal.kernels.csv_kernel import FieldKind, library
 from shoal.models import Array
 from shoal.settings.limits import SLICE_BYTES, most_unpacked
@@ -29,24 +31,37 @@ def _open(path: str, texts_as_codes: bool = False) -> Any:
     import pyarrow.parquet
     import pyarrow.types as types
 
+    place: Any = path
+    if is_address(path):
+        check_ranges(path)
+        place = RemoteFile(path).open()
     try:
-        file = pyarrow.parquet.ParquetFile(path)
+        file = pyarrow.parquet.ParquetFile(place)
         texts = [field.name for field in file.schema_arrow if types.is_string(field.type)] if texts_as_codes else []
-        return pyarrow.parquet.ParquetFile(path, metadata=file.metadata, read_dictionary=texts) if texts else file
+        return pyarrow.parquet.ParquetFile(place, metadata=file.metadata, read_dictionary=texts) if texts else file
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"'{Path(path).name}' is not a whole Parquet file: {error}. Write or fetch it again.") from None
 
 
-def inspect_parquet(path: Path, categorical: Sequence[str], numeric: Sequence[str]) -> Source:
+def inspect_parquet(
+    path: Path,
+    categorical: Sequence[str],
+    numeric: Sequence[str],
+    wanted: Wanted | None = None,
+    also_missing: Sequence[str] = (),
+) -> Source:
     """The columns by their declared types; nested ones cannot be used and are skipped with a note."""
     import pyarrow.types as types
 
     schema = _open(str(path)).schema_arrow
     names, notes = column_names(schema.names, len(schema.names), header=True, last_is_empty=False)
+    names = wanted.called(names) if wanted else names
     kinds = []
     for name, column in zip(names, schema, strict=True):
         kind = _kind(column.type, types)
-        if kind == FieldKind.SKIP:
+        if wanted and name not in wanted.columns:
+            kind = FieldKind.SKIP
+        elif kind == FieldKind.SKIP:
             notes.append(f"Column '{name}' has type {column.type}, which cannot be used, and is left out.")
         elif name in categorical:
             kind = FieldKind.LEVEL
@@ -56,13 +71,25 @@ def inspect_parquet(path: Path, categorical: Sequence[str], numeric: Sequence[st
     for name in (*categorical, *numeric):
         if name not in names:
             raise ConfigError(no_such_column(name, names))
-    layout = Layout(tuple(names), tuple(kinds), (0,) * len(names))
+    written = {
+        j: "2021-12-31" if types.is_date(_value_type(column.type, types)) else "2021-12-31T14:30:00"
+        for j, column in enumerate(schema) if kinds[j] == FieldKind.DATE
+    }  # fmt: skip
+    own, everywhere = per_column(also_missing, names)
+    absent = {j: (*everywhere, *own.get(name, ())) for j, name in enumerate(names)}
+    layout = Layout(
+        tuple(names), tuple(kinds), (0,) * len(names), written=written,
+        absent={j: texts for j, texts in absent.items() if texts and kinds[j] != FieldKind.SKIP},
+    )  # fmt: skip
     return Source(str(path), path.stat().st_size, Dialect(), layout, 0, 1, tuple(notes))
 
 
+def _value_type(type_: Any, types: Any) -> Any:
+    return type_.value_type if types.is_dictionary(type_) else type_
+
+
 def _kind(type_: Any, types: Any) -> FieldKind:
-    if types.is_dictionary(type_):
-        type_ = type_.value_type
+    type_ = _value_type(type_, types)
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
         return FieldKind.NUMBER
     if types.is_timestamp(type_) or types.is_date(type_):
@@ -88,14 +115,16 @@ def row_groups(path: Path, layout: Layout) -> int:
 def read_row_group(source: Source, group: int, target: str, residues: int) -> BlockReport:
     """Read one row group into the block file `target`, some rows at a time: the file is where they come together."""
     layout, file = source.layout, _open(source.path, texts_as_codes=True)
-    rows, texts = file.metadata.row_group(group).num_rows, [_Texts() for _ in layout.levels]
+    rows, texts = file.metadata.row_group(group).num_rows, [_Texts(layout.absent.get(c, ())) for c in layout.levels]
     bad: dict[int, BadRow] = {}
-    with disk_errors(), open(target, "wb", buffering=0) as block:
+    with disk_errors(), made_aside(target) as block:
         for first, part in _slices(file, group, rows, Path(source.path).name):
             values = np.empty((part.num_rows, len(layout.numbers)))
             places = np.empty((len(layout.levels), part.num_rows), np.int32)
             for slot, column in enumerate(layout.numbers):
-                values[:, slot], odd = _doubles(part.column(column), layout.kinds[column])
+                values[:, slot], odd = _doubles(
+                    part.column(column), layout.kinds[column], layout.absent.get(column, ())
+                )
                 for row, text in odd:
                     what = f"column '{layout.names[column]}': expected a finite number, got '{text[:40]}'"
                     bad.setdefault(first + row, BadRow(first + row, first + row, what))
@@ -156,6 +185,7 @@ def _summary(numbers: Array, codes: npt.NDArray[np.int32], levels: list[list[str
         report.missing.ctypes.data, report.least.ctypes.data, report.greatest.ctypes.data,
     )  # fmt: skip
     report.levels, report.refused = levels, [0] * len(levels)
+    report.sample = sampled(numbers)
     report.level_missing = [int((column == -1).sum()) for column in codes]
     if residues:
         report.cells = by_residue(numbers, residues)
@@ -173,8 +203,9 @@ def _content(numbers: Array, codes: npt.NDArray[np.int32], levels: list[list[str
 class _Texts:
     """The different texts of one column, in the order in which they come; an empty text is none, as in a CSV file."""
 
-    def __init__(self) -> None:
+    def __init__(self, absent: Sequence[str] = ()) -> None:
         self.places: dict[str, int] = {}
+        self.absent = frozenset(absent)  # texts that mean none
 
     def codes(self, column: Any) -> npt.NDArray[np.int32]:
         """The place of each row's text among the texts, -1 for none."""
@@ -186,13 +217,23 @@ class _Texts:
         found = texts.indices.fill_null(len(levels)).to_numpy(zero_copy_only=False)
         table = np.full(len(levels) + 1, -1, np.int32)
         for place in np.flatnonzero(np.bincount(found, minlength=len(table))[:-1]):  # of the texts that rows have
-            if level := levels[place]:
+            if (level := levels[place]) and level not in self.absent:
                 table[place] = self.places.setdefault(level, len(self.places))
         return np.asarray(table[found])
 
 
-def _doubles(column: Any, kind: FieldKind) -> tuple[Array, list[tuple[int, str]]]:
-    """The values as doubles, NaN for none; dates as seconds since 1970; and (row, text) of what is not finite.
+def _doubles(column: Any, kind: FieldKind, absent: Sequence[str]) -> tuple[Array, list[tuple[int, str]]]:
+    """The values, without those that mean none in this column."""
+    values, odd = _all_doubles(column, kind)
+    dialect = Dialect()
+    none = [number for text in absent if (number := number_of(text, dialect)) is not None]
+    if none and kind != FieldKind.DATE:
+        values = np.where(np.isin(values, none), np.nan, values)
+    return values, [(row, text) for row, text in odd if text not in absent]
+
+
+def _all_doubles(column: Any, kind: FieldKind) -> tuple[Array, list[tuple[int, str]]]:
+    """The values as doubles, NaN for none; dates as days since 1970; and (row, text) of what is not finite.
 
     Casts are unchecked: a checked one refuses whole numbers past 2^53 and nanoseconds, which are merely rounded.
     """
@@ -203,7 +244,7 @@ def _doubles(column: Any, kind: FieldKind) -> tuple[Array, list[tuple[int, str]]
         column = column.cast(column.type.value_type)
     if kind == FieldKind.DATE:
         seconds = column.cast(pyarrow.timestamp("us"), safe=False).cast("int64").to_numpy() / 1e6
-        return np.asarray(seconds, np.float64), []
+        return np.asarray(seconds / 86400, np.float64), []
     if types.is_boolean(column.type) or not (types.is_primitive(column.type) or types.is_decimal(column.type)):
         return _numbers_of(column.cast("string").to_pylist())
     values = np.asarray(column.cast("float64", safe=False).to_numpy(), np.float64)

@@ -9,6 +9,7 @@ from shoal.data.dataset import Column
 from shoal.data.terms import MISSING_LEVEL, pair_name, square_name
 from shoal.errors import ConfigError, DataError
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import BLOCK_LEVELS, MOST_LEVELS
 from shoal.settings.pairs import split_pair
 from shoal.words import no_such_column
 
@@ -60,6 +61,7 @@ def chosen_products(
         found.setdefault(frozenset((left, right)), Chosen(columns[left], columns[right]))
     for chosen in found.values():
         _check_kind(chosen)
+        _check_ungrouped(chosen, config)
         _check_size(chosen, config, largest)
     _check_names(found.values(), columns)
     return list(found.values())
@@ -77,15 +79,35 @@ def _check_column(name: str, config: RunConfig, columns: Mapping[str, Column], u
         return
     column = columns[name]
     if not column.is_number and (len(column.levels) > config.max_levels or column.more_levels):
-        count = f"more than {len(column.levels)}" if column.more_levels else str(len(column.levels))
+        count, limit = levels_said(column, config)
+        way = "Take it out." if column.more_levels else "Raise max_levels, or take it out."
         raise ConfigError(
-            f"Text column '{name}' has {count} different values (limit: max_levels = {config.max_levels}), so it "
-            "cannot be in an interaction. Raise max_levels, or take it out."
+            f"Text column '{name}' has {count} different values ({limit}), so it cannot be in an interaction. {way}"
         )
     raise ConfigError(
         f"Expected columns that the model uses in squares and interactions, got '{name}', which is left out of it. "
         "Add it to the features, or take it out of squares and interactions."
     )
+
+
+def levels_said(column: Column, config: RunConfig) -> tuple[str, str]:
+    """How many different values a column has that has too many, and of which limit."""
+    if not column.more_levels:
+        return str(len(column.levels)), f"limit: max_levels = {config.max_levels}"
+    known = f"more than {len(column.levels)}"
+    if len(column.levels) > config.max_levels:
+        return known, f"limit: max_levels = {config.max_levels}"
+    return known, f"limit: {BLOCK_LEVELS:,} in a block of the file, {MOST_LEVELS:,} in all, whatever max_levels is"
+
+
+def _check_ungrouped(chosen: Chosen, config: RunConfig) -> None:
+    texts = [column.name for column in (chosen.left, chosen.right) if not column.is_number]
+    if config.min_level_rows and texts:
+        raise ConfigError(
+            f"Expected interactions of columns of numbers beside min_level_rows, got {chosen.asked} with the text "
+            f"column '{texts[0]}'. Leave that interaction out, or set min_level_rows to 0.",
+            knobs=["min_level_rows", "interactions"],
+        )
 
 
 def _check_kind(chosen: Chosen) -> None:

@@ -23,15 +23,16 @@ from shoal.data.dialects import (
 )
 from shoal.data.formats.encodings import guess_encoding
 from shoal.data.formats.headers import names_of_numbers
+from shoal.data.formats.mended import mended_names
+from shoal.data.notation.dates import TIME, is_date
+from shoal.data.notation.grouping import other_mark
 from shoal.errors import ConfigError, DataError
 from shoal.settings.limits import ROW_BYTES
 
 TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. Check the delimiter and line ends."
 SEPARATOR_LINE = re.compile(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
 DELIMITERS = (",", ";", "\t", "|")
-DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
-
-TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
+LABELLED = re.compile(r"[^\d:：=][^:：=]*[:：=] ?\S")  # what a cell above a table says, and of what
 
 
 def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = None) -> Dialect:
@@ -72,6 +73,7 @@ def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
     known = {f.name for f in fields(Dialect)}
     overrides = dict(overrides)
     more = tuple(overrides.pop("also_missing", None) or ())
+    overrides.pop("dates", None)  # which does not change how the text is split
     for name in overrides:
         if name not in known:
             raise ConfigError(f"Expected one of {', '.join(sorted(known))}, got '{name}'. Correct the name.")
@@ -175,12 +177,15 @@ def _tidiness(table: Sequence[Sequence[str]], delimiter: str) -> float:
     cells = [cell for row in regular for cell in row]
     typed = sum(_cell_quality(cell) for cell in cells) / len(cells)
     if delimiter == " " and typed < 0.9:  # prose, unless all lines have the same number of words
-        return 0.06 if width > 2 and len(regular) == len(table) > 4 else 0.0
+        in_quotes = any(" " in cell for cell in cells)  # blanks within cells, which only quotes can have kept
+        named = len(table[0]) == width - 1 and in_quotes  # as R writes names of rows: the header has none for them
+        tidy = len(regular) + named == len(table) > (2 if in_quotes else 4)
+        return 0.06 if tidy and (width > 2 or in_quotes) else 0.0
     return (len(regular) / len(table)) ** 2 * (0.2 + 0.8 * typed) * (1 - 0.5 / width)
 
 
 def _cell_quality(cell: str) -> float:
-    if cell in DEFAULT_MISSING or NUMBER.fullmatch(cell) or DATE.fullmatch(cell) or GROUPED.fullmatch(cell):
+    if cell in DEFAULT_MISSING or NUMBER.fullmatch(cell) or GROUPED.fullmatch(cell) or is_date(cell):
         return 1.0
     untidy = any(d in cell for d in DELIMITERS) or '"' in cell
     return 0.1 if untidy else 0.7
@@ -209,6 +214,8 @@ def _with_number_marks(table: Sequence[Sequence[str]], dialect: Dialect, given: 
     if decimal == dialect.delimiter:
         decimal = "."
     thousands = given.get("thousands")
+    if thousands == decimal and "decimal" not in given:
+        decimal = other_mark(thousands)
     if thousands is None:
         found = Counter(m[1] for c in grouped if (m := GROUPED.fullmatch(c)) and m[1] != decimal)
         found.pop(dialect.delimiter if dialect.delimiter != "," else "", None)
@@ -231,14 +238,51 @@ def _preamble(text: bytes, dialect: Dialect, at_end: bool) -> int:
         headed = looks_like_header([[t for t, _ in row] for row in table[first:]])
         if not headed and all(t and not NUMBER.fullmatch(t) for t in names):
             first -= 1  # a header with one name fewer or more than the rows have cells
+        elif not headed and _is_mended_header(text, table[first - 1], table[first], width, dialect):
+            first -= 1
+    elif first and not looks_like_header([[t for t, _ in row] for row in table[first:]]):
+        first -= _is_mended_header(text, table[first - 1], table[first], width, dialect)
     title = first
-    while width > 2 and title < len(table) // 2 and not any(t for t, _ in table[title][1:]):
-        title += 1  # a spreadsheet's title: its line has all the delimiters, but one cell only
-    if sum(bool(t) for t, _ in table[title]) > width // 2:
+    while width > 2 and title < len(table) // 2 and _is_title(table[title], width):
+        title += 1
+    if title < len(table) and _names_columns([[t for t, _ in row] for row in table[title : title + 2]], width):
         first = title
     if first == 0 or first > len(table) // 2 + 1:
         return 0
     return text.count(dialect.newline.encode(), 0, table[first][0][1])
+
+
+def _is_title(row: Sequence[tuple[str, int]], width: int) -> bool:
+    """Whether a line of all delimiters has one cell only, as a spreadsheet's title has, or a few that say what they
+    are: Station: Tokyo."""
+    if len(row) != width:
+        return False
+    filled = [text for text, _ in itertools.takewhile(lambda cell: cell[0], row)]
+    if any(text for text, _ in row[len(filled) :]):
+        return False
+    return len(filled) <= 1 or (2 * len(filled) < width and all(LABELLED.match(text) for text in filled))
+
+
+def _names_columns(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the first of the rows has names: for most columns, or for groups of those named below."""
+    filled = [sum(map(bool, row)) for row in rows]
+    if filled[0] > width // 2:
+        return True
+    if len(rows) < 2 or filled[0] < 2 or filled[1] <= width // 2 or len(rows[1]) != width:
+        return False
+    return not any(is_value(cell) for row in rows for cell in row)
+
+
+def _is_mended_header(
+    text: bytes, above: Sequence[tuple[str, int]], first: Sequence[tuple[str, int]], width: int, dialect: Dialect
+) -> bool:
+    """Whether the line right above the first row has the names of its columns, but is damaged."""
+    end = dialect.newline.encode()
+    start = text.rfind(end, 0, above[0][1]) + 1
+    if text.count(end, start, first[0][1]) != 1:
+        return False
+    line = text[start : text.find(end, start)].decode(dialect.text_encoding, "replace")
+    return mended_names(line, width, dialect.delimiter, dialect.quote) is not None
 
 
 def looks_like_header(table: Sequence[Sequence[str]]) -> bool:
@@ -268,4 +312,4 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 
 def is_value(cell: str) -> bool:
-    return any(pattern.fullmatch(cell) for pattern in (NUMBER, DATE, GROUPED, TIME))
+    return any(pattern.fullmatch(cell) for pattern in (NUMBER, GROUPED, TIME)) or is_date(cell)

@@ -1,4 +1,5 @@
-"""Which rows are kept for testing, by their index in the file alone; who sums them is in `passes`."""
+"""Which rows have a target, and which are kept for testing, by their index in the file alone; who sums them is in
+`passes`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.dataset import Block, Dataset
+from shoal.data.dataset import Block, Column, Dataset
 from shoal.models import Array
 
 Bits = npt.NDArray[np.uint64]
@@ -62,8 +63,52 @@ def _uniform(index: npt.NDArray[np.int64], seed: int) -> Array:
     return np.asarray((hashed_index(index, seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
+Yes = str | float | tuple[str | float, ...] | None  # the value that counts as 1; or all, each counts as its place
+
+
+def target_values(dataset: Dataset, block: Block, target: str, yes: Yes = None) -> Array:
+    """The target of each row of a block, NaN where it is missing; with a value `yes`, 1 where it has that one, else 0;
+    with several, the place of the one that it has, NaN for any other.
+
+    Of a column of text without one: the places of its values in their order.
+    """
+    column = dataset.columns[target]
+    if isinstance(yes, tuple):
+        return _places(dataset, block, column, yes)
+    if column.is_number:
+        values = dataset.numbers(block)[:, column.slot]
+        return values if yes is None else np.where(np.isnan(values), np.nan, values == yes)
+    codes = dataset.codes(block, column.slot)
+    wanted = codes if yes is None else codes == column.levels.index(str(yes))
+    return np.where(codes < 0, np.nan, wanted)
+
+
+def _places(dataset: Dataset, block: Block, column: Column, classes: tuple[str | float, ...]) -> Array:
+    if not column.is_number:
+        place = {name: float(at) for at, name in enumerate(classes)}
+        table = np.array([*(place.get(level, np.nan) for level in column.levels), np.nan])
+        return np.asarray(table[dataset.codes(block, column.slot)])  # code -1, missing, takes the last entry
+    values, known = dataset.numbers(block)[:, column.slot], np.array(classes, float)
+    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.where(known[at] == values, at, np.nan)
+
+
+def row_weights(dataset: Dataset, block: Block, column: str) -> Array:
+    """How much each row of a block counts: 0 for one without a weight, which is left out like one of weight 0."""
+    values = dataset.numbers(block)[:, dataset.columns[column].slot]
+    return np.where(np.isnan(values), 0.0, values)
+
+
 def training_rows(dataset: Dataset, block: Block, target: str, split: Split) -> npt.NDArray[np.bool_]:
     """Which rows of a block have a target and are not kept for testing."""
-    y = dataset.numbers(block)[:, dataset.columns[target].slot]
+    y = target_values(dataset, block, target)
     index = np.arange(block.first, block.first + block.rows)
     return ~np.isnan(y) & ~split.is_test(index)
+
+
+def shard_of(index: npt.NDArray[np.int64], seed: int, shards: int) -> npt.NDArray[np.uint64]:
+    """The shard of each row index, by another stream of random bits than the one that chooses rows for testing."""
+    with np.errstate(over="ignore"):
+        stream = np.uint64(seed % 2**32 + 1) * np.uint64(0xD1B54A32D192ED03)
+        bits = mixed(index.astype(np.uint64) * GOLDEN + stream)
+    return (bits >> np.uint64(32)) * np.uint64(shards) >> np.uint64(32)

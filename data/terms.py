@@ -6,9 +6,14 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from shoal.data.shapes.asked import ColumnShape
+from shoal.data.shapes.expression import Expression, as_text, from_text
 from shoal.models import Array
 
 MISSING_LEVEL = "__missing__"
+RARE_LEVEL = "__rare__"  # with more lines around it where a file has that very text
 
 
 TermKey = tuple[str, ...]  # which term it is, whatever stands in for missing values
@@ -39,6 +44,7 @@ class Number(_OfOneColumn):
 
     column: str
     fill: float
+    helps: bool = False  # it is there so that means can be had from sums: the model has other shapes of the column
 
     @property
     def name(self) -> str:
@@ -53,6 +59,10 @@ class Number(_OfOneColumn):
         if not isinstance(other, Number) or self.fill == other.fill or missing not in known:
             return {}
         return {missing: self.fill - other.fill}
+
+    def as_dict(self) -> dict[str, Any]:
+        found = super().as_dict()
+        return found if self.helps else {name: value for name, value in found.items() if name != "helps"}
 
 
 @dataclass(frozen=True)
@@ -85,8 +95,106 @@ class Level(_OfOneColumn):
     def key(self) -> TermKey:
         return ("level", self.column, self.level)
 
+    def holds(self, level: str) -> bool:
+        """Whether it is 1 in rows with this level."""
+        return level == self.level
 
-Factor = Number | Indicator | Level
+
+@dataclass(frozen=True)
+class Rare(Level):
+    """1 where the column has none of the levels `kept`, else 0: those with few training rows, and all never seen.
+
+    `level` is the name of the group, which no value of the file has; `grouped` are the values of the file in it.
+    """
+
+    kept: tuple[str, ...]
+    grouped: tuple[str, ...]
+
+    @property
+    def key(self) -> TermKey:
+        """That of the first level that it holds; the others are `less`."""
+        return Level(self.column, self.grouped[0]).key
+
+    def holds(self, level: str) -> bool:
+        return level not in self.kept
+
+    def less(self, other: Term, known: Container[TermKey]) -> dict[TermKey, float]:
+        return {Level(self.column, level).key: 1.0 for level in self.grouped[1:]}
+
+
+@dataclass(frozen=True)
+class Shaped(_OfOneColumn):
+    """A shape of the column's value, such as its logarithm; of `fill` where it is missing."""
+
+    column: str
+    shape: ColumnShape
+    fill: float
+
+    @property
+    def name(self) -> str:
+        return self.shape.name
+
+    @property
+    def key(self) -> TermKey:
+        return ("shaped", self.column, self.shape.name)
+
+    @property
+    def grows(self) -> bool:
+        """Whether it goes on beyond the dates that were seen: their trend, or the year."""
+        return self.name in (f"trend({self.column})", f"year({self.column})")
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it is 1 or 0, and with others of its group adds up to 1."""
+        return bool(self.shape.group)
+
+    def of(self, values: Array, known: dict[Expression, Array] | None = None) -> Array:
+        """Of values of the column, NaN where they are missing; `known` as in `evaluate`, for the same fill."""
+        return self.shape.of(np.where(np.isnan(values), self.fill, values), known)
+
+    def as_dict(self) -> dict[str, Any]:
+        own = {"expression": as_text(self.shape.expression), "equals": self.shape.equals}
+        group = {"group": self.shape.group, "level": self.shape.level} if self.is_level else {}
+        return {"type": "shaped", "column": self.column, "name": self.name, **own, **group, "fill": self.fill}
+
+    def less(self, other: Term, known: Container[TermKey]) -> dict[TermKey, float]:
+        """Missing values are filled before they are shaped, so that another fill is another constant where they are."""
+        missing = Indicator(self.column).key
+        if not isinstance(other, Shaped) or self.fill == other.fill or missing not in known:
+            return {}
+        own, theirs = self.shape.of(np.array([self.fill, other.fill])).tolist()
+        return {missing: own - theirs} if own != theirs else {}
+
+
+Factor = Number | Indicator | Level | Shaped
+
+
+@dataclass(frozen=True)
+class Offset(_OfOneColumn):
+    """What is added to the score of a row as it is, with a coefficient of 1: the column's value, or its logarithm; NaN
+    where there is none. A model file has it among its terms, a fit beside them."""
+
+    column: str
+    log: bool
+
+    @property
+    def name(self) -> str:
+        return f"offset(log({self.column}))" if self.log else f"offset({self.column})"
+
+    @property
+    def key(self) -> TermKey:
+        return ("offset", self.column)
+
+    @property
+    def usual(self) -> float:
+        """The value of the column that adds nothing."""
+        return 1.0 if self.log else 0.0
+
+    def of(self, values: Array) -> Array:
+        if not self.log:
+            return values
+        found = np.full(np.shape(values), np.nan)
+        return np.log(values, out=found, where=np.greater(values, 0))
 
 
 @dataclass(frozen=True)
@@ -144,7 +252,7 @@ class Product:
         return found
 
 
-Term = Number | Indicator | Level | Product
+Term = Number | Indicator | Level | Shaped | Product | Offset
 
 
 def square_name(column: str) -> str:
@@ -159,10 +267,17 @@ def term_from(found: Mapping[str, Any]) -> Term:
     """A term as a model file has it."""
     if found["type"] == "product":
         return Product(_factor_from(found["left"]), _factor_from(found["right"]))
+    if found["type"] == "offset":
+        return Offset(found["column"], found["log"])
     return _factor_from(found)
 
 
 def _factor_from(found: Mapping[str, Any]) -> Factor:
+    if found["type"] == "shaped":
+        names = {name: found[name] for name in ("name", "equals", "group", "level") if name in found}
+        return Shaped(found["column"], ColumnShape(expression=from_text(found["expression"]), **names), found["fill"])
+    if found["type"] == "rare":
+        return Rare(found["column"], found["level"], tuple(found["kept"]), tuple(found["grouped"]))
     kinds: dict[str, type[Number] | type[Indicator] | type[Level]] = {
         "number": Number, "indicator": Indicator, "level": Level,
     }  # fmt: skip

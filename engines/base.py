@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import os
 import signal
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -27,6 +28,17 @@ class WorkerEvent:
     pid: int
     cause: str = ""
     signal: int | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """The way to a worker on another machine, as it is now."""
+
+    node: str  # the address of its machine
+    took: float  # seconds for a question and its answer, usually
+    silent: float  # seconds that an answer is missing for
+    received: int  # bytes that came from it so far
+    sent: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,7 @@ class Engine(ABC):
     def __init__(self, workers: int, on_event: Callable[[WorkerEvent], None] | None = None) -> None:
         self.workers = workers
         self.on_event = on_event
+        self.on_wait: Callable[[str], None] | None = None  # is told why nobody is at work, where that takes long
 
     @abstractmethod
     def sweep(self, requests: Iterable[Request]) -> Iterator[Any]:
@@ -106,7 +119,15 @@ class Engine(ABC):
 
     @abstractmethod
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> tuple[SharedArray, npt.NDArray[Any]]:
-        """Zeros that this process and all workers see and may write; given back by `release`."""
+        """Zeros that this process and all workers see and may write; given back by `release`. Not without `maps`."""
+
+    def brief(self, name: str, request: Callable[[], Request]) -> None:  # noqa: B027 - where all see one disk, none
+        """Let each worker that may be on another machine answer `request` before any other; once for a name."""
+
+    @property
+    def maps(self) -> bool:
+        """Whether workers see memory of this process; if not, all that they are to know is sent to them."""
+        return True
 
     @abstractmethod
     def run_workers(self, loop: Request, server: Server) -> None:
@@ -119,6 +140,27 @@ class Engine(ABC):
     @abstractmethod
     def elastic(self) -> bool:
         """Whether workers can be hired and killed."""
+
+    @property
+    def start(self) -> float:
+        """Seconds that a hired worker may take to join."""
+        return 20.0
+
+    def most(self) -> int:
+        """Workers that there are cores for."""
+        return max(1, os.cpu_count() or 1)
+
+    def used(self, rank: int) -> tuple[float, int] | None:
+        """Processor time and memory of a worker, where only the engine can tell."""
+        return None
+
+    def works(self, rank: int) -> bool:
+        """Whether a worker computed, read or wrote since this was asked before; False where that cannot be told."""
+        return False
+
+    def link(self, rank: int) -> Link | None:
+        """How a worker on another machine is reached; None where there is no way between."""
+        return None
 
     @abstractmethod
     def release(self, shared: SharedArray) -> None:
@@ -135,6 +177,10 @@ class Engine(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _wait(self, why: str) -> None:
+        if self.on_wait is not None:
+            self.on_wait(why)
 
     def _emit(self, event: WorkerEvent) -> None:
         if self.on_event is not None:
@@ -168,13 +214,22 @@ class Ledger:
         self._settled: dict[int, tuple[Any, BaseException | None]] = {}
         self._losses: defaultdict[int, int] = defaultdict(int)
 
-    def take(self) -> tuple[int, Request] | None:
-        """The next request for an idle worker: one that lost its worker first, else a new one."""
-        if not self._waiting:
-            self._draw()
+    def take(self, rank_of: Callable[[Request], int] | None = None) -> tuple[int, Request] | None:
+        """The next request for an idle worker: one that lost its worker first, else a new one.
+
+        With `rank_of`, the first of those with the lowest rank among as many as the window lets in.
+        """
+        if not self._waiting or rank_of is not None:
+            while self._draw() and rank_of is not None:
+                pass
         if not self._waiting:
             return None
-        index = heapq.heappop(self._waiting)
+        if rank_of is None:
+            index = heapq.heappop(self._waiting)
+        else:
+            index = min(self._waiting, key=lambda waiting: (rank_of(self._open[waiting]), waiting))
+            self._waiting.remove(index)
+            heapq.heapify(self._waiting)
         return index, self._open[index]
 
     def give_back(self, index: int) -> None:
@@ -227,18 +282,20 @@ class Ledger:
         self._waiting.clear()
         self._settled.clear()
 
-    def _draw(self) -> None:
+    def _draw(self) -> bool:
+        """Whether there was one more to draw."""
         if self._source is None or self._drawn - self._turn >= self._window:
-            return
+            return False
         index = self._drawn
         try:
             self._open[index] = next(self._source)
         except StopIteration:
             self._source = None
-            return
+            return False
         except Exception as error:  # noqa: BLE001 - it is raised when its turn comes, as in a plain loop
             self._settled[index] = None, error
             self._source = None
         else:
             heapq.heappush(self._waiting, index)
         self._drawn += 1
+        return True

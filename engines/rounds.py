@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shoal.engines.base import Hire, Instruction, Kill, Send, Server
-from shoal.engines.crew import Crew, WorkerProcess
+from shoal.engines.crew import Crew, CrewMember
 from shoal.errors import WorkerFailed
 from shoal.worker import Push, Reply, Request, Work, pack, unpack
 
@@ -46,26 +46,24 @@ class Training:
             self._ticked = now
             self._obey(self._server.tick(now))
 
-    def _training(self) -> list[WorkerProcess]:
+    def _training(self) -> list[CrewMember]:
         return [member for member in self._crew.members.values() if member.trains]
 
-    def _begin(self, member: WorkerProcess) -> None:
+    def _begin(self, member: CrewMember) -> None:
+        member.trains = True
         try:
-            member.send(self._loop, self._crew.shared)
+            member.ask(self._loop)
         except ConnectionError:
             self._lose(member)
-        else:
-            member.trains = True
 
     def _listen(self, timeout: float) -> None:
-        for key, _ in self._crew.selector.select(timeout):
-            member: WorkerProcess = key.data
+        for member in self._crew.listen(timeout):
             if self._crew.members.get(member.rank) is member:  # it may have been killed a moment ago
                 self._hear(member)
 
-    def _hear(self, member: WorkerProcess) -> None:
+    def _hear(self, member: CrewMember) -> None:
         try:
-            parts = member.channel.receive()
+            parts = member.receive()
         except (EOFError, ConnectionError):
             self._lose(member)
             return
@@ -81,13 +79,13 @@ class Training:
             self._crew.welcome(member)
             self._begin(member)
 
-    def _take_in(self, member: WorkerProcess, update: Any) -> None:
+    def _take_in(self, member: CrewMember, update: Any) -> None:
         self._waiting.add(member.rank)
         now = time.monotonic()
         if self._server.finished:
             return
         if update is None:
-            self._obey(self._server.joined(member.rank, member.process.pid, now))
+            self._obey(self._server.joined(member.rank, member.pid, now))
         else:
             self._obey(self._server.pushed(member.rank, update, now))
             self._obey(self._server.digest(now))
@@ -127,14 +125,14 @@ class Training:
             failure = failure or WorkerFailed(rank, "could not be started")
             self._obey(self._server.lost(rank, failure, time.monotonic()))
 
-    def _send(self, member: WorkerProcess, work: Any) -> None:
+    def _send(self, member: CrewMember, work: Any) -> None:
         self._waiting.discard(member.rank)
         try:
-            member.channel.send(pack(Work(work)))
+            member.tell(pack(Work(work)))
         except ConnectionError:
             self._lose(member)
 
-    def _lose(self, member: WorkerProcess, *, kill: bool = False) -> None:
+    def _lose(self, member: CrewMember, *, kill: bool = False) -> None:
         failure = self._crew.kill(member) if kill else self._crew.lose(member)
         self._waiting.discard(member.rank)
         if member.rank in self._dismissed:  # it was on its way out
@@ -142,7 +140,7 @@ class Training:
         else:
             self._tell_lost(member.rank, failure)
 
-    def _came_home(self, member: WorkerProcess) -> None:
+    def _came_home(self, member: CrewMember) -> None:
         if member.rank in self._dismissed:
             self._crew.dismiss(member)
             self._left(member.rank)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from shoal.data.terms import Indicator, Level, Number, Product
+from shoal.data.shapes.expression import Expression, X
+from shoal.data.terms import Indicator, Level, Number, Offset, Product, Rare, Shaped
 from shoal.errors import ConfigError, ResourceError
 from shoal.exports.names import FORMATS
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
+from shoal.results.model import WITH_DATES
 
 ColumnValues = Mapping[str, Sequence[float | str | None]]  # by column; None where there is no value
+
+
+HIGHEST = 700.0  # e to a higher power is no double
 
 
 @dataclass(frozen=True)
@@ -35,17 +41,30 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """levels[value], where `__missing__` stands for no value; 0 for a level that is not among them."""
+    """levels[value], where `__missing__` stands for no value; `other` for a level that is not among them."""
 
     name: str
     levels: Mapping[str, float]
+    other: float = 0.0
 
     @property
     def matters(self) -> bool:
-        return any(self.levels.values())
+        return any(self.levels.values()) or bool(self.other)
 
 
-FactorColumn = NumberColumn | TextColumn
+@dataclass(frozen=True)
+class ShapedColumn:
+    """coefficient * expression of the value, or of `fill` for a missing one; with `levels`, levels[expression], and 0
+    for what is not among them."""
+
+    name: str
+    fill: float
+    expression: Expression
+    coefficient: float = 1.0
+    levels: Mapping[float, float] = field(default_factory=dict)
+
+
+FactorColumn = NumberColumn | TextColumn | ShapedColumn
 
 
 @dataclass(frozen=True)
@@ -61,15 +80,20 @@ class ProductPart:
 
 @dataclass(frozen=True)
 class LinearForm:
-    """prediction = intercept + what each column adds + what products of two columns add."""
+    """prediction = intercept + what each column adds, as it is and in other shapes, + what products of two columns add;
+    with a link, the mean that such a sum is the score of: 1 / (1 + e^-sum), or e^sum, with sums beyond HIGHEST cut."""
 
     target: str
-    kind: str  # linear, ridge, lasso or elasticnet
+    kind: str  # linear, ridge, lasso or elasticnet; with the word that rows were weighted
     source: str  # the name of the file that it was trained on
     intercept: float
     numbers: tuple[NumberColumn, ...]
     texts: tuple[TextColumn, ...]
+    shapes: tuple[ShapedColumn, ...] = ()
     products: tuple[ProductPart, ...] = ()
+    dates: str = "days"  # since 1970 UTC
+    link: str = "identity"  # the sum is the prediction itself; logit: its log odds; log: its logarithm
+    classes: tuple[str, ...] = ()  # of a probability: no, then yes
 
     @property
     def columns(self) -> list[str]:
@@ -83,36 +107,72 @@ class LinearForm:
 
 
 def linear_form(model: SavedModel) -> LinearForm:
+    weighted = "weighted " if model.file.config.get("weights") else ""
     terms = list(zip(model.encoding.terms, model.coef.tolist(), strict=True))
     # A fit that was never written to a file may have NumPy's floats, whose repr is not a number's.
     values = {term.column: (coef, float(term.fill)) for term, coef in terms if isinstance(term, Number)}
     missing = {term.column: coef for term, coef in terms if isinstance(term, Indicator)}
-    levels = {name: dict.fromkeys(model.encoding.known.get(name, ()), 0.0) for name in model.texts}
+    known = {**model.encoding.known, **{name: term.kept for name, term in model.encoding.rare.items()}}
+    levels = {name: dict.fromkeys(known.get(name, ()), 0.0) for name in model.texts}
+    other = {term.column: coef for term, coef in terms if isinstance(term, Rare)}
     for term, coef in terms:
-        if isinstance(term, Level):
+        if isinstance(term, Level) and not isinstance(term, Rare):
             levels[term.column][term.level] = coef
     return LinearForm(
-        model.target, model.report.model, model.file.data.file, model.intercept,
+        model.target, f"{weighted}{model.report.model}", model.file.data.file, model.intercept,
         tuple(NumberColumn(name, *values.get(name, (0.0, 0.0)), missing.get(name, 0.0)) for name in model.numbers),
-        tuple(TextColumn(name, found) for name, found in levels.items()),
+        tuple(TextColumn(name, found, other.get(name, 0.0)) for name, found in levels.items()),
+        (*_shapes([(term, coef) for term, coef in terms if isinstance(term, Shaped) and coef]),
+         *(_offset(term) for term, _ in terms if isinstance(term, Offset))),
         tuple(_products([(term, coef) for term, coef in terms if isinstance(term, Product) and coef])),
+        "seconds" if model.file.version < WITH_DATES else "days",
+        *((model.outcome.link, model.outcome.classes) if model.outcome else ()),
     )  # fmt: skip
+
+
+def class_forms(model: SavedModel) -> tuple[LinearForm, ...]:
+    """The score of each of several classes; their probabilities are e^score, divided by the sum of all of these."""
+    return tuple(linear_form(model.of_class(place)) for place in range(len(model.coef)))
+
+
+def _offset(term: Offset) -> ShapedColumn:
+    """Added as it is, with no value that stands in: a row without it has no prediction."""
+    return ShapedColumn(term.column, math.nan, ("log", X) if term.log else X)
+
+
+def _shapes(terms: list[tuple[Shaped, float]]) -> Iterator[ShapedColumn]:
+    """One for each number; one for all levels of a group, which are values of one expression."""
+    groups: dict[tuple[str, float, Expression], dict[float, float]] = {}
+    for term, coef in terms:
+        if term.shape.equals is None:
+            yield _shaped(term, coef)
+        else:
+            own = groups.setdefault((term.column, float(term.fill), term.shape.expression), {})
+            own[term.shape.equals] = coef
+    yield from (ShapedColumn(*key, levels=levels) for key, levels in groups.items())
+
+
+def _shaped(term: Shaped, coef: float = 1.0) -> ShapedColumn:
+    shape, fill = term.shape, float(term.fill)
+    if shape.equals is None:
+        return ShapedColumn(term.column, fill, shape.expression, coef)
+    return ShapedColumn(term.column, fill, shape.expression, levels={shape.equals: coef})
 
 
 def _products(terms: list[tuple[Product, float]]) -> Iterator[ProductPart]:
     """One part for two numbers or a number and a text column; for two text columns one a level of the shorter one."""
     texts: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
-    mixed: dict[tuple[Number, str], dict[str, float]] = {}
+    mixed: dict[tuple[Number | Shaped, str], dict[str, float]] = {}
     for term, coef in terms:
-        left, right = term.factors if isinstance(term.left, Number) else term.factors[::-1]
+        left, right = term.factors if isinstance(term.left, (Number, Shaped)) else term.factors[::-1]
         if isinstance(left, Level) and isinstance(right, Level):
             texts.setdefault((left.column, right.column), {})[left.level, right.level] = coef
-        elif isinstance(left, Number) and isinstance(right, Level):
+        elif isinstance(left, (Number, Shaped)) and isinstance(right, Level):
             mixed.setdefault((left, right.column), {})[right.level] = coef
-        elif isinstance(left, Number) and isinstance(right, Number):
-            yield ProductPart(_plain(left), NumberColumn(right.column, coef, float(right.fill), 0.0))
-    for (number, column), levels in mixed.items():
-        yield ProductPart(_plain(number), TextColumn(column, levels))
+        elif isinstance(left, (Number, Shaped)) and isinstance(right, (Number, Shaped)):
+            yield ProductPart(_weighted(left), _weighted(right, coef))
+    for (factor, column), levels in mixed.items():
+        yield ProductPart(_weighted(factor), TextColumn(column, levels))
     for (first, second), values in texts.items():
         if len({a for a, _ in values}) > len({b for _, b in values}):
             first, second, values = second, first, {(b, a): coef for (a, b), coef in values.items()}
@@ -121,8 +181,12 @@ def _products(terms: list[tuple[Product, float]]) -> Iterator[ProductPart]:
             yield ProductPart(TextColumn(first, {level: 1.0}), TextColumn(second, others))
 
 
-def _plain(number: Number) -> NumberColumn:
-    return NumberColumn(number.column, 1.0, float(number.fill), 0.0)
+def _weighted(factor: Number | Shaped, coef: float = 1.0) -> NumberColumn | ShapedColumn:
+    return (
+        _shaped(factor, coef)
+        if isinstance(factor, Shaped)
+        else NumberColumn(factor.column, coef, float(factor.fill), 0.0)
+    )
 
 
 class Format(Protocol):
@@ -146,7 +210,7 @@ class Format(Protocol):
     def write(self, model: SavedModel, out: Path) -> None: ...
 
     def run(self, path: Path, model: SavedModel, rows: ColumnValues) -> Array:
-        """(rows,): predictions by nothing but the file at `path` and its own runtime."""
+        """(rows,): predictions by nothing but the file at `path` and its own runtime; (rows, K): of several classes."""
         ...
 
 

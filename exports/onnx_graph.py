@@ -8,11 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from shoal.data.shapes.expression import Expression, X
 from shoal.data.terms import MISSING_LEVEL
-from shoal.exports.base import ColumnValues, FactorColumn, LinearForm, NumberColumn, TextColumn, linear_form
+from shoal.exports.base import (
+    HIGHEST,
+    ColumnValues,
+    FactorColumn,
+    LinearForm,
+    NumberColumn,
+    ShapedColumn,
+    TextColumn,
+    class_forms,
+    linear_form,
+)
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
+OPERATORS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "floor": "Floor", "sqrt": "Sqrt", "sin": "Sin"}
 OPSET, ML_OPSET, IR = 15, 2, 8  # of 2021: old enough for runtimes in use
 
 
@@ -20,14 +32,15 @@ class OnnxGraph:
     packages = ("onnx", "onnxruntime")
     runtime = "onnxruntime in float64"
     use = (
-        "Each column is an input of shape (rows, 1): float64 for numbers (missing: NaN; dates: seconds since 1970), "
-        "string for levels (missing: an empty string). The output is float64 and has shape (rows, 1)."
+        "Each column is an input of shape (rows, 1): float64 for numbers (missing: NaN; dates: days since 1970), "
+        "string for levels (missing: an empty string). The output is float64 and has shape (rows, 1); "
+        "of several classes (rows, classes), the probabilities in the order of the model's classes."
     )
 
     def write(self, model: SavedModel, out: Path) -> None:
         import onnx
 
-        made = graph(linear_form(model))
+        made = class_graph(class_forms(model)) if model.several else graph(linear_form(model))
         onnx.checker.check_model(made, full_check=True)
         out.write_bytes(made.SerializeToString(deterministic=True))
 
@@ -41,7 +54,7 @@ class OnnxGraph:
         (found,) = session.run(None, feeds)
         if found.dtype != np.float64:
             raise TypeError(f"expected float64, got {found.dtype}")
-        return np.asarray(found[:, 0])
+        return np.asarray(found if model.several else found[:, 0])
 
 
 def _tensor(values: Sequence[float | str | None], is_text: bool) -> Any:
@@ -81,24 +94,56 @@ class _Builder:
 def graph(form: LinearForm) -> Any:
     """prediction = where(missing, fills, numbers) @ coef + missing @ if_missing + one looked-up value a text column
     + products of such values."""
-    from onnx import TensorProto, helper
-
     build = _Builder(form.columns)
+    parts, name = _parts(build, form), form.unused_name("prediction")
+    if form.link == "identity":
+        output = build.node("Sum", *parts, output=name)
+    else:
+        output = _mean(build, form.link, build.node("Sum", *parts), name)
+    return _model(build, form, output, 1)
+
+
+def class_graph(forms: Sequence[LinearForm]) -> Any:
+    """The probabilities of several classes, (rows, K), from the score of each."""
+    build = _Builder(forms[0].columns)
+    scores = build.node("Concat", *(build.node("Sum", *_parts(build, form)) for form in forms), axis=1)
+    output = build.node("Softmax", scores, output=forms[0].unused_name("probabilities"), axis=1)
+    return _model(build, forms[0], output, len(forms))
+
+
+def _parts(build: _Builder, form: LinearForm) -> list[str]:
+    """What is added up to a score."""
     parts = [build.constant([[form.intercept]])]
     if form.numbers:
         parts += _number_parts(build, form)
     parts += [_level_part(build, column) for column in form.texts]
+    parts += [_shaped(build, column) for column in form.shapes]
     parts += [build.node("Mul", _side(build, part.left), _side(build, part.right)) for part in form.products]
-    output = build.node("Sum", *parts, output=form.unused_name("prediction"))
+    return parts
 
-    def value(name: str, kind: int) -> Any:
-        return helper.make_tensor_value_info(name, kind, ["rows", 1])
+
+def _model(build: _Builder, form: LinearForm, output: str, width: int) -> Any:
+    from onnx import TensorProto, helper
+
+    def value(name: str, kind: int, width: int = 1) -> Any:
+        return helper.make_tensor_value_info(name, kind, ["rows", width])
 
     inputs = [value(column.name, TensorProto.DOUBLE) for column in form.numbers]
     inputs += [value(column.name, TensorProto.STRING) for column in form.texts]
-    made = helper.make_graph(build.nodes, "shoal", inputs, [value(output, TensorProto.DOUBLE)], build.constants)
+    outputs = [value(output, TensorProto.DOUBLE, width)]
+    made = helper.make_graph(build.nodes, "shoal", inputs, outputs, build.constants)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
     return helper.make_model(made, opset_imports=opsets, ir_version=IR, producer_name="shoal")
+
+
+def _mean(build: _Builder, link: str, score: str, output: str) -> str:
+    """The mean of a score, by exponentials in float64."""
+    power = build.node("Neg", score) if link == "logit" else score
+    cut = build.node("Min", power, build.constant([[HIGHEST]]))
+    if link == "log":
+        return build.node("Exp", cut, output=output)
+    one = build.constant([[1.0]])
+    return build.node("Div", one, build.node("Add", one, build.node("Exp", cut)), output=output)
 
 
 def _number_parts(build: _Builder, form: LinearForm) -> list[str]:
@@ -119,22 +164,54 @@ def _side(build: _Builder, column: FactorColumn) -> str:
     """What a column gives to a product, (rows, 1)."""
     if isinstance(column, TextColumn):
         return _level_part(build, column)
+    if isinstance(column, ShapedColumn):
+        return _shaped(build, column)
     return build.node("Mul", _filled(build, column), build.constant([[column.coefficient]]))
 
 
-def _filled(build: _Builder, column: NumberColumn) -> str:
+def _shaped(build: _Builder, column: ShapedColumn) -> str:
+    known: dict[Expression, str] = {X: _filled(build, column)}
+    value = _expression(build, column.expression, known)
+    if not column.levels:
+        return build.node("Mul", value, build.constant([[column.coefficient]]))
+    found = build.constant([[0.0]])
+    for is_, adds in column.levels.items():
+        same = build.node("Equal", value, build.constant([[is_]]))
+        found = build.node("Where", same, build.constant([[adds]]), found)
+    return found
+
+
+def _expression(build: _Builder, expression: Expression, known: dict[Expression, str]) -> str:
+    """Its nodes, (rows, 1); what comes several times is computed once."""
+    if expression not in known:
+        if isinstance(expression, tuple):
+            name, *parts = expression
+            inputs = [_expression(build, part, known) for part in parts]
+            if name == "if<":
+                known[expression] = build.node("Where", build.node("Less", *inputs[:2]), *inputs[2:])
+            elif name == "log":
+                above = build.node("Greater", inputs[0], build.constant([[0.0]]))
+                known[expression] = build.node("Where", above, build.node("Log", *inputs), build.constant([[np.nan]]))
+            else:
+                known[expression] = build.node(OPERATORS[name], *inputs)
+        else:
+            known[expression] = build.constant([[float(expression)]])
+    return known[expression]
+
+
+def _filled(build: _Builder, column: NumberColumn | ShapedColumn) -> str:
     missing = build.node("Or", build.node("IsNaN", column.name), build.node("IsInf", column.name))
     return build.node("Where", missing, build.constant([[column.fill]]), column.name)
 
 
 def _level_part(build: _Builder, column: TextColumn) -> str:
     """Text to place, place to value; the last place is for what is not known. Text to value would be float32."""
-    levels = {**column.levels, "": column.levels.get(MISSING_LEVEL, 0.0)}
+    levels = {**column.levels, "": column.levels.get(MISSING_LEVEL, column.other)}
     place = build.node(
         "LabelEncoder", column.name, domain="ai.onnx.ml", keys_strings=list(levels),
         values_int64s=list(range(len(levels))), default_int64=len(levels),
     )  # fmt: skip
-    return build.node("Gather", build.constant([*levels.values(), 0.0]), place)
+    return build.node("Gather", build.constant([*levels.values(), column.other]), place)
 
 
 FORMAT = OnnxGraph()

@@ -27,6 +27,16 @@ from shoal.tasks.workers import kept_coordinator
 LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further off is refused
 
 
+SMALLEST = 1e-300  # means below are as good as 0
+ALL = ("json", "sql", "python", "onnx", "sklearn")
+WITH_LOSSES = {
+    "logit": ALL,
+    "log": ALL,
+    "identity": ALL,
+    "softmax": ALL,
+}  # formats that can say the mean of another loss, by its link
+
+
 @dataclass(frozen=True)
 class Proof:
     """What was compared before an export was handed out, and how far apart it was at most.
@@ -57,6 +67,8 @@ def proven_export(source: Path | ModelFile, to: str, out: str | Path, table: str
     """Write the model elsewhere, prove that file, and only then hand it out."""
     format_ = _with_table(format_named(to), table)
     model, output = model_and_output(source, out)
+    if model.outcome and to not in WITH_LOSSES.get(model.outcome.link, ()):
+        model.check_linear(f"Exports as {to}")
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
         unproven = Path(folder) / (output.path.name if output.is_plain else f"export{ending(to)}")  # runtimes go by it
         try:
@@ -100,12 +112,19 @@ def prove(format_: Format, path: Path, model: SavedModel) -> Proof:
     ours, scale = own_predictions(model, rows)
     if theirs.shape != ours.shape:
         raise StateError(f"Expected {len(ours)} predictions of the export, got {theirs.size}. {_REFUSED}")
-    difference = np.where(theirs == ours, 0.0, np.abs(theirs - ours))
-    relative = np.divide(difference, scale, out=np.where(difference == 0, 0.0, np.inf), where=scale > 0)
-    worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
-    if not relative[worst] <= tolerance(len(model.coef)):
+    both = np.isnan(theirs) & np.isnan(ours)  # rows without a prediction, such as a logarithm of 0
+    difference = np.where((theirs == ours) | both, 0.0, np.abs(theirs - ours))
+    scale = np.where(both, 1.0, scale if ours.ndim == 1 else scale[:, None])
+    by_score = difference
+    scale = scale + 1 if model.outcome else scale  # exponentials and divisions round as well
+    if model.outcome and model.outcome.link == "log":  # a mean is as far off, in parts of itself, as its score
+        apart = np.abs(np.log(np.maximum(theirs, SMALLEST)) - np.log(np.maximum(ours, SMALLEST)))
+        by_score = np.where(both, 0.0, apart)
+    relative = np.divide(by_score, scale, out=np.where(by_score == 0, 0.0, np.inf), where=scale > 0)
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(relative), np.inf, relative)), relative.shape)
+    if not relative[worst] <= tolerance(model.coef.shape[-1]):
         raise StateError(
-            f"The export does not predict what the model predicts: in trial row {worst} it gives "
+            f"The export does not predict what the model predicts: in trial row {worst[0]} it gives "
             f"{theirs[worst]:.17g}, the model {ours[worst]:.17g}. {_REFUSED}"
         )
     compared = f"missing values, every level, an unseen level and extremes; {format_.runtime} against shoal predict"
@@ -132,13 +151,14 @@ def own_predictions(model: SavedModel, rows: ColumnValues) -> tuple[Array, Array
         _write_parquet(model, rows, path)
         config = config_from({"file": str(path), "engine": "inline", "on_bad_rows": "stop"})
         with kept_coordinator(config, folder=Path(folder)) as coordinator:
-            dataset = open_for(model, coordinator, config)
-            parts = [p for p, _ in coordinator.predict(dataset, model.encoding, model.coef, model.intercept)]
+            dataset = open_for(model, coordinator, config, days=True)
+            parts = [p for p, _ in coordinator.predict(dataset, *model.fitted)]
             chunks = [
                 chunk.X for block in dataset.blocks for chunk in design_rows(model.encoding, dataset, block, False)
             ]
-    scale = np.abs(np.concatenate(chunks)) @ np.abs(model.coef) + abs(model.intercept)
-    return np.concatenate(parts), scale
+    scale = np.abs(np.concatenate(chunks)) @ np.abs(model.coef).T + np.abs(model.fitted[2])
+    # a probability of several classes goes by the difference of two scores
+    return np.concatenate(parts), scale if scale.ndim == 1 else 2 * scale.max(axis=1)
 
 
 def _write_parquet(model: SavedModel, rows: ColumnValues, path: Path) -> None:

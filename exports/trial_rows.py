@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from shoal.data.terms import MISSING_LEVEL, Level, Number, Product
+from shoal.data.shapes.expression import Expression, X, parts_of
+from shoal.data.terms import MISSING_LEVEL, Level, Offset, Product, Shaped
 from shoal.exports.base import ColumnValues
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array, Bools
@@ -22,7 +23,8 @@ def trial_rows(model: SavedModel, seed: int = 0) -> tuple[ColumnValues, Bools]:
 
     Every text column has each of its levels, no value, and a level that the model does not know; two of them have all
     combinations with a coefficient; every column of numbers has gaps, negative values, zeros, and up to 1e12 spreads
-    from its centre. The first rows are corners: no value in any column, then all numbers 0.
+    from its centre, or, of dates in parts, 3,000 years from it. The first rows are corners: no value in any column,
+    then all numbers 0.
     """
     together = _levels_together(model)
     count = max(COUNT, 2 + max((len(levels) for levels in model.encoding.known.values()), default=0)) + len(together)
@@ -72,19 +74,53 @@ def _texts(known: Sequence[str], count: int, random: np.random.Generator) -> lis
 
 def _numbers(model: SavedModel, random: np.random.Generator, extreme: Bools) -> dict[str, Array]:
     count, names = len(extreme), model.numbers
-    fills = {term.column: term.fill for term in model.encoding.terms if isinstance(term, Number)}
+    fills, shapes = model.encoding.fills, _shapes(model)
     found: dict[str, Array] = {}
     for place, name in enumerate(names):
         centre, spread = fills.get(name, 0.0), _spread(model, name, fills.get(name, 0.0))
-        values = centre + 2 * spread * random.standard_normal(count)
+        values: Array = centre + 2 * spread * random.standard_normal(count)
+        found[name] = values = _where_it_bends(values, shapes.get(name, []), random)
         values[random.random(count) < 1 / GAPS] = np.nan
         values[0], values[1] = np.nan, 0.0
         # One column at a time, so that it is alone in deciding the prediction.
         alone = np.flatnonzero(extreme)[place :: len(names)]
         sign = random.choice([-1.0, 1.0], len(alone))
+        if _is_calendar(shapes.get(name, [])):  # there is no date that far from today
+            values[alone] = centre + sign * 10.0 ** random.uniform(3, 6, len(alone))
+            continue
         values[alone] = centre + sign * spread * 10.0 ** random.uniform(3, 12, len(alone))
-        found[name] = values
     return found
+
+
+def _shapes(model: SavedModel) -> dict[str, list[Expression]]:
+    """The expressions of each column."""
+    found: dict[str, list[Expression]] = {}
+    for term in model.encoding.terms:
+        for factor in term.factors if isinstance(term, Product) else (term,):
+            if isinstance(factor, Shaped):
+                found.setdefault(factor.column, []).append(factor.shape.expression)
+            elif isinstance(factor, Offset):
+                found.setdefault(factor.column, []).append(("log", X) if factor.log else X)
+    return found
+
+
+def _is_calendar(expressions: list[Expression]) -> bool:
+    return any(part[0] == "floor" for one in expressions for part in parts_of(one) if isinstance(part, tuple))
+
+
+def _where_it_bends(values: Array, expressions: list[Expression], random: np.random.Generator) -> Array:
+    """The borders of bins and splines themselves, and values between and near them, in place of most; few negative
+    ones where a logarithm or a root is taken, of which nothing is to be seen."""
+    parts = [part for expression in expressions for part in parts_of(expression) if isinstance(part, tuple)]
+    borders = sorted({part[2] for part in parts if part[0] == "if<" and part[1] == X})
+    if borders:
+        near = random.choice(borders, len(values))
+        width = borders[-1] - borders[0]
+        inside = borders[0] - width / 4 + 1.5 * width * random.random(len(values))
+        values = np.choose(random.integers(0, 4, len(values)), (near, inside, inside, values))
+    if any(part[0] in ("log", "sqrt") for part in parts):
+        values = np.where(random.random(len(values)) < 7 / 8, np.abs(values), values)
+    return values
 
 
 def _spread(model: SavedModel, name: str, centre: float) -> float:

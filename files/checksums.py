@@ -5,10 +5,11 @@ Small documents are in `sealed`; which files there are, and how a damaged one is
 
 from __future__ import annotations
 
+import contextlib
 import io
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,20 @@ def checksum(data: bytes | npt.NDArray[Any], before: int = 0) -> int:
     return int(library().crc32c(before, data.ctypes.data, data.nbytes))
 
 
+@contextlib.contextmanager
+def made_aside(target: str) -> Iterator[io.FileIO]:
+    """A file to write that gets its name when it is whole: whoever counts as gone and wakes spoils no other's."""
+    own = f"{target}.{os.urandom(6).hex()}"
+    try:
+        with open(own, "wb", buffering=0) as file:
+            yield file
+        os.replace(own, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(own)
+        raise
+
+
 def written(file: io.RawIOBase, parts: Iterable[npt.NDArray[Any]]) -> Seal:
     """Write contiguous arrays one after another to a file that is not buffered; they are summed on their way."""
     size = total = 0
@@ -57,8 +72,40 @@ def written(file: io.RawIOBase, parts: Iterable[npt.NDArray[Any]]) -> Seal:
     return Seal(size, total)
 
 
+class RunningProof:
+    """A file that is proven while it is used, so that its bytes come into the cache once for both.
+
+    Until `finish` returns, nothing of it is proven: whoever uses it answers after that.
+    """
+
+    def __init__(self, path: str, data: FileBytes, expected: int, identity: tuple[int, ...]) -> None:
+        self.path, self.data, self.expected, self.identity = path, data, expected, identity
+        self.at = self.total = 0
+
+    def upto(self, end: int) -> None:
+        """Count the bytes in that are used next."""
+        self.total, self.at = checksum(self.data[self.at : end], self.total), max(self.at, end)
+
+    def finish(self) -> None:
+        """Refuse the file if it is not what was written."""
+        self.upto(len(self.data))
+        if self.total != self.expected:
+            raise damaged(self.path, f"checksum {self.expected:08x}", f"{self.total:08x}")
+        if len(_whole) >= REMEMBERED:
+            _whole.clear()
+        _whole[self.path] = self.identity
+
+
 def mapped(path: str, size: int, expected: int) -> FileBytes:
     """A file's bytes, read-only and mapped; they are proven unless this process has done so since the file was made."""
+    data, proof = mapped_to_prove(path, size, expected)
+    if proof:
+        proof.finish()
+    return data
+
+
+def mapped_to_prove(path: str, size: int, expected: int) -> tuple[FileBytes, RunningProof | None]:
+    """The same with the proof still to be made; None if this process has made it since the file was."""
     try:
         with open(path, "rb", buffering=0) as file:
             found = os.fstat(file.fileno())
@@ -70,12 +117,7 @@ def mapped(path: str, size: int, expected: int) -> FileBytes:
     except OSError as error:
         raise damaged(path, "a file", str(error.strerror)) from None
     data = np.frombuffer(memory, np.uint8)
-    if not is_known:
-        prove(path, data, expected)
-        if len(_whole) >= REMEMBERED:
-            _whole.clear()
-        _whole[path] = identity
-    return data
+    return data, None if is_known else RunningProof(path, data, expected, identity)
 
 
 def contents(path: str, size: int, expected: int) -> bytes:

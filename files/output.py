@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from shoal.errors import ConfigError, DiskFull, Remedy, ResourceError
+from shoal.files.parts import check_apart, local
 from shoal.home import usual_umask
 from shoal.utils import is_full
 
@@ -34,7 +35,7 @@ class Output:
     def __init__(self, named: str | Path, inputs: Mapping[str, str | Path] | None = None) -> None:
         self.name = str(named)
         self.path = Path(named).expanduser()
-        self.inputs = {what: Path(path).expanduser() for what, path in (inputs or {}).items()}
+        self.inputs = {what: str(path) for what, path in (inputs or {}).items()}
         self._dash = named == STANDARD_OUTPUT
 
     @property
@@ -55,14 +56,16 @@ class Output:
         """Refuse what must not be written; before the work is done, and again when it is."""
         found = _standard_output() if self._dash else self._stat()
         if found is None:
+            for file in self.inputs.values():
+                check_apart(file, self.name)
             return self
         if stat.S_ISDIR(found.st_mode):
             raise ConfigError(f"Expected the name of a file to write, got the folder '{self.path}'. Add a name to it.")
         if stat.S_ISBLK(found.st_mode):
             raise ConfigError(f"Expected the name of a file to write, got the disk '{self.path}'. Choose a file on it.")
         if stat.S_ISREG(found.st_mode):
-            for what, path in self.inputs.items():
-                if _is_at(found, path):
+            for what, file in self.inputs.items():
+                if any(_is_at(found, path) for path in local(file)):
                     way = Remedy.choose("Give another name", "out")
                     raise ConfigError(f"'{self.name}' is {what}; writing there would destroy it.", way)
         return self

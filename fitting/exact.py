@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.data.columns import ColumnChoice, base_encoding, choose_columns, design_encoding, fills_for, small_medians
+from shoal.data.columns import ColumnChoice, choose_columns, design_encoding, fills_for, small_medians
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding, mapped
+from shoal.data.formats.headers import names_totals
 from shoal.data.notation.words import told
 from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
-from shoal.fitting.leaks import AgainstTarget, leak_columns
+from shoal.fitting.guidance import Known, findings_of
+from shoal.fitting.leaks import AgainstTarget
+from shoal.fitting.profile import known_profile
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
-from shoal.passes.medians import medians as exact_medians
+from shoal.passes.quantiles import base_for
+from shoal.passes.quantiles import medians as exact_medians
+from shoal.passes.weights import Weighting, weighted, weighting_of
+from shoal.results.findings import Finding
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import POLISHED_CELLS, SOLVING, memory_for_exact
-from shoal.solve.inference import Inference, inference
+from shoal.settings.limits import POLISHED_CELLS, SOLVING, allowed_bad_rows, has_gradient_way, memory_for_exact
+from shoal.settings.strength import strength
+from shoal.solve.inference import Inference, inference, with_errors
 from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data
-from shoal.solve.moments import Moments, plan_cells
+from shoal.solve.moments import FEWER, STEPS, Moments, plan_cells
 from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
 from shoal.utils import available_memory
+from shoal.words import plural
 
 SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
 NEARLY_DEPENDENT = 1e6  # condition number from which it is said
@@ -41,6 +49,13 @@ class Prepared:
     split: Split
     encoding: Encoding
     notes: tuple[str, ...]
+    findings: tuple[Finding, ...] = field(default=(), kw_only=True)
+    weighting: Weighting | None = field(default=None, kw_only=True)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether weights say how many equal rows each one stands for."""
+        return self.weighting is not None and self.weighting.repeats
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
     """Prepare the equivalent small problem, solve it, look at the rows once more, and say what came out."""
     prepared = prepare(coordinator, dataset, config, timings)
     problem = prepared.problem
-    penalty = penalty_for(config.model, config.alpha, config.l1_ratio, problem.n)
+    penalty = penalty_for(config.model, strength(config), config.l1_ratio, problem.n)
     with timings.stage("solve"):
         solution = solve(problem, penalty)
         solution, polished = _polished(prepared, penalty, solution)
@@ -78,14 +93,21 @@ def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
         solution, sums = _checked_on_data(coordinator, prepared, penalty, solution, refining=not polished)
     with timings.stage("inference"):
         worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
+        if worth and config.robust != "none":
+            worth = _robust(coordinator, prepared, solution, worth, config.robust)
     return Fit(
         config,
         prepared,
         solution,
         sums,
         worth,
-        rows_dropped(dataset, config, sums),
-        (*prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution)),
+        rows_dropped(prepared, config, sums.train.rows + sums.test.rows),
+        (
+            *prepared.notes,
+            *solution.notes,
+            *precision_notes(problem, penalty, solution),
+            *(robust_notes(config) if worth else ()),
+        ),
         problem.condition(penalty.l2),
     )
 
@@ -95,15 +117,18 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
     check_bad_rows(dataset, config)
     split = Split(config.test_every, config.test_fraction, config.seed)
     choice = choose_columns(dataset, config)
-    base = base_encoding(choice, config)
-    plan_cells(len(base.terms) + 1, 2, memory_for_exact(available_memory()), SOLVING, least=2)
+    weighting = weighting_of(coordinator.swept, dataset, config, split, choice.names)
+    base = weighted(base_for(coordinator.swept, dataset, config, split, choice), weighting)
+    otherwise = STEPS if has_gradient_way(config, len(base.terms)) else FEWER
+    plan_cells(len(base.terms) + 1, 2, memory_for_exact(available_memory()), SOLVING, 2, otherwise)
     with timings.stage("moments"):
         train, test = coordinator.moments(dataset, base, split)
+        train = weighting.counted(train) if weighting else train
         check_rows(train.n, config)
-        encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, split)
+        encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, train.n, split)
         moments, held = (mapped(part, base, encoding) for part in (train, test))
     with timings.stage("solve"):
-        l2 = penalty_for(config.model, config.alpha, config.l1_ratio, moments.n).l2
+        l2 = penalty_for(config.model, strength(config), config.l1_ratio, moments.n).l2
         problem = LeastSquares.from_moments(moments, config.intercept, config.standardize)
         from_rows = needs_data(problem, l2) or moments.n * len(encoding.terms) ** 2 < SMALL
     if from_rows:
@@ -111,29 +136,37 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             units = Standardisation.of(moments, config.intercept, config.standardize)
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
-    leaks = _leak_notes(leak_columns(AgainstTarget.of(train), base))
-    said = (*dataset.notes, *bad_row_notes(dataset), *choice.notes, *notes, *leaks)
-    return Reduced(dataset, split, encoding, said, problem, moments, held)
+    findings = findings_of(Known(dataset, config, base, AgainstTarget.of(train), train, known_profile(dataset)))
+    said = (
+        *dataset.notes, *bad_row_notes(dataset), *([weighting.note] if weighting else []), *choice.notes, *notes
+    )  # fmt: skip
+    return Reduced(
+        dataset, split, encoding, said, problem, moments, held, findings=findings, weighting=weighting
+    )  # fmt: skip
 
 
 def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
     """Stop if more rows could not be read than the config lets pass."""
     manifest = dataset.manifest
-    limit = {"stop": 0, "skip": manifest.bad_count}.get(config.on_bad_rows, min(100, manifest.rows // 100))
-    if manifest.bad_count - manifest.repeated <= limit:
+    limit = allowed_bad_rows(config.on_bad_rows, manifest.rows, manifest.bad_count)
+    count = manifest.bad_count - manifest.repeated
+    if count <= limit:
         return
     if words := {word: None for column in manifest.columns for word, _ in column.words}:
-        raise BadRowsError(
-            f"{manifest.bad_count} of {manifest.rows} rows could not be read, expected at most {limit}: "
-            f"{words_told(dataset)}.",
-            Remedy.set("If these words mean that there is no value, treat them as missing", "also_missing",
-                       ",".join([*config.also_missing, *words])),
-            Remedy.set("Or leave these rows out", "on_bad_rows", "skip"),
+        values = [word for word in words if not names_totals(word)]  # a row of totals is none with a value missing
+        treat = Remedy.set(
+            "If these words mean that there is no value, treat them as missing", "also_missing",
+            ",".join([*config.also_missing, *values]),
         )  # fmt: skip
-    shown = "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:5])
-    more = f" (and {manifest.bad_count - 5} more)" if manifest.bad_count > 5 else ""
+        leave = Remedy.set("Or leave these rows out" if values else "Leave these rows out", "on_bad_rows", "skip")
+        raise BadRowsError(
+            f"{count} of {manifest.rows} rows could not be read, expected at most {limit}: "
+            f"{words_told(dataset)}.", *([treat] if values else []), leave,
+        )  # fmt: skip
+    shown = "; ".join(bad.told for bad in manifest.bad_rows[:5])
+    more = f" (and {count - 5} more)" if count > 5 else ""
     raise BadRowsError(
-        f"{manifest.bad_count} of {manifest.rows} rows could not be read, expected at most {limit}: {shown}{more}.",
+        f"{count} of {manifest.rows} rows could not be read, expected at most {limit}: {shown}{more}.",
         Remedy.set(
             "Correct the file, give the right delimiter or encoding, or leave these rows out", "on_bad_rows", "skip"
         ),
@@ -142,11 +175,11 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
 
 def bad_row_notes(dataset: Dataset) -> list[str]:
     manifest = dataset.manifest
-    if manifest.bad_count <= manifest.repeated:
+    count = manifest.bad_count - manifest.repeated
+    if count <= 0:
         return []
-    shown = words_told(dataset) or "; ".join(f"line {line}: {what}" for line, what in manifest.bad_rows[:3])
-    rows = "1 row" if manifest.bad_count == 1 else f"{manifest.bad_count} rows"
-    return [f"{rows} could not be read and left out ({shown})."]
+    shown = words_told(dataset) or "; ".join(bad.told for bad in manifest.bad_rows[:3])
+    return [f"{plural(count, 'row')} could not be read and left out ({shown})."]
 
 
 def words_told(dataset: Dataset) -> str:
@@ -156,7 +189,7 @@ def words_told(dataset: Dataset) -> str:
 
 
 def check_rows(count: float, config: RunConfig) -> None:
-    if count < 1:
+    if not count > 0:
         why = " after rows with missing values were dropped" if config.impute == "drop" else ""
         raise DataError(
             f"Expected training rows with a value of '{config.target}', got none{why}. "
@@ -166,17 +199,18 @@ def check_rows(count: float, config: RunConfig) -> None:
 
 def design_for(
     coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: ColumnChoice, base: Encoding, mean: Array,
-    split: Split,
+    rows: float, split: Split,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
-    """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training rows."""
+    """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training `rows`."""
     with_missing = [t.column for t in base.terms if isinstance(t, Indicator)]
     wanted = with_missing if config.impute == "median" else []
-    medians = exact_medians(coordinator.swept, dataset, wanted, config.target, split) if wanted else {}
+    where = (config.target, split, config.weights)
+    medians = exact_medians(coordinator.swept, dataset, wanted, *where) if wanted else {}
     fills = fills_for(base, config, mean, medians)
     complete = [t.column for t in base.terms if isinstance(t, Number) and t.column not in with_missing]
-    if config.impute == "median" and complete and dataset.rows * len(complete) <= POLISHED_CELLS:
-        fills |= small_medians(dataset, complete, config.target, split)
-    encoding, notes = design_encoding(base, config, fills, mean[:-1])
+    if config.impute == "median" and complete:
+        fills |= _usual_numbers(dataset, complete, *where)
+    encoding, notes = design_encoding(base, config, fills, mean[:-1], rows)
     if not encoding.terms:
         raise DataError(
             "No column is left to predict from: "
@@ -186,10 +220,26 @@ def design_for(
     return encoding, notes
 
 
+def _usual_numbers(dataset: Dataset, complete: list[str], target: str, split: Split, weights: str) -> dict[str, float]:
+    """Of columns without gaps, for rows to predict that have some: medians, in large tables those of sampled rows,
+    which have no weights."""
+    if dataset.rows * len(complete) <= POLISHED_CELLS:
+        return small_medians(dataset, complete, target, split, weights)
+    if weights:
+        return {}
+    middles = {name: dataset.columns[name].middle for name in complete}
+    return {name: middle for name, middle in middles.items() if middle is not None}
+
+
 def _polished(prepared: Reduced, penalty: L1L2, solution: Solution) -> tuple[Solution, bool]:
     """Nearly all digits, where the model is linear and all rows are at hand; whether that was so."""
     blocks = prepared.dataset.blocks
-    if penalty != L1L2() or len(blocks) != 1 or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS:
+    if (
+        prepared.weighting
+        or penalty != L1L2()
+        or len(blocks) != 1
+        or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS
+    ):
         return solution, False
     X, y = [], []
     for chunk in design_rows(prepared.encoding, prepared.dataset, blocks[0]):
@@ -229,18 +279,32 @@ def precision_notes(problem: LeastSquares, penalty: L1L2, solution: Solution) ->
     ]
 
 
-def rows_dropped(dataset: Dataset, config: RunConfig, sums: Sums) -> dict[str, int]:
-    """Why rows were left out, and how many."""
-    bad = dataset.manifest.bad_count
-    no_target = dataset.columns[config.target].missing
-    rest = dataset.rows - sums.train.rows - sums.test.rows - bad - no_target
-    reasons = {"bad_row": bad, "target_missing": no_target, "feature_missing": rest}
-    return {reason: count for reason, count in reasons.items() if count > 0}
+def _robust(coordinator: Coordinator, prepared: Reduced, solution: Solution, worth: Inference, kind: str) -> Inference:
+    from shoal.losses.squared import Squared  # here: other fits need none of it
+    from shoal.passes.residuals import RobustRows
+
+    rows = RobustRows(
+        prepared.dataset, prepared.encoding, prepared.split, Squared(), solution.coef, solution.intercept, None,
+        prepared.repeats,
+    )  # fmt: skip
+    return with_errors(worth, *rows.errors(coordinator.swept, prepared.problem, None, kind))
 
 
-def _leak_notes(columns: set[str]) -> list[str]:
+def robust_notes(config: RunConfig) -> list[str]:
+    if config.robust == "none":
+        return []
     return [
-        f"Column '{name}' alone determines the target almost exactly (leak?). "
-        "Leave it out if it would not be known when predicting."
-        for name in sorted(columns)
+        f"Standard errors of the coefficients are robust ({config.robust}): they hold whatever the spread of each row; "
+        "the other figures are the usual ones."
     ]
+
+
+def rows_dropped(prepared: Prepared, config: RunConfig, used: int) -> dict[str, int]:
+    """Why rows were left out, and how many; so many were not."""
+    dataset = prepared.dataset
+    bad, no_target = dataset.manifest.bad_count, dataset.columns[config.target].missing
+    no_weight = prepared.weighting.seen.without if prepared.weighting else 0
+    rest = dataset.rows - used - bad - no_target - no_weight
+    why = "offset_missing" if config.offset and config.impute != "drop" else "feature_missing"
+    reasons = {"bad_row": bad, "target_missing": no_target, "no_weight": no_weight, why: rest}
+    return {reason: count for reason, count in reasons.items() if count > 0}

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.coordinator import Coordinator
-from shoal.data.dataset import Block, Column, Dataset
+from shoal.data.columns import check_also_missing, choose_columns
+from shoal.data.dataset import BadLine, Block, Column, Dataset
+from shoal.data.formats.headers import names_totals
+from shoal.data.formats.workbooks import sheet_names
+from shoal.data.notation.dates import has_times
 from shoal.data.notation.numbers import notation_of
-from shoal.data.notation.words import CODES, MOST, is_code, is_word
-from shoal.data.splits import Bits, mixed
-from shoal.errors import DamagedFile
-from shoal.files import sealed
+from shoal.data.notation.words import MOST, is_word
+from shoal.data.splits import Bits, Split, mixed
+from shoal.files.parts import absolute, parts_of
+from shoal.fitting.guidance import Known, findings_of
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
-from shoal.fitting.leaks import leaks_of
+from shoal.fitting.leaks import against_target
+from shoal.fitting.profile import Ends, keep_profile, known_profile, may_have_codes
+from shoal.fitting.targets import about_empty_target, about_text_target
 from shoal.models import Integers
+from shoal.passes.blocks import opened
+from shoal.passes.quantiles import base_for
+from shoal.results.answers.table import BadRows, ColumnLook, TableLook, UnreadLine
+from shoal.results.findings import Finding, FindingKind
 from shoal.settings.config import RunConfig
+from shoal.words import date_text
 from shoal.worker import Worker
 
 SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
 PROBE = 256  # first values of a block, from which it is told whether nearly all differ
+NAMED = 100  # rows that could not be read
 BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
-FORMAT = 3  # of profile.json; one of another format is made anew
 
 
 @dataclass(frozen=True)
@@ -69,35 +78,6 @@ def _sorted_set(hashes: Bits) -> Bits:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """How often a column's smallest and largest numbers come, and the ends of what is between them."""
-
-    lowest: int
-    highest: int
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: npt.NDArray[np.float64], least: float, greatest: float) -> Ends:
-        inner = values[(values != least) & (values != greatest)]
-        low, high = (float(inner.min()), float(inner.max())) if len(inner) else (np.inf, -np.inf)
-        return cls(int((values == least).sum()), int((values == greatest).sum()), low, high)
-
-    def merge(self, other: Ends) -> Ends:
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        return Ends(self.lowest + other.lowest, self.highest + other.highest, low, high)
-
-    def codes(self, least: float, greatest: float) -> list[tuple[float, int]]:
-        """Numbers that may stand for none, and in how many rows they come."""
-        if self.low > self.high:
-            return []
-        top = is_code(greatest, self.highest, self.high, self.low)
-        bottom = is_code(least, self.lowest, self.low, self.high if top else greatest)
-        top = is_code(greatest, self.highest, self.high, self.low if bottom else least)
-        return [(least, self.lowest)] * bottom + [(greatest, self.highest)] * top
-
-
-@dataclass(frozen=True)
 class Profile:
     """What some blocks say of the columns: sketches and histograms of numbers, counts of levels; each by slot."""
 
@@ -123,7 +103,7 @@ class ProfileBlocks:
     blocks: tuple[Block, ...]
 
     def answer(self, worker: Worker) -> Profile | None:
-        dataset = Dataset(Path(self.directory))
+        dataset = opened(self.directory)
         total: Profile | None = None
         for block in self.blocks:
             part = _profile(dataset, block)
@@ -139,7 +119,7 @@ def _profile(dataset: Dataset, block: Block) -> Profile:
         sketches.append(_sketch(present))
         histograms.append(histogram(present, column.minimum, column.maximum))
         low, high = column.minimum, column.maximum
-        coded = column.type == "numeric" and low is not None and high is not None and {low, high} & CODES
+        coded = may_have_codes(column)
         ends.append(Ends.of(present, low, high) if coded and low is not None and high is not None else None)
     levels = [level_counts(dataset.codes(block, c.slot), len(c.levels)) for c in dataset.level_columns]
     return Profile(sketches, histograms, levels, ends)
@@ -155,75 +135,90 @@ def _sketch(values: npt.NDArray[np.float64]) -> Sketch:
     return Sketch(_sorted_set(_at(level, hashes)), level, whole).thinned()
 
 
-def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> dict[str, Any]:
-    """All that is known of a file: the object that `inspect --json` prints."""
+def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> TableLook:
+    """All that is known of a file."""
     manifest = dataset.manifest
+    check_also_missing(config.also_missing, dataset)
     profile = _profiles(coordinator, dataset)
-    leaks = leaks_of(coordinator, dataset, config) if config.target else set()
-    return {
-        "file": str(Path(config.file).expanduser().absolute()),  # not the manifest's: an equal file may be its source
-        "rows": manifest.rows,
-        "dialect": manifest.dialect,
-        "columns": [_described(column, profile[column.name], column.name in leaks) for column in manifest.columns],
-        "bad_rows": {
-            "count": manifest.bad_count,
-            "first": [{"line": line, "problem": what} for line, what in manifest.bad_rows[:100]],
-        },
-        "largest_row_norm": manifest.largest_norm,
-        "notes": list(dataset.notes),
-    }
+    findings = _findings(coordinator, dataset, config, profile) if config.target else ()
+    leaks = {name for finding in findings if finding.kind == FindingKind.LEAK for name in finding.columns}
+    return TableLook(
+        file=absolute(config.file),  # not the manifest's: an equal file may be its source
+        rows=manifest.rows,
+        dialect=manifest.dialect,
+        sheets=tuple(sheet_names(parts_of(config.file)[0]) if manifest.dialect.get("sheet") else ()),
+        columns=tuple(_described(column, profile[column.name], column.name in leaks) for column in manifest.columns),
+        bad_rows=BadRows(manifest.bad_count, manifest.repeated, tuple(map(_unread, manifest.bad_rows[:NAMED]))),
+        largest_row_norm=manifest.largest_norm,
+        notes=tuple(dataset.notes),
+        findings=findings,
+    )
 
 
-def _described(column: Column, profile: dict[str, Any], leaks: bool) -> dict[str, Any]:
+def _unread(bad: BadLine) -> UnreadLine:
+    return UnreadLine(bad.line, bad.problem, bad.part)
+
+
+def _findings(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, profile: dict[str, dict[str, Any]]
+) -> tuple[Finding, ...]:
+    """What is worth knowing before the target is predicted; from all rows, since none are kept for testing yet."""
+    target = dataset.columns.get(config.target)
+    if target is not None and not target.is_number and target.levels:
+        return (about_text_target(target),)
+    if target is not None and target.missing >= dataset.rows - dataset.manifest.bad_count:
+        return (about_empty_target(target.name),)
+    base = base_for(coordinator.swept, dataset, config, Split(), choose_columns(dataset, config))
+    return findings_of(Known(dataset, config, base, *against_target(coordinator, dataset, base), profile))
+
+
+def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLook:
     flags = list(column.flags)
     if column.is_number:
         count, exact = profile["distinct"], profile["exact"]
         flags += ["id_like"] if profile["id_like"] else []
-        shown = {"histogram": profile["histogram"]}
-        words = [[word, times] for word, times in column.words]
+        shown: dict[str, Any] = {"histogram": tuple(profile["histogram"])}
+        words = list(column.words)
     else:
         count, exact = column.distinct, not column.more_levels
-        shown, words = {"frequent": profile["frequent"]}, profile["words"]
+        shown, words = {"frequent": _pairs(profile["frequent"])}, profile["words"]
         if column.type == "categorical":
-            shown["levels"] = list(column.levels)
-    as_date = column.type == "datetime"
-    return {
-        "name": column.name,
-        "type": column.type,
-        "missing": column.missing,
-        "distinct": count,
-        "distinct_exact": exact,
-        "min": _date(column.minimum) if as_date else column.minimum,
-        "max": _date(column.maximum) if as_date else column.maximum,
-        "flags": flags + (["leak"] if leaks else []),
-        "written": column.written,
-        "words": words,
-        "codes": profile.get("codes", []),
+            shown["levels"] = tuple(column.levels)
+    as_date = column.is_date
+    return ColumnLook(
+        name=column.name,
+        type=column.type,
+        missing=column.missing,
+        distinct=count,
+        distinct_exact=exact,
+        min=_date(column.minimum, column.written) if as_date else column.minimum,
+        max=_date(column.maximum, column.written) if as_date else column.maximum,
+        flags=(*flags, *(["leak"] if leaks else [])),
+        written=column.written,
+        orders=tuple(column.orders),
+        words=_pairs(pair for pair in words if not names_totals(pair[0])),
+        totals=_pairs(pair for pair in words if names_totals(pair[0])),
+        codes=_pairs(profile.get("codes", ())),
         **shown,
-    }
+    )
 
 
-def _date(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError):
-        return str(seconds)
+def _pairs(pairs: Iterable[Sequence[Any]]) -> tuple[tuple[Any, Any], ...]:
+    """As tuples, where an earlier pass was read back from its file."""
+    return tuple((what, rows) for what, rows in pairs)
+
+
+def _date(days: float | None, written: str) -> str | None:
+    """With a time of day where the column has times."""
+    return None if days is None else date_text(days, has_times(written))
 
 
 def _profiles(coordinator: Coordinator, dataset: Dataset) -> dict[str, dict[str, Any]]:
     """For each column what a pass over its rows says, from an earlier pass if there was one."""
-    saved = dataset.directory / "profile.json"
-    of = dataset.directory.name
-    with contextlib.suppress(OSError, DamagedFile):
-        known = sealed.read(saved, of)
-        if known.get("format") == FORMAT:
-            found: dict[str, dict[str, Any]] = known["columns"]
-            return found
+    if found := known_profile(dataset):
+        return found
     found = _described_profile(dataset, _profile_of_all(coordinator, dataset))
-    with contextlib.suppress(OSError):  # a read-only or full cache costs the next caller a pass, no more
-        sealed.write(saved, {"format": FORMAT, "columns": found}, of)
+    keep_profile(dataset, found)
     return found
 
 

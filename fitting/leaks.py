@@ -1,13 +1,13 @@
-"""Columns that alone (nearly) determine the target; what else is said of a file is in `inspection`."""
+"""Columns that alone, or multiplied, (nearly) determine the target; what else is said of a file is in `inspection`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
@@ -16,17 +16,21 @@ from shoal.data_pipeline import design_rows
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest
 from shoal.passes.spreads import SpreadPool, SumSpreads
-from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_EXACT
 from shoal.solve.moments import Moments
 from shoal.worker import Worker
 
-LEAK = 1e-6  # a column that leaves less than this share of the target's variance is suspected of knowing it
+TELLING = 0.98  # R2 of one column alone from which it is asked whether it would be known beforehand
+EXACT = 1e-6  # share of the target's spread that is left by what determines it, but for the last digits
+MULTIPLIED = 0.9999  # R2 of a product or quotient of two columns from which it is the target but for rounding
+SAMPLED, PAIRED = 1000, 60  # rows of which products are made, and columns at most, since pairs are many
+FEWEST, ENOUGH = 10, 20  # rows from which an exact relation tells anything, and from which a close one does
 
 
 @dataclass(frozen=True, eq=False)
 class AgainstTarget:
-    """Of p terms: their means (p,), scatters (p,), and cross = sum (x - mean)(y - mean) (p,); y's own scatter."""
+    """Of p terms and the target: means (p + 1,); of the terms scatters (p,) and cross = sum (x - mean)(y - mean) (p,);
+    `total` is the scatter of the target y."""
 
     n: float
     mean: Array
@@ -53,11 +57,11 @@ class CrossTarget(BlockRequest):
         return total
 
 
-def leaks_of(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> set[str]:
-    """From the sums of all pairs where columns are few; else from two passes that need no such matrix."""
-    base = base_encoding(choose_columns(dataset, config), config)
+def against_target(coordinator: Coordinator, dataset: Dataset, base: Encoding) -> tuple[AgainstTarget, Moments | None]:
+    """Over all rows; with the sums of all pairs where columns are few, else by two passes that need no such matrix."""
     if len(base.terms) <= MOST_EXACT:
-        return leak_columns(AgainstTarget.of(coordinator.moments(dataset, base, Split())[0]), base)
+        moments, _ = coordinator.moments(dataset, base, Split())
+        return AgainstTarget.of(moments), moments
     pool, places = SpreadPool(len(base.terms) + 1), (str(dataset.directory), dataset.blocks)
     for part in coordinator.swept("measuring", [SumSpreads(places[0], b, base, Split()) for b in places[1]]):
         pool.add(part)
@@ -66,21 +70,68 @@ def leaks_of(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> s
     requests = [CrossTarget(places[0], block, base, Split(), found.mean) for block in places[1]]
     for part in coordinator.swept("comparing with the target", requests):
         cross += part
-    return leak_columns(AgainstTarget(found.n, found.mean, found.scatter[:-1], cross, float(found.scatter[-1])), base)
+    return AgainstTarget(found.n, found.mean, found.scatter[:-1], cross, float(found.scatter[-1])), None
 
 
-def leak_columns(sums: AgainstTarget, base: Encoding) -> set[str]:
-    """By a line, or level by level where levels are few."""
-    if sums.n < 10 or not sums.total > 0:
-        return set()
-    found, explained = set(), dict.fromkeys(base.known, 0.0)
+def shares(sums: AgainstTarget, base: Encoding) -> dict[str, float]:
+    """What share of the target's spread each column alone explains: by a line, or level by level where these are few.
+
+    Levels are many weights, so theirs is what would be left of it on other rows; none where rows are too few to tell.
+    """
+    if sums.n < FEWEST or not sums.total > 0:
+        return {}
+    found, between = {}, dict.fromkeys(base.known, 0.0)
     for i, term in enumerate(base.terms):
         if isinstance(term, Number) and sums.spread[i] > 0:
-            if 1 - sums.cross[i] ** 2 / (sums.spread[i] * sums.total) < LEAK:
-                found.add(term.column)
+            found[term.column] = float(sums.cross[i] ** 2 / (sums.spread[i] * sums.total))
         elif isinstance(term, Level) and sums.mean[i] > 0:
-            explained[term.column] += sums.cross[i] ** 2 / (sums.n * sums.mean[i])
-    for name, part in explained.items():
-        if len(base.known[name]) < sums.n / 5 and 1 - part / sums.total < LEAK:
-            found.add(name)
-    return found
+            between[term.column] += float(sums.cross[i] ** 2 / (sums.n * sums.mean[i]))
+    for name, part in between.items():
+        levels = len(base.known[name])
+        if levels < sums.n / 5:
+            found[name] = 1 - (1 - part / sums.total) * (sums.n - 1) / (sums.n - levels)
+    least = EXACT if sums.n < ENOUGH else 1.0
+    return {name: share for name, share in found.items() if 1 - share < least}
+
+
+def sampled_rows(dataset: Dataset, columns: Sequence[str]) -> Array:
+    """The first rows of a data set (n, q) that have a value in all of these columns of numbers."""
+    if not dataset.blocks:
+        return np.zeros((0, len(columns)))
+    slots = [dataset.columns[name].slot for name in columns]
+    rows = dataset.numbers(dataset.blocks[0])[:SAMPLED][:, slots]
+    return np.asarray(rows[~np.isnan(rows).any(axis=1)])
+
+
+def as_product(X: Array, y: Array) -> tuple[int, int, str] | None:
+    """Two columns of X (n, q) whose product, or one of which divided by the other, is y but for its unit and rounding:
+    their places, and "times" or "divided by"; None if there are none, or rows are too few to tell."""
+    if len(y) < ENOUGH or not np.ptp(y) > 0:
+        return None
+    alone = _explained(X, y)
+    best = (MULTIPLIED, 0, 0, "")
+    for i in range(X.shape[1]):
+        if not alone[i] < TELLING:
+            continue
+        for how, parts in (("times", X[:, [i]] * X[:, i:]), ("divided by", _divided(X[:, [i]], X))):
+            first = i if how == "times" else 0
+            share = np.where(alone[first:] < TELLING, _explained(parts, y), 0.0)
+            share[i - first] = 0.0  # a square is one column's own
+            place = int(np.argmax(share))
+            best = max(best, (float(share[place]), i, first + place, how))
+    return best[1:] if best[3] else None
+
+
+def _divided(numerator: Array, X: Array) -> Array:
+    """By columns without a zero; others say nothing."""
+    whole = np.abs(X).min(axis=0) > 0
+    return np.where(whole, numerator / np.where(whole, X, 1.0), 0.0)
+
+
+def _explained(X: Array, y: Array) -> Array:
+    """What share of the spread of y (n,) each column of X (n, q) explains by a line."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred, target = X - X.mean(axis=0), y - y.mean()
+        spread = (centred**2).sum(axis=0) * float(target @ target)
+        found = np.where(spread > 0, (target @ centred) ** 2 / np.where(spread > 0, spread, 1.0), 0.0)
+    return np.where(np.isfinite(found), found, 0.0)

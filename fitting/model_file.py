@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,26 +10,42 @@ from typing import Any
 
 import numpy as np
 
+from shoal.data.dataset import Manifest
 from shoal.data.encoding import Encoding, encoding_from
-from shoal.data.terms import Level, Product
+from shoal.data.terms import Factor, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DamagedFile, StateError
 from shoal.files.output import Output
+from shoal.files.parts import title
+from shoal.losses.base import RowLoss
+from shoal.losses.multinomial import Multinomial
+from shoal.losses.named import loss_named
 from shoal.models import Array
 from shoal.results.fit import FitReport
 from shoal.results.model import (
     NAME,
     VERSION,
+    VERSIONS,
+    WITH_CLASSES,
+    WITH_DATES,
+    WITH_LOSS,
+    WITH_OFFSET,
     WITH_PRODUCTS,
+    WITH_RARE,
+    WITH_SHAPES,
     Design,
     ModelFile,
     Origin,
+    OriginPart,
     model_bytes,
     read_model,
     unproven,
 )
+from shoal.results.outcome import Outcome, class_terms
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.utils import write_atomically
+
+DAY = 86400.0  # seconds, the unit of dates in model files before WITH_DATES
 
 
 @dataclass(frozen=True)
@@ -37,12 +53,23 @@ class SavedModel:
     """What prediction needs of a model file, and the file as it was read."""
 
     encoding: Encoding
-    coef: Array
+    coef: Array  # (p,), or (K, p) of several classes
     file: ModelFile
 
     @property
     def intercept(self) -> float:
         return self.file.report.intercept
+
+    @property
+    def several(self) -> bool:
+        """Whether it tells several classes apart, with a score for each; what asks for one score takes `of_class`."""
+        return self.outcome is not None and self.outcome.several
+
+    def of_class(self, place: int) -> SavedModel:
+        """The score of one of several classes, as a linear model."""
+        assert self.outcome is not None
+        said = replace(self.report, intercept=self.outcome.intercepts[place], outcome=None)
+        return replace(self, coef=self.coef[place], file=replace(self.file, report=said))
 
     @property
     def report(self) -> FitReport:
@@ -51,6 +78,30 @@ class SavedModel:
     @property
     def target(self) -> str:
         return self.file.report.target
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What is said of a model of another loss than squares."""
+        return self.file.report.outcome
+
+    @cached_property
+    def loss(self) -> RowLoss | None:
+        """The loss whose mean is predicted; None of a linear model, whose scores are its predictions."""
+        if self.outcome is None or self.outcome.several:
+            return None
+        return loss_named(self.outcome.loss, self.outcome.parameters)
+
+    @property
+    def fitted(self) -> tuple[Encoding, Array, float | Array, RowLoss | Multinomial | None]:
+        """What passes over rows predict with: of several classes the coefficients and intercepts of all of them."""
+        if self.outcome is not None and self.outcome.several:
+            return self.encoding, self.coef, np.array(self.outcome.intercepts), Multinomial()
+        return self.encoding, self.coef, self.intercept, self.loss
+
+    def check_linear(self, what: str) -> None:
+        """Refuse what there is for linear models only; `what` is several of them, such as reports."""
+        if why := not_there(self.file.report, what):
+            raise StateError(why)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -65,14 +116,45 @@ class SavedModel:
         return tuple(name for name in self.encoding.columns if name not in texts)
 
 
-def model_of(encoding: Encoding, report: FitReport, config: RunConfig, content: str) -> ModelFile:
-    """The model file of a fit to data with this fingerprint; how long it took and in which run is not part of it."""
-    design = Design(tuple(encoding.as_list()), {column: tuple(levels) for column, levels in encoding.known.items()})
-    origin = Origin(Path(config.file).name, content, report.rows_read)
-    return ModelFile(replace(report, timings={}, run_id=""), design, config.as_dict(), origin, _version(encoding))
+def not_there(report: FitReport, what: str) -> str:
+    """Why there are none of these for a model; empty where there are."""
+    return f"{what} are for linear models; this is a {report.model} model." if report.outcome else ""
 
 
-def _version(encoding: Encoding) -> int:
+def model_of(
+    encoding: Encoding, report: FitReport, config: RunConfig, data: Manifest, written: Mapping[str, str]
+) -> ModelFile:
+    """The model file of a fit to a data set; how long it took and in which run is not part of it."""
+    known = {column: tuple(levels) for column, levels in encoding.known.items()}
+    if encoding.offset:
+        encoding = replace(encoding, terms=(*encoding.terms, encoding.offset))
+    design = Design(tuple(encoding.as_list()), known, dict(encoding.usual), dict(written), _seen(encoding, data))
+    parts = tuple(OriginPart(title(part.file), part.rows, part.content) for part in data.parts)
+    origin = Origin(title(config.file), data.content, report.rows_read, parts)
+    said = replace(report, timings={}, run_id="")
+    return ModelFile(said, design, config.as_dict(), origin, _version(encoding, report))
+
+
+def _seen(encoding: Encoding, data: Manifest) -> dict[str, tuple[float, float]]:
+    """The ends of the columns of numbers that the model uses: what lies beyond them is a guess."""
+    used = set(encoding.columns) - set(encoding.known)
+    ends = ((column.name, column.minimum, column.maximum) for column in data.columns if column.name in used)
+    return {name: (low, high) for name, low, high in ends if low is not None and high is not None}
+
+
+def _version(encoding: Encoding, report: FitReport) -> int:
+    if encoding.rare:
+        return WITH_RARE
+    if report.outcome and report.outcome.several:
+        return WITH_CLASSES
+    if any(isinstance(term, Offset) for term in encoding.terms):
+        return WITH_OFFSET
+    if any(isinstance(factor, Shaped) for term in encoding.terms for factor in _factors(term)):
+        return WITH_SHAPES
+    if report.outcome:
+        return WITH_LOSS
+    if report.dates:
+        return WITH_DATES
     return WITH_PRODUCTS if any(isinstance(term, Product) for term in encoding.terms) else VERSION
 
 
@@ -106,10 +188,9 @@ def _check_kind(path: Path, contents: Mapping[str, Any]) -> None:
     """Refuse what another program wrote, or a later version of this one."""
     if contents.get("format") != NAME:
         raise StateError(f"Expected a model file that Shoal has written, got another kind of file: '{path}'.")
-    if contents.get("version") not in (VERSION, WITH_PRODUCTS):
+    if contents.get("version") not in VERSIONS:
         raise StateError(
-            f"'{path}' has version {contents.get('version')}, this program reads versions {VERSION} and "
-            f"{WITH_PRODUCTS}. "
+            f"'{path}' has version {contents.get('version')}, this program reads versions {VERSION} to {VERSIONS[-1]}. "
             "Use the program that wrote it, or train again."
         )
 
@@ -121,8 +202,57 @@ def model_from(contents: Mapping[str, Any]) -> SavedModel:
 
 def usable(file: ModelFile) -> SavedModel:
     """A model file, made ready to predict."""
-    encoding = encoding_from(file.design.terms, file.design.known_levels)
-    return SavedModel(encoding, np.array([file.report.coefficients[name] for name in encoding.names], float), file)
+    encoding = encoding_from(file.design.terms, file.design.known_levels, file.design.usual)
+    found, outcome = file.report.coefficients, file.report.outcome
+    if outcome is not None and outcome.several:
+        rows = [found[name] for name in class_terms(outcome.classes, encoding.names)]
+        return SavedModel(encoding, np.array(rows, float).reshape(len(outcome.classes), -1), file)
+    coef = [1.0 if isinstance(term, Offset) else found[term.name] for term in encoding.terms]
+    return SavedModel(encoding, np.array(coef, float), file)
+
+
+def without_zeros(model: SavedModel) -> SavedModel:
+    """The same model without terms whose weight is 0: a file needs no columns that add nothing."""
+    kept = np.flatnonzero(np.atleast_2d(model.coef).any(axis=0))
+    terms = tuple(model.encoding.terms[i] for i in kept)
+    columns = {column for term in terms for column in term.columns}
+    idle = set(model.encoding.columns) - columns  # a column of one level has no term, and is asked for all the same
+    known = {name: levels for name, levels in model.encoding.known.items() if name not in idle}
+    return replace(model, encoding=replace(model.encoding, terms=terms, known=known), coef=model.coef[..., kept])
+
+
+def in_days(model: SavedModel, dates: Container[str]) -> SavedModel:
+    """The same model for columns of dates as days; those of files without WITH_DATES are made for seconds."""
+    names = [name for name in model.numbers if name in dates]
+    if model.file.version >= WITH_DATES or not names:
+        return model
+    terms = tuple(_with_days(term, names) for term in model.encoding.terms)
+    powers = [_day_factors(term, names) for term in terms]
+    coef = model.coef * np.array([DAY**power for power in powers])
+    return replace(model, encoding=replace(model.encoding, terms=terms), coef=coef)
+
+
+def _with_days(term: Term, names: Container[str]) -> Term:
+    if isinstance(term, Product):
+        return Product(_factor_with_days(term.left, names), _factor_with_days(term.right, names))
+    if isinstance(term, Offset):
+        return term
+    return _factor_with_days(term, names)
+
+
+def _factor_with_days(factor: Factor, names: Container[str]) -> Factor:
+    dated = isinstance(factor, Number) and factor.column in names
+    return replace(factor, fill=factor.fill / DAY) if dated and isinstance(factor, Number) else factor
+
+
+def _day_factors(term: Term, names: Container[str]) -> int:
+    return sum(isinstance(factor, Number) and factor.column in names for factor in _factors(term))
+
+
+def _factors(term: Term) -> tuple[Factor, ...]:
+    if isinstance(term, Product):
+        return term.factors
+    return () if isinstance(term, Offset) else (term,)
 
 
 def own_data(config: Mapping[str, Any]) -> RunConfig:

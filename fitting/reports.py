@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from shoal.data.terms import Number
-from shoal.fitting.exact import Fit
+from shoal.data.notation.numbers import Notation
+from shoal.fitting.exact import Fit, Prepared, Reduced
 from shoal.fitting.model_file import model_of
 from shoal.models import Array
 from shoal.results.fit import Estimate, Filled, FitCertificate, FitInference, FitReport, GradientTraining
 from shoal.results.model import ModelFile
+from shoal.settings.config import RunConfig
+from shoal.settings.strength import strength
 from shoal.solve import inference as solved
+from shoal.solve.collinearity import collinearity
 from shoal.solve.conformal import prediction_interval
 
 
@@ -32,18 +35,28 @@ def finite(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Trained:
-    """A fit, what is said of it, and its model file."""
+    """A fit, what is said of it, and its model file; `fit` is None of a model that is not made from sums."""
 
-    fit: Fit
+    fit: Fit | None
     report: FitReport
     model: ModelFile
+    files: dict[str, bytes] = field(default_factory=dict)  # in place of a model file: what a module is kept as
 
 
 def described(fit: Fit, training: GradientTraining | None = None, notes: Iterable[str] = (), **changes: Any) -> Trained:
     """All but how long it took; a gradient run adds what is said of its training, and more to warn of."""
     said = report(fit)
     said = replace(said, training=training, warnings=(*said.warnings, *notes), **changes)
-    return Trained(fit, said, model_of(fit.prepared.encoding, said, fit.config, fit.prepared.dataset.manifest.content))
+    data = fit.prepared.dataset.manifest
+    return Trained(fit, said, model_of(fit.prepared.encoding, said, fit.config, data, written_columns(fit.prepared)))
+
+
+def noted(trained: Trained, notes: tuple[str, ...]) -> Trained:
+    """The same with more to know, said first."""
+    if not notes:
+        return trained
+    said = replace(trained.report, warnings=(*notes, *trained.report.warnings))
+    return replace(trained, report=said, model=replace(trained.model, report=replace(said, timings={}, run_id="")))
 
 
 def report(fit: Fit) -> FitReport:
@@ -51,19 +64,21 @@ def report(fit: Fit) -> FitReport:
     config, solution, names = fit.config, fit.solution, fit.prepared.encoding.names
     columns = int(np.count_nonzero(solution.w)) if config.model in ("lasso", "elasticnet") else solution.rank
     certificate = solution.certificate
+    repeats = fit.prepared.repeats
     calibrated = prediction_interval(
-        fit.sums.calibration, fit.sums.test.rows, config.solver == "gradient" and bool(config.patience)
-    )
+        fit.sums.calibration, fit.sums.test.rows, config.solver == "gradient" and bool(config.patience),
+        fit.sums.calibration_weights, repeats,
+    )  # fmt: skip
     return FitReport(
         model=config.model,
         target=config.target,
-        alpha=None if config.model == "linear" else finite(config.alpha),
+        alpha=None if config.model == "linear" else finite(strength(config)),
         l1_ratio=config.l1_ratio if config.model == "elasticnet" else None,
         intercept=finite(solution.intercept),
-        coefficients=_named(names, solution.coef),
-        coefficients_standardized=_named(names, solution.w),
-        train=fit.sums.train.scores(columns, config.intercept),
-        test=fit.sums.test.scores(columns, config.intercept),
+        coefficients=named_values(names, solution.coef),
+        coefficients_standardized=named_values(names, solution.w),
+        train=fit.sums.train.scores(columns, config.intercept, repeats),
+        test=fit.sums.test.scores(columns, config.intercept, repeats),
         inference=_inference(names, fit.inference) if fit.inference else None,
         prediction_interval=calibrated,
         certificate=FitCertificate(
@@ -73,43 +88,64 @@ def report(fit: Fit) -> FitReport:
         unique=bool(solution.unique),
         rows_read=fit.prepared.dataset.rows,
         rows_dropped=finite(fit.rows_dropped),
-        filled=_filled(fit),
-        warnings=(*fit.notes, *_unseen(fit.sums.unseen)),
+        filled=filled_columns(fit.config, fit.prepared),
+        references=fit.prepared.encoding.references,
+        findings=fit.prepared.findings,
+        dates=date_columns_of(fit.prepared, fit.config),
+        warnings=(*fit.notes, *unseen_notes(fit.sums.unseen)),
+        collinearity=collinearity(fit.prepared.problem, names) if isinstance(fit.prepared, Reduced) else None,
     )
 
 
-def _filled(fit: Fit) -> dict[str, Filled]:
+def filled_columns(config: RunConfig, prepared: Prepared) -> dict[str, Filled]:
     """The columns with missing numbers."""
-    if fit.config.impute == "drop":
+    if config.impute == "drop":
         return {}
-    columns = fit.prepared.dataset.columns
-    numbers = [t for t in fit.prepared.encoding.terms if isinstance(t, Number) and columns[t.column].missing]
-    return {t.column: Filled(columns[t.column].missing, finite(t.fill)) for t in numbers}
+    columns = prepared.dataset.columns
+    fills = {name: fill for name, fill in prepared.encoding.fills.items() if columns[name].missing}
+    return {name: Filled(columns[name].missing, finite(fill)) for name, fill in fills.items()}
 
 
-def _unseen(count: int) -> list[str]:
+def written_columns(prepared: Prepared) -> dict[str, str]:
+    """How the numbers of the model's columns are written: the same text is to mean the same number in prediction."""
+    dataset, encoding = prepared.dataset, prepared.encoding
+    dialect = dataset.manifest.dialect
+    usual = Notation(dialect["decimal"], dialect["thousands"]).example
+    columns = (dataset.columns[name] for name in encoding.columns if name not in encoding.known)
+    return {column.name: column.written or usual for column in columns if not column.is_date}
+
+
+def date_columns_of(prepared: Prepared, config: RunConfig) -> dict[str, str]:
+    """The columns of the model, and the target, that hold dates."""
+    columns = prepared.dataset.columns
+    used = (*prepared.encoding.columns, config.target)
+    return {name: columns[name].written for name in used if columns[name].is_date}
+
+
+def unseen_notes(count: int) -> list[str]:
     return (
         [f"{count} test rows have a level that no training row has; its 0/1 columns are all 0 there."] if count else []
     )
 
 
-def _named(names: list[str], values: Array) -> dict[str, float]:
+def named_values(names: list[str], values: Array) -> dict[str, float]:
     found: dict[str, float] = finite(dict(zip(names, values.tolist(), strict=True)))
     return found
 
 
-def _inference(names: list[str], found: solved.Inference) -> FitInference:
-    def rows(estimates: solved.Estimates) -> list[Estimate]:
-        parts = zip(
-            estimates.value, estimates.std_error, estimates.t, estimates.p_value, estimates.low, estimates.high,
-            strict=True,
-        )  # fmt: skip
-        return [Estimate(*finite(part)) for part in parts]
+def inference_rows(estimates: solved.Estimates) -> list[Estimate]:
+    parts = zip(
+        estimates.value, estimates.std_error, estimates.t, estimates.p_value, estimates.low, estimates.high,
+        strict=True,
+    )  # fmt: skip
+    return [Estimate(*finite(part)) for part in parts]
 
+
+def _inference(names: list[str], found: solved.Inference) -> FitInference:
     return FitInference(
         confidence=found.confidence,
-        coefficients=dict(zip(names, rows(found.coef), strict=True)),
-        intercept=rows(found.intercept)[0] if found.intercept else None,
+        coefficients=dict(zip(names, inference_rows(found.coef), strict=True)),
+        intercept=inference_rows(found.intercept)[0] if found.intercept else None,
         residual_sd=finite(found.residual_sd),
         residual_df=finite(found.residual_df),
         f=finite(found.f),

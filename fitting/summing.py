@@ -11,23 +11,27 @@ from typing import Any
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.data.columns import base_encoding, choose_columns
+from shoal.data.columns import choose_columns
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
-from shoal.data.splits import Split
+from shoal.data.splits import Split, Yes
 from shoal.data.terms import Indicator
 from shoal.errors import ConfigError, DataError, OutOfMemory
 from shoal.fitting.exact import check_bad_rows, check_rows
+from shoal.fitting.wide import is_wide
 from shoal.models import Array
-from shoal.passes.folds import CountValues, FactorCells, FoldMedians, SumCells, TakeRows
+from shoal.passes.folds import CountClasses, CountValues, FactorCells, FoldMedians, SumCells, TakeRows
+from shoal.passes.quantiles import base_for
+from shoal.passes.weights import weighted, weighting_of
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.least_squares import ENOUGH_DIGITS, digits, stack
 from shoal.solve.moments import Merger, Moments, merge_all, plan_cells
 from shoal.utils import available_memory
 from shoal.whatif.cells import CellMoments, Factors
-from shoal.whatif.folds import FoldChoice, Folds, by_group, by_time, time_starts
+from shoal.whatif.folds import ClassRanks, FoldChoice, Folds, by_group, by_time, time_starts
 from shoal.whatif.study import Buckets, RowSample, Study
+from shoal.whatif.wide_choice import WideCells
 from shoal.worker import Request
 
 FEW_ROWS = 5_000  # up to here all rows are kept, and resampling draws rows
@@ -39,16 +43,26 @@ SPARE_DIGITS = 1.0  # folds may be somewhat worse off than all rows together
 def sum_cells(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> CellMoments:
     """One pass over cached blocks (none where the sums were made while the file was read), and one over each column
     with gaps; one more where columns nearly depend on one another."""
-    table = _Table.of(coordinator, dataset, config, choice)
-    stored = _stored(dataset, table.base, table.split, choice)
-    cells, held = stored or _apart(table.summed(1), 1)
-    return table.cell_moments(cells, held)
+    table = FoldTable.of(coordinator, dataset, config, choice)
+    return table.cell_moments(*table.cells())
+
+
+def wide_cells(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> WideCells | None:
+    """The rows themselves, where columns are so many that these are the quicker way."""
+    if not is_wide(dataset, config):
+        return None
+    table = FoldTable.of(coordinator, dataset, config, choice, planned=False)
+    found = list(coordinator.swept("taking rows", table.requests(TakeRows, True)))
+    rows, cells = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    check_rows(float((cells < choice.cells).sum()), config)
+    medians = _medians(coordinator, dataset, table.base, config, table.split, table.folds)
+    return WideCells(config, table.base, choice, rows, cells, medians)
 
 
 def make_study(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> Study:
     """The same, with what resampling draws from."""
-    table = _Table.of(coordinator, dataset, config, choice)
-    small = dataset.rows <= FEW_ROWS
+    table = FoldTable.of(coordinator, dataset, config, choice)
+    small = dataset.rows <= FEW_ROWS and not config.weights  # rows are drawn one by one, and count alike
     buckets = 1 if small else table.buckets_per_cell()
     parts = table.summed(buckets)
     cells, held = _apart(parts, buckets)
@@ -70,7 +84,7 @@ def _apart(parts: list[Moments], buckets: int) -> tuple[list[Moments], Moments]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class FoldTable:
     """A data set with the columns and folds that are asked for, and the workers that sum over it."""
 
     coordinator: Coordinator
@@ -82,27 +96,32 @@ class _Table:
     notes: list[str]
 
     @classmethod
-    def of(cls, coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> _Table:
+    def of(
+        cls, coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice, planned: bool = True,
+        yes: Yes = None,
+    ) -> FoldTable:  # fmt: skip
+        """`planned`: with room for the sums of all pairs of columns. `yes`: the target's value that counts as 1."""
         check_bad_rows(dataset, config)
         split = Split(config.test_every, config.test_fraction, config.seed)
         columns = choose_columns(dataset, config)
-        base = base_encoding(columns, config)
+        weighting = weighting_of(coordinator.swept, dataset, config, split, columns.names)
+        base = weighted(base_for(coordinator.swept, dataset, config, split, columns, yes), weighting)
         if not base.terms:
             why = " ".join((*columns.notes, "Choose other features."))
             raise DataError(f"No column is left to predict from. {why}")
-        free = memory_for_exact(available_memory())
-        fitting = plan_cells(len(base.terms) + 1, choice.cells + 2, free, SOLVING, least=4)  # two folds
-        if fitting < choice.cells + 2:
-            raise OutOfMemory(
-                f"Expected at most {fitting - 2} folds of {len(base.terms)} columns in the memory that is free, "
-                f"got {choice.count}. Choose fewer folds or columns."
-            )
-        folds = _settled(coordinator, dataset, config, choice, split)
-        return cls(coordinator, dataset, config, base, split, folds, columns.notes)
+        if planned:
+            _check_room(len(base.terms), choice)
+        folds = _settled(coordinator, dataset, config, choice, split, yes)
+        notes = [*([weighting.note] if weighting else []), *columns.notes]
+        return cls(coordinator, dataset, config, base, split, folds, notes)
 
     def requests(self, kind: Callable[..., Request], *more: Any) -> list[Request]:
         place = str(self.dataset.directory)
         return [kind(place, block, self.base, self.split, self.folds, *more) for block in self.dataset.blocks]
+
+    def cells(self) -> tuple[list[Moments], Moments]:
+        """The moments of each cell, and of the test rows; from the sums made while reading, where they are there."""
+        return _stored(self.dataset, self.base, self.split, self.folds.choice) or _apart(self.summed(1), 1)
 
     def summed(self, buckets: int) -> list[Moments]:
         """The moments of each bucket of each cell, and of the test rows."""
@@ -123,12 +142,15 @@ class _Table:
         found = list(self.coordinator.swept("taking rows", self.requests(TakeRows)))
         return RowSample(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
-    def cell_moments(self, cells: list[Moments], held: Moments) -> CellMoments:
+    def cell_moments(self, cells: list[Moments], held: Moments, squares: bool = True) -> CellMoments:
+        """`squares`: for least squares, whose digits are those of the sums or of triangles beside them."""
         check_rows(sum(cell.n for cell in cells), self.config)
         medians = _medians(self.coordinator, self.dataset, self.base, self.config, self.split, self.folds)
         used = {*self.base.columns, self.config.target}
         gaps = frozenset(name for name in used if self.dataset.columns[name].missing)
         found = CellMoments(self.config, self.base, self.folds.choice, tuple(cells), held, medians, gaps)
+        if not squares:
+            return found
         _, whole = found.problem()
         if digits(whole) >= ENOUGH_DIGITS + SPARE_DIGITS:
             return found
@@ -142,11 +164,23 @@ class _Table:
         return Factors(origin, tuple(total))
 
 
+def _check_room(columns: int, choice: FoldChoice) -> None:
+    free = memory_for_exact(available_memory())
+    fitting = plan_cells(columns + 1, choice.cells + 2, free, SOLVING, least=4)  # two folds
+    if fitting < choice.cells + 2:
+        raise OutOfMemory(
+            f"Expected at most {fitting - 2} folds of {columns} columns in the memory that is free, "
+            f"got {choice.count}. Choose fewer folds or columns."
+        )
+
+
 def _stored(dataset: Dataset, base: Encoding, split: Split, choice: FoldChoice) -> tuple[list[Moments], Moments] | None:
     """From the sums made while reading, if all columns are complete numbers and folds are unions of their cells."""
     names = [*(term.name for term in base.terms), base.target]
     columns = [dataset.columns.get(name) for name in names]
-    if choice.by != "row" or split.tests or dataset.manifest.bad_count or base.known:
+    if choice.by != "row" or split.tests or dataset.manifest.bad_count or base.known or base.weights:
+        return None
+    if base.yes is not None or base.offset is not None:
         return None
     if any(c is None or not c.is_number or c.missing for c in columns):
         return None
@@ -158,9 +192,14 @@ def _stored(dataset: Dataset, base: Encoding, split: Split, choice: FoldChoice) 
     return cells, Moments.empty(len(slots))
 
 
-def _settled(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice, split: Split) -> Folds:
+def _settled(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice, split: Split,
+    yes: Yes = None,
+) -> Folds:  # fmt: skip
     if choice.by in ("row", "hash"):
         return Folds(choice)
+    if choice.by == "class":
+        return Folds(choice, ranks=_class_ranks(coordinator, dataset, config, split, yes))
     column = dataset.columns.get(choice.column)
     if column is None:
         raise ConfigError(f"Expected a column of the file to make folds by, got '{choice.column}'. Check its name.")
@@ -176,11 +215,26 @@ def _settled(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choi
     return by_time(choice, values[starts])
 
 
+def _class_ranks(coordinator: Coordinator, dataset: Dataset, config: RunConfig, split: Split, yes: Yes) -> ClassRanks:
+    if config.model != "logistic":
+        raise ConfigError(
+            f"Expected a logistic model for folds by class, got {config.model}: its target has no classes. "
+            "Choose folds by row or hash."
+        )
+    how = config.target, yes, split, config.weights
+    requests = [CountClasses(str(dataset.directory), block, *how) for block in dataset.blocks]
+    counts = np.array(list(coordinator.swept("counting classes", requests)), np.int64).reshape(-1, 2)
+    before = np.cumsum(counts, axis=0) - counts + np.array([0, counts[:, 0].sum()])
+    starts = {block.first: (int(no), int(yes)) for block, (no, yes) in zip(dataset.blocks, before, strict=True)}
+    return ClassRanks(*how, starts)
+
+
 def _counted(
     coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice, split: Split
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The values of the folds' column, in order, how many training rows have each, and how many have none."""
-    requests = [CountValues(str(dataset.directory), b, choice.column, config.target, split) for b in dataset.blocks]
+    how = choice.column, config.target, split, config.weights, config.weights_are == "frequency"
+    requests = [CountValues(str(dataset.directory), block, *how) for block in dataset.blocks]
     values, counts, missing = np.zeros(0), np.zeros(0, np.int64), 0
     for found, times, gaps in coordinator.swept("counting groups", requests):
         together = np.concatenate((values, found))
@@ -194,7 +248,9 @@ def _medians(
     coordinator: Coordinator, dataset: Dataset, base: Encoding, config: RunConfig, split: Split, folds: Folds
 ) -> tuple[dict[str, float], ...]:
     columns = [t.column for t in base.terms if isinstance(t, Indicator)] if config.impute == "median" else []
-    requests = [FoldMedians(str(dataset.directory), name, config.target, split, folds) for name in columns]
+    requests = [
+        FoldMedians(str(dataset.directory), name, config.target, split, folds, config.weights) for name in columns
+    ]
     found: tuple[dict[str, float], ...] = tuple({} for _ in range(folds.choice.count + 1))
     for name, medians in zip(columns, coordinator.swept("finding medians", requests), strict=True):
         for place, value in zip(found, medians.tolist(), strict=True):

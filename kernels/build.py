@@ -18,7 +18,10 @@ HERE = Path(__file__).parent
 FLAGS = ["-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden"]
 EXTRA_FLAGS: dict[str, list[str]] = {
     "checksum_kernel": [],
+    "columns_kernel": [],
     "csv_kernel": [],
+    "lines_kernel": [],
+    "pairs_kernel": [],
     # Sums may be taken in any order: they are dot products of Gram matrices, and the answer is checked against its
     # optimality conditions by whoever asks.
     "path_kernel": ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"],
@@ -28,7 +31,12 @@ EXTRA_FLAGS: dict[str, list[str]] = {
 def build(name: str) -> Path:
     """The compiled library, made now if it is not there; safe when several processes do it at once."""
     path = library_path(name)
-    return path if path.exists() else build_into(path.parent, name)
+    if path.exists() and _is_whole(path):
+        return path
+    build_into(path.parent, name)
+    if path.parent == kernels_directory():
+        _sum_file(path).write_text(_sum(path))  # one without is made again
+    return path
 
 
 def build_into(folder: Path, name: str) -> Path:
@@ -45,6 +53,25 @@ def build_into(folder: Path, name: str) -> Path:
         )
     unfinished.replace(path)
     return path
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a library in SHOAL_HOME is what was compiled there: a changed byte would be loaded as any other, and
+    compute something else. Those beside their sources are the installer's, or made by `make`."""
+    if path.parent != kernels_directory():
+        return True
+    try:
+        return _sum_file(path).read_text() == _sum(path)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _sum_file(path: Path) -> Path:
+    return path.with_suffix(".sum")
+
+
+def _sum(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
 def built_with(name: str) -> str:
@@ -74,8 +101,15 @@ def _is_checkout() -> bool:
 def _file_name(name: str) -> str:
     """Says what it was made from and for, so that one of another source or machine is never loaded."""
     flags = " ".join((*FLAGS, *EXTRA_FLAGS[name]))
-    mark = hashlib.blake2b(_source(name).read_bytes() + flags.encode(), digest_size=6).hexdigest()
+    mark = hashlib.blake2b(_text(name) + flags.encode(), digest_size=6).hexdigest()
     return f"{name}-{platform.system()}-{platform.machine()}-{mark}.so".lower()
+
+
+def _text(name: str) -> bytes:
+    """The source and the parts that it includes."""
+    text = _source(name).read_bytes()
+    parts = re.findall(rb'^#include "([a-z_]+\.h)"', text, re.MULTILINE)
+    return text + b"".join((HERE / part.decode()).read_bytes() for part in parts)
 
 
 def _source(name: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ class FieldKind(IntEnum):
     DATE = 2
     LEVEL = 3
     MARKED = 4  # a number with marks, read by the column's notation
+    TIME = 5  # of day, as hours
 
 
 class MarkRole(IntEnum):
@@ -55,10 +56,15 @@ class RowFault(IntEnum):
     NEVER_CLOSED = 1
 
 
-class DateOrder(IntEnum):
+class DateStyle(IntFlag):
+    """How a date is written: one of the first three, and what is added to it."""
+
     YEAR_FIRST = 0
     DAY_FIRST = 1
     MONTH_FIRST = 2
+    SHORT_YEARS = 4  # years of two digits as well
+    NAMED = 8  # the month is a word
+    COMPACT = 16  # eight digits: 20211231
 
 
 ODDITY = np.dtype([(n, np.int64) for n in ("row", "column", "line", "offset", "length", "written")])
@@ -88,6 +94,17 @@ class ColumnNotation(ctypes.Structure):
     )
 
 
+class Months(ctypes.Structure):
+    """Words of dates: names of months with their number, and others with 13; in small letters."""
+
+    _fields_ = (
+        ("names", ctypes.c_char_p),
+        ("ends", ctypes.c_void_p),
+        ("numbers", ctypes.c_char_p),
+        ("count", ctypes.c_int64),
+    )
+
+
 class Dictionary(ctypes.Structure):
     _fields_ = (
         ("levels", ctypes.c_void_p),
@@ -100,7 +117,7 @@ class Dictionary(ctypes.Structure):
 
 
 class ParserState(ctypes.Structure):
-    """The arguments and the state of one reading; field by field the struct of csv_kernel.c."""
+    """The arguments and the state of one reading; field by field the struct of csv_types.h."""
 
     _fields_ = (
         ("buffer", ctypes.c_void_p),
@@ -112,7 +129,8 @@ class ParserState(ctypes.Structure):
         ("columns", ctypes.c_int64),
         ("kind", ctypes.c_void_p),
         ("slot", ctypes.c_void_p),
-        ("date_order", ctypes.c_void_p),
+        ("date_style", ctypes.c_void_p),
+        ("months", Months),
         ("notations", ctypes.POINTER(ColumnNotation)),
         ("missing_tokens", ctypes.c_char_p),
         ("missing_ends", ctypes.c_void_p),
@@ -135,6 +153,27 @@ class ParserState(ctypes.Structure):
         ("level_columns", ctypes.c_int64),
         ("level_limit", ctypes.c_int64),
         ("powers_of_five", ctypes.c_void_p),
+    )
+
+
+class Joining(ctypes.Structure):
+    """Lines that are written with the cells of rows before them; field by field the struct of csv_cells.h."""
+
+    _fields_ = (
+        ("places", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("last", ctypes.c_int64),
+        ("cells", ctypes.c_void_p),
+        ("lines", ctypes.c_char_p),
+        ("length", ctypes.c_int64),
+        ("at", ctypes.c_int64),
+        ("tail", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("by_hand", ctypes.c_int64),
+        ("all", ctypes.c_int64),
+        ("out", ctypes.c_void_p),
+        ("room", ctypes.c_int64),
+        ("used", ctypes.c_int64),
     )
 
 
@@ -165,6 +204,7 @@ def library() -> ctypes.CDLL:
     kernel.parse.argtypes = [ctypes.POINTER(ParserState)]
     kernel.split.argtypes = [ctypes.POINTER(ParserState), ctypes.c_void_p, ctypes.c_int64]
     kernel.split.restype = ctypes.c_int64
+    kernel.join.argtypes = [ctypes.POINTER(ParserState), ctypes.POINTER(Joining)]
     kernel.guess_row_start.argtypes = [ctypes.POINTER(ParserState), ctypes.c_int64]
     kernel.guess_row_start.restype = ctypes.c_int64
     kernel.free_dictionaries.argtypes = [ctypes.POINTER(ParserState)]
@@ -173,5 +213,8 @@ def library() -> ctypes.CDLL:
     kernel.content_hash.restype = ctypes.c_uint64
     kernel.column_statistics.argtypes = [ctypes.c_void_p, *2 * (ctypes.c_int64,), *3 * (ctypes.c_void_p,)]
     kernel.column_statistics.restype = ctypes.c_double
-    kernel.date_of.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_double)]
+    kernel.time_of.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_double)]
+    kernel.date_of.argtypes = [
+        ctypes.POINTER(Months), ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_double)
+    ]  # fmt: skip
     return kernel

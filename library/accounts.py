@@ -14,19 +14,23 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile, Reason, TrainingError
+from shoal.files.parts import title
 from shoal.home import archive_directory, names_in, runs_directory
 from shoal.library import notes
+from shoal.results.outcome import Headline, headline_of
 from shoal.results.plain import Malformed, plain, read
 from shoal.runs.documents import read_json
 from shoal.runs.folder import ACTIVE, ENDED, RUN_NAME, Run, is_run, write_json
+from shoal.settings.config import RunConfig
+from shoal.settings.when import is_penalised
 
-FILE, VERSION = "summary.json", 2
+FILE, VERSION = "summary.json", 4
 MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", notes.FILE)
 _FileStamps = list[list[int] | None]
 
@@ -53,11 +57,14 @@ class Summary:
     train_rmse: float | None = None
     test_r2: float | None = None
     test_rmse: float | None = None
+    headline: Headline | None = None  # where there is no R2
     started: float | None = None  # seconds since 1970
     duration: float | None = None  # seconds
     forked_from: str | None = None
     tags: tuple[str, ...] = ()
     note: str = ""
+    name: str = ""  # that a person gave it
+    search: str | None = None  # that it is a trial of
     archived: bool = False
 
     @property
@@ -70,7 +77,7 @@ class Summary:
 
     @property
     def file_name(self) -> str:
-        return Path(self.file).name if self.file else ""
+        return title(self.file or "")
 
     @property
     def made(self) -> float | None:
@@ -81,6 +88,13 @@ class Summary:
         with contextlib.suppress(ValueError, OverflowError):
             return time.mktime(time.strptime(match[1], "%Y%m%d-%H%M%S")) if match else None
         return None
+
+    def has_words(self, words: Iterable[str]) -> bool:
+        """Whether all of them are somewhere in what a person knows it by."""
+        told = (
+            f"{self.id} {self.name} {self.file_name} {self.target or ''} {' '.join(self.tags)} {self.note}".casefold()
+        )
+        return all(word.casefold() in told for word in words)
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = plain(self)
@@ -219,19 +233,20 @@ def _made(run: Run) -> Summary:
     if gradient and not result:
         done = _done_so_far(run)
     train, test = _mapping(result.get("train")), _mapping(result.get("test"))
-    penalised = config.get("model") != "linear"
+    penalised = is_penalised({**RunConfig().as_dict(), **config})
     return Summary(
         id=run.id, state=state, cause=str(standing), reason=standing.reason,
         model=_text(config.get("model")), target=_text(config.get("target")), file=_text(config.get("file")),
         solver=_text(config.get("solver")),
         mode=_text(config.get("mode")) if gradient else None,
-        alpha=_number(config.get("alpha")) if penalised else None,
+        alpha=_number(result.get("alpha", config.get("alpha"))) if penalised else None,
         l1_ratio=_number(config.get("l1_ratio")) if config.get("model") == "elasticnet" else None,
         epochs=done["epochs"], epochs_wanted=_whole(config.get("epochs")) if gradient else None,
         distance=done["distance"], train_r2=_number(train.get("r2")), train_rmse=_number(train.get("rmse")),
-        test_r2=_number(test.get("r2")), test_rmse=_number(test.get("rmse")), started=run.started_at,
+        test_r2=_number(test.get("r2")), test_rmse=_number(test.get("rmse")),
+        headline=headline_of(result.get("outcome")), started=run.started_at,
         duration=_duration(run, state, result), forked_from=_text(_mapping(run.job.get("forked_from")).get("run")),
-        tags=about.tags, note=about.note,
+        tags=about.tags, note=about.note, name=about.name, search=run.search,
     )  # fmt: skip
 
 

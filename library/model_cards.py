@@ -14,9 +14,12 @@ from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.results.card import ModelCard
 from shoal.results.model import END, checksum_at_end
+from shoal.results.outcome import headline_of
 from shoal.results.plain import Malformed
+from shoal.results.plain import plain as plain_values
 
 CARD = "card.json"  # in the folder of a version
+ANSWER = ("target", "intercept", "coefficients")  # said by a run's result and in its model file alike
 
 
 def read_card(directory: Path, label: str) -> ModelCard:
@@ -51,12 +54,16 @@ def _of_another(card: ModelCard, model: Path) -> str:
 
 def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any]) -> ModelCard:
     """What is said about a model without opening its file; `result` is what the run said at its end."""
+    if any(result.get(name, contents.get(name)) != contents.get(name) for name in ANSWER):
+        raise Malformed("its model file is of another fit than its result")
     config, data = dict(contents.get("config") or {}), dict(contents.get("data") or {})
     said = {**contents, **result}
-    plain = ("target", "model", "alpha", "l1_ratio", "train", "test", "certificate", "rows_read", "rows_dropped")
+    plain = ("target", "model", "alpha", "l1_ratio", "train", "test", "certificate", "rows_read", "rows_dropped",
+             "cross_validation")  # fmt: skip
     gradient = ("mode", "epochs", "rounds", "distance_to_optimum", "converged", "cause", "penalty")
     return ModelCard.from_dict({
         **{key: said.get(key) for key in (*plain, *gradient)},
+        "headline": plain_values(headline_of(said.get("outcome"))),
         "run": run_id, "created": time.time(), "state": said.get("state"), "solver": config.get("solver"),
         "coefficients": len(contents.get("coefficients") or {}), "seconds": (said.get("timings") or {}).get("total"),
         "data": {**data, "path": config.get("file", "")}, "config": config,

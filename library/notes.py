@@ -13,6 +13,7 @@ from shoal.runs.folder import Run, write_json
 
 FILE = "about.json"
 MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 12, 24, 4000  # tags of a run, characters of a tag and of a note
+LONGEST_NAME = 120
 _WORD = re.compile(r"[^\W_][\w.-]*")
 _BETWEEN = re.compile(r"[\s,;#]+")
 
@@ -23,6 +24,7 @@ class About:
 
     tags: tuple[str, ...] = ()
     note: str = ""
+    name: str = ""
 
 
 def read(run: Run) -> About:
@@ -37,19 +39,35 @@ def of(values: Any) -> About:
     """The same from plain values; what does not fit is left out."""
     if not isinstance(values, dict):
         return About()
-    tags, note = values.get("tags"), values.get("note")
+    tags, note, name = values.get("tags"), values.get("note"), values.get("name")
     words = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
-    return About(tuple(words), note if isinstance(note, str) else "")
+    return About(tuple(words), note if isinstance(note, str) else "", name if isinstance(name, str) else "")
 
 
-def write(run: Run, tags: Iterable[str], note: str) -> About:
-    """Say it anew; the whole of it or nothing is written."""
-    about = About(checked_tags(tags), checked_note(note))
+def write(run: Run, tags: Iterable[str], note: str, name: str | None = None) -> About:
+    """Say it anew; the whole of it or nothing is written. Without a name the run keeps the one it has."""
+    about = About(checked_tags(tags), checked_note(note), read(run).name if name is None else checked_name(name))
     try:
-        write_json(run.directory / FILE, {"tags": list(about.tags), "note": about.note})
+        write_json(run.directory / FILE, {"tags": list(about.tags), "note": about.note, "name": about.name})
     except FileNotFoundError:
         raise StateError(f"Expected the folder of the run {run.id}, but it is gone. Look at the list again.") from None
     return about
+
+
+def give_name(run: Run, name: str) -> About:
+    """Tags and note stay as they are."""
+    about = read(run)
+    return write(run, about.tags, about.note, name)
+
+
+def checked_name(name: str) -> str:
+    """One line; empty for none."""
+    found = " ".join(name.split())
+    if len(found) > LONGEST_NAME:
+        raise ConfigError(
+            f"Expected a name of at most {LONGEST_NAME} characters, got {len(found):,}. Write the rest as a note."
+        )
+    return found
 
 
 def tags_in(text: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@
         vN/model.json     the model file, as `shoal predict` reads it
         vN/card.json      what is said about it: run, time, scores, data, config, note
         last              the highest number that was ever given
+        aliases.json      words for versions, see `aliases`
         lock              held for the moment in which a number is given or a version goes
 
 A version is written under another name and gets its own by one rename, so that a folder vN is a whole version. How a
@@ -26,7 +27,8 @@ from typing import Any
 
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.files import sealed
-from shoal.home import by_beginning, lock_file, models_directory
+from shoal.files.parts import title
+from shoal.home import lock_file, models_directory
 from shoal.library.model_cards import CARD, card_anew, card_of, read_card
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.results.card import ModelCard
@@ -35,7 +37,6 @@ from shoal.results.plain import Malformed
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, write_json
 from shoal.utils import disk_errors, write_atomically
-from shoal.words import listed
 
 VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 UNFINISHED = ".unfinished-"
@@ -46,7 +47,7 @@ POINTER = "saved.json"  # in a run's folder: the version that was made from it
 
 def usual_name(file: str, target: str) -> str:
     """What a model of this column of this file is called, unless that name is another's."""
-    stem = Path(file).name.partition(".")[0]
+    stem = title(file).partition(".")[0]
     name = safe_name(f"{stem}-{target}")
     found = find_model(name)
     latest = found.latest if found else None
@@ -213,27 +214,6 @@ def find_model(name: str) -> Model | None:
     return Model(name, numbers) if numbers else None
 
 
-def resolve(text: str) -> Version:
-    """NAME, its latest version, or NAME:N; a beginning of a name that only one model has will do."""
-    name, _, number = text.partition(":")
-    model = find_model(name) or _beginning_with(name)
-    if not number:
-        return model.latest
-    version = model.named(number)
-    if version is None:
-        have = listed([str(n) for n in model.numbers])
-        raise StateError(f"Expected a version of {model.name}, got '{number}'. It has: {have}.")
-    return version
-
-
-def _beginning_with(name: str) -> Model:
-    models = {model.name: model for model in list_models()}
-    if found := by_beginning(name, models, "model"):
-        return found
-    known = f"The models are: {listed(list(models))}." if models else "There are none yet."
-    raise StateError(f"Expected a model file or the name of a saved model, got '{name}'. {known}")
-
-
 def version_of(run: Run) -> Version | None:
     """The version that was saved from a run, if it is still there."""
     found = _pointer(run)
@@ -284,7 +264,7 @@ def _save(name: str, model: bytes, card: ModelCard) -> Version:
         try:
             write_atomically(unfinished / "model.json", model)
             sealed.write(unfinished / CARD, card.as_dict(), CARD)
-            with _locked(folder):
+            with locked(folder):
                 number = _highest(folder) + 1
                 write_atomically(folder / "last", str(number).encode())
                 unfinished.rename(folder / f"v{number}")
@@ -305,7 +285,8 @@ def _highest(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Meanwhile nobody else changes what a model has."""
     lock = lock_file(folder / "lock", PATIENCE)
     if lock is None:
         raise ResourceError(f"Another process has held the model '{folder.name}' for {PATIENCE:g} s. Try again.")
@@ -326,7 +307,7 @@ def _sweep(folder: Path) -> None:
 
 def write_note(version: Version, text: str) -> Version:
     """Keep what a person says about a version; a card that cannot be read is made anew from the model file."""
-    with _locked(models_directory() / version.name):
+    with locked(models_directory() / version.name):
         current = Version(version.name, version.number)
         if not current.exists:
             raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
@@ -341,7 +322,7 @@ def delete_version(version: Version) -> None:
     folder = models_directory() / version.name
     if not folder.is_dir():
         return
-    with _locked(folder):
+    with locked(folder):
         write_atomically(folder / "last", str(_highest(folder)).encode())
         going = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
@@ -377,7 +358,7 @@ def rename_model(model: Model, name: str) -> Model:
             "version under that name to make it the next one there."
         )
     folder = models_directory() / model.name
-    with _locked(folder):
+    with locked(folder):
         highest = _highest(folder)
         try:
             folder.rename(target)

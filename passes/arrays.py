@@ -1,4 +1,5 @@
-"""Requests about a range of rows of shared arrays X (n, p) and Y (n, q); each holds all it needs and may be redone.
+"""Requests about a range of rows of shared arrays X (n, p) and Y (n, q), with weights (n,) where rows have some; each
+holds all it needs and may be redone.
 
 Rows are copied to float64 a few at a time, so an answer has the same bits whatever the layout of the arrays.
 """
@@ -34,16 +35,27 @@ class RangeRequest:
 
     X: SharedArray
     Y: SharedArray
+    weights: SharedArray | None
     start: int
     stop: int
 
-    def pieces(self, worker: Worker, values: int = CHUNK_VALUES) -> Iterator[tuple[Floats, Floats]]:
-        """Rows of X and Y, about `values` numbers at a time, as they are stored."""
+    def pieces(self, worker: Worker, values: int = CHUNK_VALUES) -> Iterator[tuple[Floats, Floats, Floats | None]]:
+        """Rows of X and Y with their weights, about `values` numbers at a time, as they are stored."""
         X, Y = worker.array(self.X), worker.array(self.Y)
+        weights = worker.array(self.weights) if self.weights else None
         step = max(32, values // (X.shape[1] + Y.shape[1]))
         for start in range(self.start, self.stop, step):
             rows = slice(start, min(start + step, self.stop))
-            yield X[rows], Y[rows]
+            yield X[rows], Y[rows], None if weights is None else weights[rows]
+
+
+def summed(rows: Floats, weights: Floats | None) -> Moments:
+    """Moments of rows, weighted where they have weights."""
+    if weights is None:
+        return Moments.of(rows)
+    return (
+        Moments.weighted(rows, weights) if weights.all() else Moments.weighted(rows[weights > 0], weights[weights > 0])
+    )
 
 
 def _side_by_side(X: Floats, Y: Floats) -> Floats:
@@ -61,7 +73,7 @@ class RangeMoments(RangeRequest):
         # The moments of a piece cost width^2 to merge: with many columns that takes many rows to pay.
         width = self.X.shape[1] + self.Y.shape[1]
         pieces = self.pieces(worker, max(CHUNK_VALUES, 8 * width * width))
-        return merge_all(Moments.of(_side_by_side(X, Y)) for X, Y in pieces)
+        return merge_all(summed(_side_by_side(X, Y), weights) for X, Y, weights in pieces)
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,8 @@ class RangeCells(RangeRequest):
         order = np.argsort(cells, kind="stable")
         ends = np.searchsorted(cells[order], np.arange(self.count + 1))
         chosen = (order[a:b] for a, b in itertools.pairwise(ends.tolist()))
-        return [Moments.of(_side_by_side(X[some], Y[some])) for some in chosen]
+        weights = worker.array(self.weights)[rows] if self.weights else None
+        return [summed(_side_by_side(X[some], Y[some]), None if weights is None else weights[some]) for some in chosen]
 
 
 @dataclass(frozen=True)
@@ -89,12 +102,14 @@ class RangeTriangle(RangeRequest):
 
     def answer(self, worker: Worker) -> Floats:
         width = int(self.units.intercept) + self.X.shape[1] + self.Y.shape[1]
-        parts = [triangle(self._rows(X, Y)) for X, Y in self.pieces(worker, max(FACTOR_VALUES, 4 * width * width))]
+        pieces = self.pieces(worker, max(FACTOR_VALUES, 4 * width * width))
+        parts = [triangle(self._rows(X, Y, weights)) for X, Y, weights in pieces]
         return np.asarray(functools.reduce(stack, parts), np.float64)
 
-    def _rows(self, X: Floats, Y: Floats) -> Floats:
+    def _rows(self, X: Floats, Y: Floats, weights: Floats | None) -> Floats:
         Z = np.asarray(self.units.apply(X, Y[:, 0]), np.float64)
-        return np.column_stack((Z, Y[:, 1:] - self.target_means[1:])) if Y.shape[1] > 1 else Z
+        Z = np.column_stack((Z, Y[:, 1:] - self.target_means[1:])) if Y.shape[1] > 1 else Z
+        return Z if weights is None else Z * np.sqrt(weights)[:, None]
 
 
 @dataclass(frozen=True)
@@ -120,9 +135,11 @@ class RangeResiduals(RangeRequest):
     def answer(self, worker: Worker) -> ResidualSums:
         sums = ResidualSums(np.zeros_like(self.intercept), np.zeros_like(self.coef))
         at_centre = self.intercept + self.centre @ self.coef
-        for X, Y in self.pieces(worker):
+        for X, Y, weights in self.pieces(worker):
             Z = np.subtract(X, self.centre, order="C")
             residual = Y - at_centre - Z @ self.coef
-            gradient = Z.T @ residual / self.scale[:, None]
-            sums = sums + ResidualSums(np.asarray((residual**2).sum(axis=0)), gradient)
+            counted = residual if weights is None else residual * weights[:, None]
+            gradient = Z.T @ counted / self.scale[:, None]
+            squares = residual**2 if weights is None else residual * counted
+            sums = sums + ResidualSums(np.asarray(squares.sum(axis=0)), gradient)
         return sums

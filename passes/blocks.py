@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,29 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.files import Source
 from shoal.data.parquet_reader import read_row_group
-from shoal.data.splits import Split, training_rows
+from shoal.data.recipes.remaking import at_hand, where_to
+from shoal.data.splits import Split, row_weights, training_rows
+from shoal.data.terms import Offset, Product, Shaped
 from shoal.data_pipeline import Chunk, design_rows
+from shoal.kernels.lines_kernel import prediction_lines
+from shoal.losses.base import RowLoss
+from shoal.losses.multinomial import Multinomial
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.solve.least_squares import Standardisation, stack, triangle
 from shoal.solve.moments import Merger, Moments
+from shoal.words import date_text
 from shoal.worker import Worker
 
 CALIBRATION_ROWS = 1_000_000  # test rows whose residuals are kept for prediction intervals: 8 MB
 CALIBRATION_SEED = 0xCA11  # its own: the split's would keep none, or all
+LOCATED = 1000  # rows without a prediction that are told one by one
 QR_BYTES = 16 << 20  # rows that are factored at a time: QR gains from tall blocks more than from the cache
 
 
 @functools.lru_cache(maxsize=4)
 def opened(directory: str) -> Dataset:
-    return Dataset(Path(directory))
+    return at_hand(Path(directory))
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,11 @@ class ReadRange:
     exact: int | None
     target: str
     residues: int
+    place: str = ""  # what the block is called where the folder of the target is not seen
 
     def answer(self, worker: Worker) -> BlockReport:
-        return read_range(self.source, self.begin, self.end, self.exact, self.target, self.residues, worker.scratch)
+        target = where_to(self.target, self.place, self.source) if worker.apart else self.target
+        return read_range(self.source, self.begin, self.end, self.exact, target, self.residues, worker.scratch)
 
 
 @dataclass(frozen=True)
@@ -57,9 +66,11 @@ class ReadRowGroup:
     group: int
     target: str
     residues: int
+    place: str = ""
 
     def answer(self, worker: Worker) -> BlockReport:
-        return read_row_group(self.source, self.group, self.target, self.residues)
+        target = where_to(self.target, self.place, self.source) if worker.apart else self.target
+        return read_row_group(self.source, self.group, target, self.residues)
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,10 @@ class BlockRequest:
     def dataset(self) -> Dataset:
         return opened(self.directory)
 
+    @property
+    def place(self) -> str:
+        return self.block.place
+
     def chunks(self) -> list[Chunk]:
         return list(design_rows(self.encoding, self.dataset, self.block))
 
@@ -87,10 +102,12 @@ class SumMoments(BlockRequest):
         width = len(self.encoding.terms) + 1
         sums = Merger(), Merger()
         for chunk in design_rows(self.encoding, self.dataset, self.block):
-            rows = np.column_stack((chunk.X, chunk.y))
+            rows, weight = np.column_stack((chunk.X, chunk.y)), chunk.weight
             test = self.split.is_test(chunk.row)
             for merger, chosen in zip(sums, (~test, test), strict=True):
-                if chosen.any():
+                if weight is not None and chosen.any():
+                    merger.add(Moments.weighted(rows[chosen], weight[chosen]))
+                elif chosen.any():
                     merger.add(Moments.of(rows if chosen.all() else rows[chosen]))
         train, held = (merger.total() if merger else Moments.empty(width) for merger in sums)
         return train, held
@@ -115,7 +132,10 @@ class SumTriangle(BlockRequest):
         waiting: list[Array] = []
         for chunk in design_rows(self.encoding, self.dataset, self.block):
             train = ~self.split.is_test(chunk.row)
-            waiting.append(self.units.apply(chunk.X[train], chunk.y[train]))
+            rows = self.units.apply(chunk.X[train], chunk.y[train])
+            if chunk.weight is not None:
+                rows *= np.sqrt(chunk.weight[train])[:, None]
+            waiting.append(rows)
             if sum(piece.nbytes for piece in waiting) > QR_BYTES:
                 yield np.concatenate(waiting)
                 waiting = []
@@ -132,6 +152,7 @@ class Sums:
     gradient: Array
     unseen: int
     calibration: tuple[Array, ...] = ()  # |residuals| of test rows, of a random part of them where there are many
+    calibration_weights: tuple[Array, ...] = ()  # of those rows, where they have some
 
     def merge(self, other: Sums) -> Sums:
         return Sums(
@@ -140,6 +161,7 @@ class Sums:
             self.gradient + other.gradient,
             self.unseen + other.unseen,
             self.calibration + other.calibration,
+            self.calibration_weights + other.calibration_weights,
         )
 
 
@@ -158,30 +180,42 @@ class Score(BlockRequest):
         far = float(np.abs(self.centre / self.scale).max(initial=0.0)) > 10
         centre = self.centre if far else np.zeros_like(self.centre)
         at_centre = self.intercept + float(centre @ self.coef)
-        for chunk in design_rows(self.encoding, self.dataset, self.block):
-            X = chunk.X - centre if far else chunk.X
-            residual = chunk.y - at_centre - X @ self.coef
-            sums = sums.merge(self._sums(X, chunk, residual, self.centre - centre))
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged block, which is refused at its end
+            for chunk in design_rows(self.encoding, self.dataset, self.block, proving=True):
+                X = chunk.X - centre if far else chunk.X
+                residual = chunk.y - at_centre - X @ self.coef
+                sums = sums.merge(self._sums(X, chunk, residual, self.centre - centre))
         return sums
 
     def _sums(self, X: Array, chunk: Chunk, residual: Array, centre: Array) -> Sums:
-        calibration: tuple[Array, ...] = ()
+        calibration: tuple[tuple[Array, ...], tuple[Array, ...]] = (), ()
+        weight = chunk.weight
         if not self.split.tests:
-            train, held = Residuals.of(chunk.y, residual), Residuals.none()
+            train, held = Residuals.of(chunk.y, residual, weight), Residuals.none()
         else:
             test = self.split.is_test(chunk.row)
-            train, held = (Residuals.of(chunk.y[rows], residual[rows]) for rows in (~test, test))
-            calibration = self._calibration(chunk.row[test], residual[test])
+            train, held = (
+                Residuals.of(chunk.y[rows], residual[rows], None if weight is None else weight[rows])
+                for rows in (~test, test)
+            )
+            calibration = self._calibration(chunk.row[test], residual[test], None if weight is None else weight[test])
             residual = np.where(test, 0.0, residual)
+        if weight is not None:
+            residual = residual * weight
         gradient = (residual @ X - float(residual.sum()) * centre) / self.scale
-        return Sums(train, held, gradient, chunk.unseen, calibration)
+        return Sums(train, held, gradient, chunk.unseen, *calibration)
 
-    def _calibration(self, rows: npt.NDArray[np.int64], residual: Array) -> tuple[Array, ...]:
+    def _calibration(
+        self, rows: npt.NDArray[np.int64], residual: Array, weight: Array | None
+    ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """By a hash of their index where there are many: the same rows, whoever looks at which block."""
         share = CALIBRATION_ROWS / max(1.0, self.split.share * self.dataset.rows)
         if share < 1:
-            residual = residual[Split(seed=CALIBRATION_SEED).hashed(rows) < share]
-        return (np.abs(residual),) if len(residual) else ()
+            kept = Split(seed=CALIBRATION_SEED).hashed(rows) < share
+            residual, weight = residual[kept], None if weight is None else weight[kept]
+        if not len(residual):
+            return (), ()
+        return (np.abs(residual),), () if weight is None else (weight,)
 
 
 @dataclass(frozen=True)
@@ -191,19 +225,35 @@ class Predict:
     directory: str
     block: Block
     encoding: Encoding
-    coef: Array
-    intercept: float
+    coef: Array  # (p,), or (K, p) of several classes, whose probabilities (rows, K) are predicted
+    intercept: float | Array
+    loss: RowLoss | Multinomial | None = None  # of another loss than squares: its mean is predicted
 
     def answer(self, worker: Worker) -> tuple[Array, int]:
         dataset = opened(self.directory)
         chunks = design_rows(self.encoding, dataset, self.block, with_target=False)
-        parts, unseen = [np.zeros(0)], 0
+        parts, unseen = list[Array]([np.zeros((0, *self.coef.shape[:-1]))]), 0
         for chunk in chunks:
-            parts.append(chunk.X @ self.coef + self.intercept)
+            scores = chunk.X @ self.coef.T + self.intercept
+            parts.append(scores if self.loss is None else self.loss.mean(scores))
             unseen += chunk.unseen
         predictions = np.concatenate(parts)
         predictions[list(self.block.bad)] = np.nan
         return predictions, unseen
+
+
+def undefined_shapes(encoding: Encoding, row: Mapping[str, float]) -> list[str]:
+    """What has no value in a row: a logarithm or a root of a number that has none, or what is added to its score."""
+    factors = (f for term in encoding.terms for f in (term.factors if isinstance(term, Product) else (term,)))
+    shaped = dict.fromkeys(factor for factor in factors if isinstance(factor, (Shaped, Offset)))
+    return list(dict.fromkeys(
+        f"{term.name} has no value, as {term.column} is {_told(row[term.column])}"
+        for term in shaped if np.isnan(term.of(np.array([row[term.column]])))[0]
+    ))  # fmt: skip
+
+
+def _told(value: float) -> str:
+    return "missing" if np.isnan(value) else f"{value:g}"
 
 
 class Lines(NamedTuple):
@@ -213,26 +263,69 @@ class Lines(NamedTuple):
     rows: int
     empty: int
     unseen: int
+    undefined: tuple[tuple[int, str], ...] = ()  # rows with a shape without a value, and which; the first of them
+
+
+def _as_field(name: str) -> str:
+    """As CSV has it: in quotes where the text has a comma, a quote or an end of line."""
+    return '"' + name.replace('"', '""') + '"' if any(mark in name for mark in ',"\r\n') else name
 
 
 @dataclass(frozen=True)
 class PredictLines:
     """Predictions as lines `row,prediction`, and with a width also `lower,upper`: writing numbers takes longer than
-    finding them, so that it is done by all workers."""
+    finding them, so that it is done by all workers. With two classes `row,prediction,probability`: the second class
+    from the threshold on, and its probability; with several the likeliest, and the probabilities of all. Days since
+    1970 are written as dates, with `times` or without, where that is not None."""
 
     of: Predict
     width: float | None
+    classes: tuple[str, ...] = ()
+    times: bool | None = None
+    threshold: float = 0.5
 
     def answer(self, worker: Worker) -> Lines:
         predictions, unseen = self.of.answer(worker)
-        text = "".join(self._lines(predictions.tolist())).encode()
-        return Lines(text, len(predictions), int(np.isnan(predictions).sum()), unseen)
+        if predictions.ndim > 1:
+            text = "".join(self._class_lines(predictions)).encode()
+        elif self.times is None:
+            fields = tuple(map(_as_field, (*self.classes, "|".join(self.classes)) if self.classes else ()))
+            text = prediction_lines(predictions, self.of.block.first, self.width, fields, self.threshold)
+        else:
+            text = "".join(self._date_lines(predictions.tolist(), self.times)).encode()
+        predictions = predictions if predictions.ndim == 1 else predictions[:, 0]
+        empty = int(np.isnan(predictions).sum())
+        undefined = tuple(self._undefined(predictions)) if empty > len(self.of.block.bad) else ()
+        return Lines(text, len(predictions), empty, unseen, undefined)
 
-    def _lines(self, predictions: list[float]) -> Iterator[str]:
-        rows, width = enumerate(predictions, self.of.block.first), self.width
-        if width is None:
-            return (f"{row},{p!r}\n" if p == p else f"{row},\n" for row, p in rows)
-        return (f"{row},{p!r},{p - width!r},{p + width!r}\n" if p == p else f"{row},,,\n" for row, p in rows)
+    def _undefined(self, predictions: Array) -> Iterator[tuple[int, str]]:
+        """Why rows that could be read have no prediction: some value has no logarithm or root."""
+        dataset, block = opened(self.of.directory), self.of.block
+        slots = [column.name for column in dataset.number_columns]
+        for place in np.setdiff1d(np.flatnonzero(np.isnan(predictions)), block.bad)[:LOCATED].tolist():
+            values = dict(zip(slots, dataset.numbers(block)[place], strict=True))
+            yield block.first + place, "; ".join(undefined_shapes(self.of.encoding, values))
+
+    def _class_lines(self, shares: Array) -> Iterator[str]:
+        """The likeliest of several classes, the probability of each, and with a width the set of those that are
+        usual, the likeliest among them."""
+        likeliest, usual = shares.argmax(axis=1).tolist(), 1 - shares <= (self.width or 0.0)
+        for row, (place, own) in enumerate(zip(likeliest, shares.tolist(), strict=True)):
+            if own[0] != own[0]:
+                cells = ["", *("" for _ in own), *([""] if self.width is not None else [])]
+            else:
+                cells = [_as_field(self.classes[place]), *map(repr, own)]
+                if self.width is not None:
+                    kept = [name for k, name in enumerate(self.classes) if k == place or usual[row, k]]
+                    cells.append(_as_field("|".join(kept)))
+            yield f"{row + self.of.block.first},{','.join(cells)}\n"
+
+    def _date_lines(self, predictions: list[float], times: bool) -> Iterator[str]:
+        width = self.width
+        for row, days in enumerate(predictions, self.of.block.first):
+            found = [days] if width is None else [days, days - width, days + width]
+            dates = ("" if day != day else date_text(day if times else round(day), times) for day in found)
+            yield f"{row},{','.join(dates)}\n"
 
 
 @dataclass(frozen=True)
@@ -253,18 +346,23 @@ class CountKeys:
     target: str
     split: Split
     probes: tuple[Probe, ...]
+    weights: str = ""  # the column that says how often each row counts
 
-    def answer(self, worker: Worker) -> npt.NDArray[np.int64]:
+    def answer(self, worker: Worker) -> npt.NDArray[Any]:
         dataset = opened(self.directory)
         kept = training_rows(dataset, self.block, self.target, self.split)
+        weights = row_weights(dataset, self.block, self.weights)[kept] if self.weights else None
         numbers = dataset.numbers(self.block)
-        counts = np.zeros((len(self.probes), 1 << 16), np.int64)
+        counts = np.zeros((len(self.probes), 1 << 16), np.int64 if weights is None else np.float64)
         for count, probe in zip(counts, self.probes, strict=True):
             values = numbers[:, dataset.columns[probe.column].slot][kept]
-            keys = ordered_keys(values[~np.isnan(values)])
+            there = ~np.isnan(values)
+            keys, own = ordered_keys(values[there]), None if weights is None else weights[there]
             if probe.known_bits:
-                keys = keys[keys >> np.uint64(64 - probe.known_bits) == probe.prefix]
-            count += np.bincount((keys >> np.uint64(48 - probe.known_bits)) & np.uint64(0xFFFF), minlength=1 << 16)
+                fits = keys >> np.uint64(64 - probe.known_bits) == probe.prefix
+                keys, own = keys[fits], None if own is None else own[fits]
+            next_bits = (keys >> np.uint64(48 - probe.known_bits)) & np.uint64(0xFFFF)
+            count += np.bincount(next_bits, own, minlength=1 << 16)
         return counts
 
 

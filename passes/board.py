@@ -1,8 +1,11 @@
-"""The memory that a parameter server and its workers share, and the server's end of it; workers write to it in
-`gradient_loop`."""
+"""How weights reach workers and updates come back: the seam, and mapped memory behind it.
+
+The other way, by messages, is in `parcels`. What a worker computes in between is in `gradient_loop`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,15 +16,47 @@ import numpy.typing as npt
 from shoal.models import Array
 from shoal.steps.compression import Compression, make_compression
 from shoal.steps.policy import Task
-from shoal.worker import SharedArray
+from shoal.worker import SharedArray, Worker
 
 COPIES = 8  # of the weights: a reader may be seven updates late before it has to read again
+Slot = npt.NDArray[np.uint8]
 Allocate = Callable[[tuple[int, ...], Any], tuple[SharedArray, npt.NDArray[Any]]]
 
 
+class Exchange(ABC):
+    """A worker's end in one training."""
+
+    def open(self, work: Any) -> Any:
+        """The assignment in what the server has sent."""
+        return work
+
+    @abstractmethod
+    def weights(self) -> tuple[int, Array]:
+        """The newest weights that there are for the assignment, and their version."""
+
+    @abstractmethod
+    def slot(self, shard: int) -> Slot:
+        """Where the encoded update of the shard's task is to be written."""
+
+    @abstractmethod
+    def residuals(self, shard: int, side: int) -> tuple[Array, Array]:
+        """What compression has held back of the shard so far, and where to write what it holds back now."""
+
+    def seal(self, update: Any) -> Any:
+        """What is sent to the server when the tasks are done."""
+        return update
+
+
+class Board(ABC):
+    """What a worker is given with the request to train; it can be pickled."""
+
+    @abstractmethod
+    def joined_by(self, worker: Worker) -> Exchange: ...
+
+
 @dataclass(frozen=True)
-class Board:
-    """What is shared: for each place there is one writer at a time.
+class MappedBoard(Board):
+    """Memory that all map: for each place there is one writer at a time.
 
     weights (COPIES, p): version v is in row v % COPIES, written by the server.    version (1,): the newest.
     slots (shards, bytes): the encoded update of each shard, written by the worker that has the shard's task.
@@ -34,16 +69,40 @@ class Board:
     slots: SharedArray
     residuals: SharedArray
 
+    def joined_by(self, worker: Worker) -> Exchange:
+        return _MappedExchange(*(worker.array(shared) for shared in vars(self).values()))
+
+
+class _MappedExchange(Exchange):
+    def __init__(self, weights: Array, version: npt.NDArray[np.int64], slots: Slot, residuals: Array) -> None:
+        self._weights, self._version, self._slots, self._residuals = weights, version, slots, residuals
+
+    def weights(self) -> tuple[int, Array]:
+        """Once more if the server has come round to this copy meanwhile."""
+        while True:
+            version = int(self._version[0])
+            w: Array = self._weights[version % COPIES].copy()
+            if int(self._version[0]) - version < COPIES - 1:
+                return version, w
+
+    def slot(self, shard: int) -> Slot:
+        slot: Slot = self._slots[shard]
+        return slot
+
+    def residuals(self, shard: int, side: int) -> tuple[Array, Array]:
+        return self._residuals[side, shard], self._residuals[1 - side, shard]
+
 
 class ServerBoard:
-    """The server's end: it broadcasts weights and collects updates."""
+    """The server's end: it broadcasts weights and collects updates; over mapped memory as it stands here."""
 
     def __init__(self, allocate: Allocate, shards: int, width: int) -> None:
         weights, self._weights = allocate((COPIES, width), np.float64)
         version, self._version = allocate((1,), np.int64)
         slots, self._slots = allocate((shards, 8 * width + 8), np.uint8)
         residuals, self._residuals = allocate((2, shards, width), np.float64)
-        self.shared = Board(weights, version, slots, residuals)
+        self.memory: tuple[SharedArray, ...] = weights, version, slots, residuals
+        self.shared: Board = MappedBoard(weights, version, slots, residuals)
         self._plain_slots = self._slots.view(np.float64)[:, :width]
         self._sides = np.zeros(shards, np.int8)
         self._width = width
@@ -65,6 +124,14 @@ class ServerBoard:
             self._known[compression, share] = make_compression(compression, self._width, share)
         self._encodings.update(dict.fromkeys(tasks, self._known[compression, share]))
         return tuple(int(self._sides[task.shard]) for task in tasks)
+
+    def seal(self, tasks: Sequence[Task], assignment: Any) -> Any:
+        """What is sent to a worker with these tasks."""
+        return assignment
+
+    def open(self, tasks: Sequence[Task], pushed: Any) -> Any:
+        """The update in what a worker has sent; from here on its tasks can be collected."""
+        return pushed
 
     def collect(self, tasks: Sequence[Task]) -> Array:
         """The updates (tasks, p) that workers have put into the slots; each is taken once."""

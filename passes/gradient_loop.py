@@ -6,16 +6,16 @@ becomes of the gradients, is the parameter server's business.
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from shoal.data_pipeline import Batches, Shards
-from shoal.models import Array, LinearModel, OrdinaryLeastSquares, Penalty, Values
-from shoal.passes.board import COPIES, Board
+from shoal.models import Array, DrawingModel, StepModel, Values
+from shoal.passes.board import Board, Exchange
+from shoal.passes.shards import opened_shard
 from shoal.steps.compression import Compression, encode_with_feedback, fed_back, make_compression
 from shoal.steps.optimizers import unbounded
 from shoal.steps.policy import Task
@@ -34,7 +34,7 @@ class Assignment:
     batch_size: int
     local_steps: int
     rate: float  # of local steps
-    model: LinearModel[Penalty] | None  # of local steps
+    model: StepModel | None  # of local steps: its penalty may be another by now
     compression: str
     share: float
     prefetch: int  # batches to read ahead
@@ -46,7 +46,7 @@ class Part(NamedTuple):
     """What came out of one task; the update itself is in the shard's slot."""
 
     rows: int
-    squares: float  # sum of squared residuals at the weights that were read
+    value: float  # what the losses of the rows come to at the weights that were read
     nbytes: int
 
 
@@ -66,31 +66,39 @@ class GradientLoop:
 
     shards: Shards
     board: Board
+    model: StepModel
 
     def answer(self, worker: Worker) -> None:
-        training = _TrainingWorker(self.shards, self.board, worker)
-        work: Assignment | None = worker.store.join()
+        done = self.begin(worker)
+        work = worker.store.join()
         while work is not None:
-            work = worker.store.push_pull(training.done(work))
+            work = worker.store.push_pull(done(work))
+
+    def begin(self, worker: Worker) -> Callable[[Any], Any]:
+        """What turns work as it is sent into an update as it is sent, for an engine that carries the two itself."""
+        exchange = self.board.joined_by(worker)
+        opened = functools.partial(opened_shard, worker, self.shards)
+        training = TrainingWorker(self.shards, exchange, self.model, opened)
+        return lambda work: exchange.seal(training.done(exchange.open(work)))
 
 
-class _TrainingWorker:
+class TrainingWorker:
     """One worker in one training."""
 
-    def __init__(self, shards: Shards, board: Board, worker: Worker) -> None:
-        self.shards = shards
-        self.weights: Array = worker.array(board.weights)
-        self.version: npt.NDArray[np.int64] = worker.array(board.version)
-        self.slots: npt.NDArray[np.uint8] = worker.array(board.slots)
-        self.residuals: Array = worker.array(board.residuals)
-        self.batches = Batches(shards)
+    def __init__(
+        self, shards: Shards, exchange: Exchange, model: StepModel,
+        opened: Callable[[int], tuple[Values, Values]] | None = None,
+    ) -> None:  # fmt: skip
+        self.shards, self.exchange, self.model = shards, exchange, model
+        self.batches = Batches(shards, opened)
         self._compressions: dict[tuple[str, float], Compression] = {}
+        self._draws = isinstance(model, DrawingModel)
 
     @unbounded
     def done(self, work: Assignment) -> Update:
         started = time.perf_counter()
         self.batches.seconds = 0.0
-        version, w = self._weights()
+        version, w = self.exchange.weights()
         tasks = (Task(*numbers) for numbers in work.tasks)
         parts = tuple(tuple(self._part(work, task, side, w)) for task, side in zip(tasks, work.sides, strict=True))
         took = time.perf_counter() - started
@@ -99,48 +107,52 @@ class _TrainingWorker:
             took *= work.slow
         return Update(version, parts, self.batches.seconds, took - self.batches.seconds)
 
-    def _weights(self) -> tuple[int, Array]:
-        """The newest weights; once more if the server has come round to this copy meanwhile."""
-        while True:
-            version = int(self.version[0])
-            w: Array = self.weights[version % COPIES].copy()
-            if int(self.version[0]) - version < COPIES - 1:
-                return version, w
-
     def _part(self, work: Assignment, task: Task, side: int, w: Array) -> Part:
-        compression = self._compression(work)
+        compression = self._compression(work, len(w))
         if work.kind == "local":
-            update, rows, squares = self._local(work, task, w)
+            update, rows, value = self._local(work, task, w)
             update *= fed_back(compression.kept)  # the steps of a round may go all the way, so M may be the identity
         else:
-            X, y = self._rows(work, task, task.step)
-            update, squares = LinearModel.gradient(X, y, w)
-            rows = len(y)
-        old, new = self.residuals[side, task.shard], self.residuals[1 - side, task.shard]
-        slot = self.slots[task.shard]
+            update, rows, value = self._gradient(work, task, w)
+        slot = self.exchange.slot(task.shard)
         if work.compression == "none":
-            return Part(rows, squares, compression.encode(update, slot))
-        return Part(rows, squares, encode_with_feedback(compression, update, old, new, slot))
+            return Part(rows, value, compression.encode(update, slot))
+        old, new = self.exchange.residuals(task.shard, side)
+        return Part(rows, value, encode_with_feedback(compression, update, old, new, slot))
+
+    def _gradient(self, work: Assignment, task: Task, w: Array) -> tuple[Array, int, float]:
+        X, y = self._rows(work, task, task.step)
+        if self._draws:
+            self._seed(self.model, work, task, task.step)
+        gradient, value = self.model.gradient(X, y, w)
+        return gradient, len(y), value
 
     def _local(self, work: Assignment, task: Task, w: Array) -> tuple[Array, int, float]:
         """Some steps of the shard's own; the update is how far they went."""
-        own, total, squares = w, 0, 0.0
-        model: LinearModel[Penalty] = work.model or OrdinaryLeastSquares()
+        own, total, value = w, 0, 0.0
+        model = work.model or self.model
         full = min(work.batch_size, self.shards.rows[task.shard])
         for step in range(task.step * work.local_steps, (task.step + 1) * work.local_steps):
             X, y = self._rows(work, task, step)
             if not len(y):
                 break
+            if self._draws:
+                self._seed(model, work, task, step)
             gradient, loss = model.gradient(X, y, own)
             # A short last batch makes a short step: each row counts as much as any other.
-            own = model.update(own, gradient, work.rate / full, shrink=work.rate * len(y) / full)
-            total, squares = total + len(y), squares + loss
-        return own - w, total, squares
+            own = model.update(own, gradient, work.rate / full, work.rate * len(y) / full)
+            total, value = total + len(y), value + loss
+        return own - w, total, value
 
-    def _compression(self, work: Assignment) -> Compression:
+    @staticmethod
+    def _seed(model: StepModel, work: Assignment, task: Task, step: int) -> None:
+        assert isinstance(model, DrawingModel)
+        model.seed(work.seed, task.epoch, task.shard, step)
+
+    def _compression(self, work: Assignment, width: int) -> Compression:
         key = work.compression, work.share
         if key not in self._compressions:
-            self._compressions[key] = make_compression(work.compression, self.shards.width, work.share)
+            self._compressions[key] = make_compression(work.compression, width, work.share)
         return self._compressions[key]
 
     def _rows(self, work: Assignment, task: Task, step: int) -> tuple[Values, Values]:

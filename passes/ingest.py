@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import itertools
 import math
 from collections import Counter
@@ -12,30 +11,54 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shoal.data.block_reader import BlockReport
 from shoal.data.cache import Cache, digest
-from shoal.data.dataset import LEVELS, MOMENTS, Block, Column, Dataset, LevelTable, Manifest, block_path
+from shoal.data.dataset import (
+    LEVELS,
+    BadLine,
+    Block,
+    Column,
+    Dataset,
+    LevelTable,
+    Manifest,
+    Stretch,
+    archived,
+    archived_moments,
+    block_path,
+    medians,
+    shared_flags,
+    text_column,
+)
 from shoal.data.encoding import Encoding
-from shoal.data.files import Identity, Source, file_format, inspect_text, reader_question, spool, without_totals
+from shoal.data.files import Identity, Source, file_format, spool
+from shoal.data.first_look.refusals import endless_message, ragged_message
+from shoal.data.first_look.source import inspect_text
+from shoal.data.first_look.totals import without_totals
+from shoal.data.formats.mended import stray_quote_notes
+from shoal.data.formats.plugin_text import reader_question
+from shoal.data.kinds import Wanted, order_of
+from shoal.data.notation.dates import ORDERS, either_order
 from shoal.data.notation.words import MOST
 from shoal.data.parquet_reader import inspect_parquet, row_groups
+from shoal.data.recipes.sources import add_sources, as_found, as_plain, source_key, write_sources
 from shoal.data.splits import Split
 from shoal.errors import BadRowsError, DataError, SourceChanged
-from shoal.files.checksums import Seal, written
+from shoal.files.checksums import Seal
+from shoal.files.remote import at_any_place, place, remote_file
 from shoal.home import DATA_FORMAT
 from shoal.kernels.csv_kernel import FieldKind
+from shoal.models import Array
 from shoal.passes.blocks import ReadRange, ReadRowGroup
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import ROW_BYTES, cells_from_reading
+from shoal.settings.limits import cells_from_reading
 from shoal.solve.moments import Merger, Moments, merge_all, rotate
 from shoal.utils import Progress, disk_errors
-from shoal.words import file_size
-from shoal.worker import Request, Worker
+from shoal.worker import Request
 
 Sweep = Callable[[Sequence[Request]], Iterator[Any]]  # the reports of requests, in their order
 
+SAMPLED = 1 << 21  # numbers of sampled rows that are held at most
 SHOWN = 1000  # bad rows that are located one by one
 
 
@@ -46,7 +69,7 @@ class Ingest:
         self.source, self.residues = source, residues
         self.position, self.lines, self.rows = source.data_start, 0, 0
         self.blocks: list[Block] = []
-        self.bad: list[tuple[int, str]] = []
+        self.bad: list[BadLine] = []
         self.bad_count = 0
         layout = source.layout
         self.missing = np.zeros(len(layout.numbers), np.int64)
@@ -58,48 +81,65 @@ class Ingest:
         self.block_levels: list[list[list[str]]] = []
         self.contents: list[int] = []
         self.words: dict[int, Counter[str]] = {}
+        self.unsettled = dict(layout.others)
         self.repeated = 0
         self.cells: list[Merger] = []
+        self.samples, self.sampled_every = list[Array](), 1  # rows of every so many blocks
+        self.source_key = source_key(source)
 
     def requests(self, directory: Path) -> Iterator[ReadRange | ReadRowGroup]:
-        if file_format(Path(self.source.path)) == "parquet":
-            for group in range(row_groups(Path(self.source.path), self.source.layout)):
-                yield ReadRowGroup(self.source, group, str(block_path(directory, group)), self.residues)
+        if file_format(place(self.source.path)) == "parquet":
+            for group in range(row_groups(place(self.source.path), self.source.layout)):
+                target = str(block_path(directory, group))
+                yield ReadRowGroup(self.source, group, target, self.residues, self._origin(group).name)
             return
         for index, (begin, end) in enumerate(self.source.ranges()):
-            exact = begin if index == 0 else None
-            yield ReadRange(self.source, begin, end, exact, str(block_path(directory, index)), self.residues)
+            exact, target = begin if index == 0 else None, str(block_path(directory, index))
+            yield ReadRange(self.source, begin, end, exact, target, self.residues, self._origin(begin).name)
 
-    def add(self, report: BlockReport) -> None:
-        index = len(self.blocks)
-        self.blocks.append(Block(index, self.rows, report.rows, tuple(report.bad_places), report.checksum))
+    def _origin(self, begin: int, end: int = 0, first: int = 0) -> Stretch:
+        return Stretch(self.source_key, begin, end, first)
+
+    def origin_of(self, request: ReadRange | ReadRowGroup, report: BlockReport) -> Stretch:
+        if isinstance(request, ReadRange):
+            return self._origin(request.begin, request.end, report.begin)
+        return self._origin(request.group, request.group + 1)
+
+    def add(self, report: BlockReport, origin: Stretch) -> None:
+        index, unread = len(self.blocks), tuple(report.bad_places)
+        self.blocks.append(Block(index, self.rows, report.rows, unread, report.checksum, (origin,)))
         for bad in report.bad_rows[: SHOWN - len(self.bad)]:
-            self.bad.append((self.source.first_line + self.lines + bad.line, bad.what))
+            self.bad.append(BadLine(self.source.first_line + self.lines + bad.line, bad.what))
         self.bad_count += report.bad_count
         if report.cells:
             self.cells = self.cells or [Merger() for _ in report.cells]
             for cell, part in zip(self.cells, rotate(report.cells, self.rows), strict=True):
                 cell.add(part)
+        self._keep_sample(index, report.sample)
         self.missing += report.missing
         self.least = np.fmin(self.least, report.least)
         self.greatest = np.fmax(self.greatest, report.greatest)
         self.largest_square = max(self.largest_square, report.largest_square)
         self.leading_zeros += np.array(report.leading_zeros or [0] * len(self.leading_zeros))
         found = report.levels or [[] for _ in self.tables]
-        for table, levels, missing, refused in zip(
-            self.tables,
-            found,
-            report.level_missing or [0] * len(found),
-            report.refused or [0] * len(found),
-            strict=True,
-        ):
+        none = [0] * len(found)
+        counts = zip(report.level_missing or none, report.refused or none, strict=True)
+        for table, levels, (missing, refused) in zip(self.tables, found, counts, strict=True):
             table.add(levels, missing, refused)
         self.block_levels.append(found)
         self.repeated += report.repeated
         for column, words in report.words.items():
             self.words.setdefault(column, Counter()).update(words)
+        for column, styles in report.unsettled.items():
+            self.unsettled[column] = tuple(style for style in self.unsettled[column] if style in styles)
         self.contents.append(report.content)
         self.position, self.lines, self.rows = report.end, self.lines + report.lines, self.rows + report.rows
+
+    def _keep_sample(self, index: int, rows: Array) -> None:
+        if index % self.sampled_every == 0:
+            self.samples.append(rows)
+        if len(self.samples) > 1 and sum(part.size for part in self.samples) > SAMPLED:
+            self.samples, self.sampled_every = self.samples[::2], 2 * self.sampled_every
 
     def finish(self, directory: Path, path: str) -> str:
         """Write what completes the data set; returns its key."""
@@ -108,28 +148,36 @@ class Ingest:
         layout = self.source.layout
         kinds = [int(kind) for kind in layout.kinds]
         examples = {i: notation.example for i, notation in layout.notations.items()}
-        head = [
-            layout.names,
-            layout.orders,
-            examples,
-            dict(layout.absent),
-            self.source.data_start,
-        ]  # the header is not among the hashed ranges
+        head = [  # not among the hashed ranges; what is said of one file is not said of another
+            layout.names, layout.styles, examples, dict(layout.absent), self.source.data_start,
+            *([layout.order] if layout.order else []), *([self.source.notes] if self.source.notes else []),
+        ]  # fmt: skip
         key = digest([DATA_FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
         manifest = Manifest(
             source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=self._columns(),
             blocks=tuple(self.blocks), bad_rows=tuple(self.bad), bad_count=self.bad_count,
             largest_norm=math.sqrt(self.largest_square), content=content, levels=levels, moments=moments,
-            repeated=self.repeated, notes=(*self.source.notes, *self._repeated()),
+            scattered=not all(block_path(directory, block.index).exists() for block in self.blocks),
+            repeated=self.repeated, notes=(*self.source.notes, *self._about_rows()),
         )  # fmt: skip
+        write_sources(directory, key, {self.source_key: as_plain(self.source)})
         manifest.write(directory, key)
         return key
 
-    def _repeated(self) -> list[str]:
-        if not self.repeated:
-            return []
-        rows = "1 row, which is" if self.repeated == 1 else f"{self.repeated:,} rows, which are"
-        return [f"The names of the columns come again in {rows} left out."]
+    def _about_rows(self) -> list[str]:
+        """What is known once all rows are read."""
+        texts = {
+            self.source.layout.names[i]: t.seen for i, t in zip(self.source.layout.levels, self.tables, strict=True)
+        }
+        stray = stray_quote_notes(texts, self.source.dialect.quote)
+        return [*stray, *repeated_notes(self.repeated), *self._either_order()]
+
+    def _either_order(self) -> list[str]:
+        layout = self.source.layout
+        return [
+            either_order(layout.names[i], layout.written[i], [order_of(style) for style in styles])
+            for i, styles in self.unsettled.items() if styles and layout.kinds[i] == FieldKind.DATE
+        ]  # fmt: skip
 
     def _write_levels(self, directory: Path) -> Seal:
         maps = {}
@@ -137,86 +185,46 @@ class Ingest:
             places = {level: i for i, level in enumerate(table.sorted())}
             for block, levels in enumerate(self.block_levels):
                 maps[f"{block}.{slot}"] = LevelTable.codes_of(levels[slot], places)
-        return _archived(directory / LEVELS, **maps)
+        return archived(directory / LEVELS, **maps)
 
     def _write_moments(self, directory: Path) -> Seal | None:
-        if not self.cells:
-            return None
-        cells = [cell.total() for cell in self.cells]
-        mean, scatter = np.stack([c.mean for c in cells]), np.stack([c.scatter for c in cells])
-        return _archived(directory / MOMENTS, n=np.array([c.n for c in cells]), mean=mean, scatter=scatter)
+        return archived_moments(directory, [cell.total() for cell in self.cells])
 
     def _columns(self) -> tuple[Column, ...]:
         layout, slots = self.source.layout, self.source.layout.slots()
-        made = []
-        for i, (name, kind) in enumerate(zip(layout.names, layout.kinds, strict=True)):
-            slot = int(slots[i])
+        made, middles = [], medians(self.samples, len(self.missing))
+        for i in layout.columns:
+            name, kind, slot = layout.names[i], layout.kinds[i], int(slots[i])
             if kind == FieldKind.LEVEL:
-                made.append(_text_column(name, slot, self.tables[slot], self.rows, self.bad_count))
+                table = dataclasses.replace(self.tables[slot], missing=self.tables[slot].missing - self.bad_count)
+                made.append(text_column(name, slot, table, self.rows - self.bad_count))
             elif kind != FieldKind.SKIP:
-                made.append(self._number_column(i, slot))
+                made.append(self._number_column(i, slot, middles[slot]))
         return tuple(made)
 
-    def _number_column(self, column: int, slot: int) -> Column:
+    def _number_column(self, column: int, slot: int, middle: float | None) -> Column:
         layout, rows = self.source.layout, self.rows - self.bad_count
         missing = int(self.missing[slot]) - self.bad_count  # unread rows are counted as such
         low, high = float(self.least[slot]), float(self.greatest[slot])
-        flags = _shared_flags(missing, rows, low == high)
+        flags = shared_flags(missing, rows, low == high)
         if self.leading_zeros[column]:
             flags.append("leading_zeros")
         notation = layout.notations.get(column)
         return Column(
             layout.names[column], "datetime" if layout.kinds[column] == FieldKind.DATE else "numeric", slot, missing,
             low if missing < rows else None, high if missing < rows else None, flags=tuple(flags),
-            written=notation.example if notation else "",
+            written=notation.example if notation else layout.written.get(column, ""),
+            orders=tuple(ORDERS[order_of(style)] for style in self.unsettled.get(column, ())),
             words=tuple(self.words.get(column, Counter()).most_common(MOST)) if missing < rows else (),
+            middle=middle,
         )  # fmt: skip
 
 
-def _archived(path: Path, **arrays: npt.NDArray[Any]) -> Seal:
-    """An archive of arrays, put together in memory."""
-    made = io.BytesIO()
-    np.savez(made, **arrays)  # type: ignore[arg-type]
-    with path.open("wb", buffering=0) as file:
-        return written(file, [np.frombuffer(made.getbuffer(), np.uint8)])
-
-
-def _shared_flags(missing: int, rows: int, constant: bool) -> list[str]:
-    flags = ["constant"] if constant and rows else []
-    if rows and missing > rows / 2:
-        flags.append("mostly_missing")
-    return flags
-
-
-def _text_column(name: str, slot: int, table: LevelTable, rows: int, bad: int) -> Column:
-    levels, missing, rows = table.sorted(), table.missing - bad, rows - bad
-    many = table.refused or len(levels) > 100
-    flags = _shared_flags(missing, rows, len(levels) == 1 and not missing)
-    if many:
-        flags.append("high_cardinality")
-    if rows - missing > 20 and (table.refused or len(levels) > 0.95 * (rows - missing)):
-        flags.append("id_like")
-    return Column(
-        name, "text" if many else "categorical", slot, missing,
-        levels=levels, distinct=len(levels), more_levels=table.refused, flags=tuple(flags),
-    )  # fmt: skip
-
-
-def ragged_message(reading: Ingest, report: BlockReport) -> str:
-    first = report.bad_rows[0]
-    line = reading.source.first_line + reading.lines + first.line
-    return (
-        f"Most rows do not have the {len(reading.source.layout.names)} fields of the table: line {line}: {first.what}. "
-        "Check the delimiter and the quotes, and give them if they were not found right."
-    )
-
-
-def endless_message(reading: Ingest, report: BlockReport) -> str:
-    return (
-        f"Expected rows of at most {file_size(ROW_BYTES)}, but the one at line "
-        f"{reading.source.first_line + reading.lines + report.lines:,} goes on for longer. "
-        "Look for a quote that is never closed there, and check the quotes and line ends."
-    )
+def repeated_notes(count: int) -> list[str]:
+    if not count:
+        return []
+    rows = "1 row, which is" if count == 1 else f"{count:,} rows, which are"
+    return [f"The names of the columns come again in {rows} left out."]
 
 
 # ------------------------------------------------------------------ from file to data set
@@ -225,44 +233,62 @@ def endless_message(reading: Ingest, report: BlockReport) -> str:
 class FileReading:
     """One file, to be read as a config says by whoever answers `sweep`; what was read before is found in the cache."""
 
-    def __init__(self, config: RunConfig, cache: Cache, sweep: Sweep, progress: Progress) -> None:
+    def __init__(
+        self, config: RunConfig, cache: Cache, sweep: Sweep, progress: Progress, wanted: Wanted | None = None
+    ) -> None:
         self.config, self.cache, self.sweep, self.progress = config, cache, sweep, progress
-        self.path = Path(config.file).expanduser().absolute()
+        self.wanted = wanted  # None for all columns
+        self.path = place(config.file)
 
     def dataset(self) -> Dataset:
         """The cached one if the file is what it was, else read now."""
-        identity, question = dataclasses.asdict(Identity.of(self.path)), _question(self.path, self.config)
+        identity, question = self.identity(), self.question()
         found = self.cache.find(question, identity)
         if found is None:
             found = self._read(question, identity)
         found.repairs = tuple(self.cache.repairs)
         return found
 
-    def _read(self, question: Mapping[str, Any], identity: Mapping[str, int]) -> Dataset:
+    def identity(self) -> dict[str, Any]:
+        """What tells this state of the file from others."""
+        return dataclasses.asdict(Identity.of(self.path))
+
+    def check_unchanged(self, identity: Mapping[str, Any]) -> None:
+        if self.identity() != identity:
+            raise SourceChanged(
+                f"'{self.path.name}' changed while it was read. Wait until it is complete, then try again."
+            )
+
+    def _read(self, question: Mapping[str, Any], identity: Mapping[str, Any]) -> Dataset:
         with self.cache.workshop() as directory, disk_errors():
             whole, key = self._ingest(directory)
-            if dataclasses.asdict(Identity.of(self.path)) != identity:
-                raise SourceChanged(
-                    f"'{self.path.name}' changed while it was read. Wait until it is complete, then try again."
-                )
+            self.check_unchanged(identity)
+            sources = as_found(whole, key)
             dataset = self.cache.commit(whole, key)
+            add_sources(dataset.directory, sources)
             self.cache.remember(question, identity, key)
         return dataset
 
     def is_cached(self) -> bool:
         """Whether the file is there and still what it was when it was read."""
         try:
-            identity = dataclasses.asdict(Identity.of(self.path))
+            identity = self.identity()
         except DataError:
             return False
-        return self.cache.find(_question(self.path, self.config), identity) is not None
+        return self.cache.find(self.question(), identity) is not None
+
+    def question(self) -> dict[str, Any]:
+        asked = _question(self.path, self.config)
+        if self.wanted is not None:
+            asked |= {"only": sorted(self.wanted.columns), "written": dict(sorted(self.wanted.written.items()))}
+        return asked
 
     def _ingest(self, directory: Path) -> tuple[Path, str]:
         """Read the file into `directory`; if a column turns out to be of another kind, once more with that known.
 
         Each attempt has a folder of its own: a worker may still be writing a block of the one that was given up.
         """
-        source = self._source(directory)
+        source = self.source(directory)
         for number in itertools.count():
             attempt = directory / f"attempt{number}"
             attempt.mkdir()
@@ -271,22 +297,35 @@ class FileReading:
             if not strangers:
                 break
             names = [source.layout.names[i] for i in strangers]
-            source = dataclasses.replace(source, layout=source.layout.with_levels(strangers))
-            self.progress(f"reading again: {', '.join(names)} holds text", 0.0)
-        if source.path != str(self.path):
+            source = dataclasses.replace(source, layout=source.layout.reconsidered(strangers))
+            self.progress(f"reading again: {', '.join(names)} is written in another way", 0.0)
+        if source.path.startswith(str(directory)):
             Path(source.path).unlink()
         return attempt, reading.finish(attempt, str(self.path))
 
-    def _source(self, directory: Path) -> Source:
+    def source(self, directory: Path) -> Source:
+        return self.readable(self.head(), directory)
+
+    def head(self, marks: Mapping[str, Any] | None = None) -> Source:
+        """What the first bytes of the file tell, with some marks of its dialect given."""
         self.progress("looking at the file", 0.0)
-        path, config, kind = self.path, self.config, file_format(self.path)
+        path, config, given = self.path, self.config, {**self.config.dialect, **(marks or {})}
+        if file_format(path) == "parquet":
+            source = inspect_parquet(path, config.categorical, config.numeric, self.wanted, config.also_missing)
+        else:
+            source = inspect_text(path, given, config.categorical, config.numeric, self.wanted)
+        return dataclasses.replace(source, path=file.stamped) if (file := remote_file(path)) else source
+
+    def readable(self, source: Source, directory: Path) -> Source:
+        """The same, or its text in the folder where it cannot be read at any place; without totals at its end."""
+        kind = file_format(self.path)
         if kind == "parquet":
-            return inspect_parquet(path, config.categorical, config.numeric)
-        source = inspect_text(path, config.dialect, config.categorical, config.numeric)
-        if kind == "csv" and not source.dialect.rewrites:
+            return source
+        if kind == "csv" and not source.dialect.rewrites and at_any_place(self.path):
             return without_totals(source)
-        plain = directory / "plain"
-        spool(path, source.dialect, plain, lambda part: self.progress("unpacking", part))
+        plain = directory / "plain" / self.path.name
+        plain.parent.mkdir()
+        spool(self.path, source.dialect, plain, lambda part: self.progress("unpacking", part))
         start = source.data_start + (_mark_length(plain) if source.dialect.rewrites else 0)
         return without_totals(dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start))
 
@@ -295,19 +334,25 @@ class FileReading:
         requests = list(reading.requests(directory))
         reports: Iterator[BlockReport] = self.sweep(requests)
         for index, report in enumerate(reports):
-            request = requests[index]
-            if isinstance(request, ReadRange) and report.begin != reading.position:
-                # The guess of where a row starts was wrong (a quoted newline): the block before knows better.
-                report = Worker().handle(dataclasses.replace(request, exact=reading.position))
-            if report.not_of_kind:
-                return report.not_of_kind
-            if report.endless:
-                raise BadRowsError(endless_message(reading, report))
-            if report.too_ragged:
-                raise BadRowsError(ragged_message(reading, report))
-            reading.add(report)
+            if strangers := fold(reading, requests[index], report, self.sweep):
+                return strangers
             self.progress("reading", (index + 1) / len(requests))
         return []
+
+
+def fold(reading: Ingest, request: ReadRange | ReadRowGroup, report: BlockReport, sweep: Sweep) -> list[int]:
+    """Add the next block; where columns are of another kind than was thought, they are returned and it is not added."""
+    if isinstance(request, ReadRange) and report.begin != reading.position:
+        # The guess of where a row starts was wrong (a quoted newline): the block before knows better.
+        (report,) = sweep([dataclasses.replace(request, exact=reading.position)])
+    if report.not_of_kind:
+        return report.not_of_kind
+    if report.endless:
+        raise BadRowsError(endless_message(reading.source, reading.lines, report))
+    if report.too_ragged:
+        raise BadRowsError(ragged_message(reading.source, reading.lines, report))
+    reading.add(report, reading.origin_of(request, report))
+    return []
 
 
 def _question(path: Path, config: RunConfig) -> dict[str, Any]:
@@ -328,10 +373,13 @@ def _mark_length(plain: Path) -> int:
 
 
 def stored_moments(dataset: Dataset, base: Encoding, split: Split) -> tuple[Moments, Moments] | None:
-    """From the sums made while reading, if all columns are complete numbers and the split fits their cells."""
-    names = [*(term.name for term in base.terms), base.target]
+    """From the sums made while reading, if all columns are complete numbers and the split fits their cells.
+
+    Without a target in the encoding, of the terms alone.
+    """
+    names = [*(term.name for term in base.terms), *([base.target] if base.target else [])]
     columns = [dataset.columns.get(name) for name in names]
-    if dataset.manifest.bad_count or base.known or split.fraction:
+    if dataset.manifest.bad_count or base.known or split.fraction or base.yes is not None or base.weights:
         return None
     if any(c is None or not c.is_number or c.missing for c in columns):
         return None

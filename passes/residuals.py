@@ -1,4 +1,5 @@
-"""The requests behind a model's diagnostics: two passes over blocks, whose reports are small and merge."""
+"""The requests behind a model's diagnostics, two passes over blocks, and those behind robust standard errors; their
+reports are small and merge."""
 
 from __future__ import annotations
 
@@ -9,11 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from shoal.data.dataset import Block, Dataset
+from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data_pipeline import design_rows
+from shoal.losses.base import RowLoss
 from shoal.metrics import Residuals
 from shoal.models import Array, Bools, Integers
 from shoal.passes.blocks import BlockRequest
+from shoal.passes.losses import LossRequest
+from shoal.passes.quantiles import Swept
+from shoal.solve.inference import Bread
+from shoal.solve.least_squares import LeastSquares
 from shoal.worker import Worker
 
 SAMPLE = 2_000  # rows that are drawn as points
@@ -21,27 +29,36 @@ LARGEST = 20  # residuals that are listed
 
 
 class PredictedRows(NamedTuple):
-    """Some rows: their index in the file, the target, the prediction, and whether they were kept for testing."""
+    """Some rows: their index in the file, the target, the prediction, whether they were kept for testing, and how far
+    off it is: by how much, or, of another loss than squares, the deviance residual sign(y - mean) sqrt(deviance)."""
 
     row: npt.NDArray[np.int64]
     actual: Array
     predicted: Array
     test: Bools
+    residual: Array
+    weight: Array | None = None  # how much each counts in sums, where that differs
 
     @property
-    def residual(self) -> Array:
+    def error(self) -> Array:
+        """In the unit of the target, whatever the loss."""
         return self.actual - self.predicted
 
     def take(self, chosen: npt.NDArray[np.intp]) -> PredictedRows:
-        return PredictedRows(self.row[chosen], self.actual[chosen], self.predicted[chosen], self.test[chosen])
+        weight = None if self.weight is None else self.weight[chosen]
+        return PredictedRows(
+            self.row[chosen], self.actual[chosen], self.predicted[chosen], self.test[chosen], self.residual[chosen],
+            weight,
+        )  # fmt: skip
 
     @classmethod
     def none(cls) -> PredictedRows:
-        return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool))
+        return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0))
 
     @classmethod
     def together(cls, parts: list[PredictedRows]) -> PredictedRows:
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        """Without weights: those are for sums, which are made part by part."""
+        return cls(*(np.concatenate(column) for column in list(zip(*parts, strict=True))[:-1]))
 
 
 @dataclass(frozen=True)
@@ -50,11 +67,28 @@ class ResidualRequest(BlockRequest):
 
     coef: Array
     intercept: float
+    loss: RowLoss | None  # None for squares
 
     def pieces(self) -> Iterator[tuple[PredictedRows, int]]:
         for chunk in design_rows(self.encoding, self.dataset, self.block):
-            predicted = chunk.X @ self.coef + self.intercept
-            yield PredictedRows(chunk.row, chunk.y, predicted, self.split.is_test(chunk.row)), chunk.unseen
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores, test, loss = chunk.X @ self.coef + self.intercept, self.split.is_test(chunk.row), self.loss
+                if loss is None:
+                    rows = PredictedRows(chunk.row, chunk.y, scores, test, chunk.y - scores, chunk.weight)
+                    usable = np.isfinite(rows.residual)
+                else:
+                    away = deviance_residuals(loss, chunk.y, scores)
+                    rows = PredictedRows(chunk.row, chunk.y, loss.mean(scores), test, away, chunk.weight)
+                    usable = np.isfinite(scores)
+            if not usable.all():  # no offset, a shape without a value, or more than a double can hold
+                rows = rows.take(np.flatnonzero(usable))
+            yield rows, chunk.unseen
+
+
+def deviance_residuals(loss: RowLoss, y: Array, eta: Array) -> Array:
+    """sign(y - mean) sqrt(deviance) of each row, whose squares sum to the deviance."""
+    deviance = loss.deviance(y, eta, loss.at(y, eta).value)
+    return np.asarray(np.sign(y - loss.mean(eta)) * np.sqrt(np.maximum(deviance, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -108,7 +142,11 @@ class Survey(ResidualRequest):
         return found
 
     def _of(self, rows: PredictedRows, unseen: int) -> Overview:
-        train, test = (Residuals.of(rows.actual[part], rows.residual[part]) for part in (~rows.test, rows.test))
+        weight, residual = rows.weight, rows.error
+        train, test = (
+            Residuals.of(rows.actual[part], residual[part], None if weight is None else weight[part])
+            for part in (~rows.test, rows.test)
+        )
         values = np.stack([rows.actual, rows.predicted, rows.residual])
         sample, largest = sampled(rows, self.seed), furthest(rows)
         return Overview(train, test, values.min(axis=1), values.max(axis=1), sample, largest, unseen)
@@ -157,7 +195,7 @@ class Count(ResidualRequest):
         edges, residual = self.edges, rows.residual
         place = np.searchsorted(edges.predicted, rows.predicted, side="right")
         width = len(edges.predicted) + 1
-        weights = (None, rows.predicted, residual, residual**2)
+        weights = (None, rows.predicted, rows.error, rows.error**2)
         parts = (~rows.test, rows.test)
         between = np.searchsorted(edges.ranks, residual, side="right")
         return Counted(
@@ -170,3 +208,83 @@ class Count(ResidualRequest):
 
 def _grid(edges: Array, actual: Array, predicted: Array) -> Integers:
     return np.asarray(np.histogram2d(actual, predicted, (edges, edges))[0]).astype(np.int64)
+
+
+# ------------------------------------------------------------------ standard errors whatever the spread of each row
+
+
+@dataclass(frozen=True)
+class SumMeat(LossRequest):
+    """B over the training rows of a block, in the units of the bread, for robust errors (HC0 to HC3):
+
+        V = A^-1 B A^-1,    A = sum h u u',    B = sum f g^2 u u',    u = (1, x)
+
+    with slopes g and curvatures h of the loss at the optimum, and f by the kind of errors; A^-1 comes from the fit.
+    """
+
+    scale: Array
+    live: Bools
+    root: Array  # (q, q): A^-1 = root root'
+    kind: str
+    intercept: bool
+    repeats: bool  # weights say how many equal rows each one stands for
+
+    def answer(self, worker: Worker) -> Array:
+        total = np.zeros_like(self.root)
+        for chunk, X, eta in self.scored():
+            train = ~self.split.is_test(chunk.row)
+            if train.any():
+                own, times = self.counted(chunk), chunk.weight if self.repeats else None
+                own = own if times is None or own is None else own / times  # of one of the rows that it stands for
+                U = self._rows(X[train])
+                g = self._slopes(chunk.y[train], eta[train], U, None if own is None else own[train])
+                U *= (g if times is None else g * np.sqrt(times[train]))[:, None]
+                total += U.T @ U
+        return total
+
+    def _rows(self, X: Array) -> Array:
+        Z = X[:, self.live] / self.scale[self.live]
+        return np.column_stack((np.ones(len(Z)), Z)) if self.intercept else Z
+
+    def _slopes(self, y: Array, eta: Array, U: Array, own: Array | None) -> Array:
+        """g sqrt(f) of each row."""
+        _, g, h = self.loss.at(y, eta)
+        if own is not None:
+            g, h = g * own, h * own
+        if self.kind not in ("HC2", "HC3"):
+            return g
+        leverage = h * ((U @ self.root) ** 2).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a row that decides a coefficient alone
+            return np.asarray(g / (np.sqrt(1 - leverage) if self.kind == "HC2" else 1 - leverage))
+
+
+@dataclass(frozen=True)
+class RobustRows:
+    """Where the rows of a fit are, and how it ended: loss, coefficients and intercept in the units of the file."""
+
+    dataset: Dataset
+    encoding: Encoding
+    split: Split
+    loss: RowLoss
+    coef: Array
+    intercept: float
+    class_weight: tuple[float, float] | None
+    repeats: bool
+
+    def errors(self, swept: Swept, problem: LeastSquares, weight: float | None, kind: str) -> tuple[Array, float]:
+        """Standard errors of the coefficients (p,) and of the intercept; NaN where columns depend on one another."""
+        bread = Bread.of(problem, weight)
+        if bread is None:
+            return np.full(len(self.coef), np.nan), float("nan")
+        requests = [self._request(block, bread, kind) for block in self.dataset.blocks]
+        total = sum(swept("robust errors", requests), np.zeros_like(bread.root))
+        free = problem.n - len(bread.root)
+        return bread.errors(total * (problem.n / free if kind == "HC1" and free > 0 else 1.0))
+
+    def _request(self, block: Block, bread: Bread, kind: str) -> SumMeat:
+        units = bread.problem.units
+        at_centre = self.intercept + float(units.centre @ self.coef)
+        return SumMeat(
+            str(self.dataset.directory), block, self.encoding, self.split, self.loss, self.coef, at_centre,
+            units.centre, self.class_weight, units.scale, bread.live, bread.root, kind, units.intercept, self.repeats,
+        )  # fmt: skip

@@ -1,22 +1,28 @@
 """The requests by which workers make the shards of a run and multiply their rows.
 
-What shards are is in `data_pipeline`, which there are in `training.shards`; steps of training do not belong here.
+What shards are is in `data_pipeline`, which there are in `training.objectives.shards`; steps of training do not belong
+here.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.splits import GOLDEN, mixed
+from shoal.data.splits import shard_of
 from shoal.data_pipeline import Chunk, Shards, design_rows
+from shoal.errors import EngineError
 from shoal.files.checksums import checksum, damaged, prove
-from shoal.models import Array, LinearModel, Values, chunk_rows
+from shoal.files.elsewhere import sees, staged_blocks, staged_pieces
+from shoal.home import cache_directory, make_folder
+from shoal.losses.steps import RowLossModel, RowsSeen
+from shoal.models import Array, LinearModel, StepModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest
 from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors, read_at, write_at
@@ -48,7 +54,7 @@ class ShardProduct:
     V: Array
 
     def answer(self, worker: Worker) -> Array:
-        return product_of(self.shards.open(self.shard)[0], self.V)
+        return product_of(opened_shard(worker, self.shards, self.shard)[0], self.V)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,40 @@ class ShardGradient:
     w: Array
 
     def answer(self, worker: Worker) -> Array:
-        return LinearModel.gradient(*self.shards.open(self.shard), self.w)[0]
+        return LinearModel.gradient(*opened_shard(worker, self.shards, self.shard), self.w)[0]
+
+
+@dataclass(frozen=True)
+class TimeRows:
+    """Seconds that the gradient of one row takes, the best of three tries on some rows of a shard."""
+
+    shards: Shards
+    shard: int
+    model: StepModel
+    size: int  # parameters
+
+    def answer(self, worker: Worker) -> float:
+        X, y = opened_shard(worker, self.shards, self.shard)
+        X, y = X[: 1 << 16], y[: 1 << 16]
+        w, best = np.zeros(self.size), 1.0
+        for _ in range(3):
+            started = time.perf_counter()
+            self.model.gradient(X, y, w)
+            best = min(best, (time.perf_counter() - started) / max(1, len(y)))
+        return best
+
+
+@dataclass(frozen=True)
+class ShardSeen:
+    """What the rows of one shard say of another loss at w, before steps begin."""
+
+    shards: Shards
+    shard: int
+    model: RowLossModel
+    w: Array
+
+    def answer(self, worker: Worker) -> RowsSeen:
+        return self.model.seen(*opened_shard(worker, self.shards, self.shard), self.w)
 
 
 # ------------------------------------------------------------------ making shards
@@ -74,6 +113,7 @@ class Dealt:
     largest_row: float
     largest_target: float
     checksums: npt.NDArray[np.int64]  # (piles, 2): of the X and of the y of each
+    node: str = ""  # where they lie, if machines have no disk in common
 
 
 @dataclass(frozen=True)
@@ -86,6 +126,8 @@ class Deal(BlockRequest):
     seed: int
     thin: int
     target: str
+    beside: tuple[str, ...] = ("target",)
+    class_weight: tuple[float, float] | None = None  # what rows of no and of yes count for, beside their weights
 
     def answer(self, worker: Worker) -> Dealt:
         X, y = self._room(worker)
@@ -101,13 +143,14 @@ class Deal(BlockRequest):
             largest_target = max(largest_target, float(np.abs(y[place][train]).max(initial=0.0)))
             filled = place.stop
         order, counts = self._grouped(piles[:filled])
-        checksums = write_rows(self.target, X, y, order, counts)
-        return Dealt(counts, largest_row, largest_target, checksums)
+        checksums = write_rows(own_path(self.target) if worker.apart else self.target, X, y, order, counts)
+        return Dealt(counts, largest_row, largest_target, checksums, worker.node)
 
     def _room(self, worker: Worker) -> tuple[Values, Values]:
         rows, width, itemsize = self.block.rows, len(self.encoding.terms), np.dtype(self.dtype).itemsize
-        values = worker.scratch("dealt rows", rows * (width + 1) * itemsize).view(self.dtype)
-        return values[: rows * width].reshape(rows, width), values[rows * width :]
+        values = worker.scratch("dealt rows", rows * (width + len(self.beside)) * itemsize).view(self.dtype)
+        y = values[rows * width :]
+        return values[: rows * width].reshape(rows, width), y.reshape(rows, -1) if len(self.beside) > 1 else y
 
     def _standardise(self, worker: Worker, chunk: Chunk, X: Values, y: Values) -> Array:
         """Fill X and y from a chunk; returns the squared norms of its rows."""
@@ -120,9 +163,24 @@ class Deal(BlockRequest):
             Z[:, constant] = 0.0  # rounding noise is no signal
         with np.errstate(over="ignore"):  # it is seen in the largest values
             X[...] = Z
-            y[...] = chunk.y - units.y_mean
+            if y.ndim == 1:
+                y[...] = chunk.y - units.y_mean
+            else:
+                y[...] = np.column_stack(self._known(chunk))
         norms: Array = np.einsum("ij,ij->i", Z, Z)
-        return norms
+        return norms * y[:, 1] if "weight" in self.beside else norms
+
+    def _known(self, chunk: Chunk) -> list[Array]:
+        """The columns that `beside` names."""
+        found = [chunk.y - self.units.y_mean]
+        if "weight" in self.beside:
+            weight = np.ones(len(chunk.y)) if chunk.weight is None else chunk.weight
+            if self.class_weight is not None:
+                weight = weight * np.where(chunk.y == 1, self.class_weight[1], self.class_weight[0])
+            found.append(weight)
+        if chunk.offset is not None and "offset" in self.beside:
+            found.append(chunk.offset)
+        return found
 
     def _grouped(self, piles: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
         order = np.argsort(piles, kind="stable")
@@ -133,19 +191,12 @@ class Deal(BlockRequest):
         return np.concatenate((order[:train], held)), counts
 
 
-def shard_of(index: npt.NDArray[np.int64], seed: int, shards: int) -> npt.NDArray[np.uint64]:
-    """The shard of each row index, by another stream of random bits than the one that chooses rows for testing."""
-    with np.errstate(over="ignore"):
-        stream = np.uint64(seed % 2**32 + 1) * np.uint64(0xD1B54A32D192ED03)
-        bits = mixed(index.astype(np.uint64) * GOLDEN + stream)
-    return (bits >> np.uint64(32)) * np.uint64(shards) >> np.uint64(32)
-
-
 class Gathered(NamedTuple):
-    """What one shard has come to."""
+    """What one shard has come to; with its bytes where these were asked for."""
 
     rows: int
     checksum: int
+    content: npt.NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True)
@@ -163,30 +214,75 @@ class Gather:
     target: str
     seed: tuple[int, int] | None
     most: int = 0
+    deal: Deal | None = None  # by which a machine without a disk in common deals blocks that it did not deal yet
+    key: str = ""  # of the shards, where such a machine keeps them
+    brought: bool = False  # whether such a machine sends what it made
+    beside: int = 1  # columns of y
+    nodes: tuple[str, ...] = ()  # of each block: where it was dealt
 
     def answer(self, worker: Worker) -> Gathered:
+        if not worker.apart or self.deal is None or sees(os.path.dirname(self.target)):
+            return self._made(worker, self.folder, self.target, dealing=False)
+        make_folder(cache_directory() / self.key)
+        target = str(cache_directory() / self.key / os.path.basename(self.target))
+        made = self._made(worker, os.path.dirname(own_path(dealt_path(self.folder, 0))), target, dealing=True)
+        return made._replace(content=np.fromfile(target, np.uint8)) if self.brought else made
+
+    def _made(self, worker: Worker, folder: str, target: str, *, dealing: bool) -> Gathered:
         rows = int(self.parts[:, 5].sum())
-        X, y = np.empty((rows, self.width), self.dtype), np.empty(rows, self.dtype)
+        X, y = self._room(rows)
         filled = 0
+        brought = self._brought(worker, folder) if dealing else {}
         for block, total, first, pile, before, count, *checksums in self.parts.tolist():
             place = slice(filled, filled + count)
-            path = dealt_path(self.folder, block)
-            if count == pile:
-                self._read(path, total, first, X[place], y[place], checksums)
-            else:
-                wide, long = np.empty((pile, self.width), self.dtype), np.empty(pile, self.dtype)
+            path = dealt_path(folder, block)
+            wide, long = (X[place], y[place]) if count == pile else self._room(pile)
+            if not _taken(brought.get(block), wide, long, checksums):
+                if dealing and not os.path.exists(path):
+                    self._deal_again(worker, block, path)
                 self._read(path, total, first, wide, long, checksums)
+            if count < pile:
                 X[place], y[place] = wide[before : before + count], long[before : before + count]
             filled = place.stop
         order = self._order(rows)
-        return Gathered(len(order), int(write_rows(self.target, X, y, order)[0, 1]))
+        return Gathered(len(order), int(write_rows(target, X, y, order)[0, 1]))
+
+    def _brought(self, worker: Worker, folder: str) -> dict[int, npt.NDArray[np.uint8]]:
+        """The piles that lie on other machines, X and then y; those of one that does not answer are dealt again."""
+        item, found = np.dtype(self.dtype).itemsize, {}
+        wanted: dict[str, list[tuple[int, int, int, int]]] = {}
+        for block, total, first, pile, *_ in self.parts.tolist():
+            if self.nodes[block] not in ("", worker.node) and not os.path.exists(dealt_path(folder, block)):
+                wanted.setdefault(self.nodes[block], []).append((block, total, first, pile))
+        for node, piles in wanted.items():
+            assert worker.ask_node is not None  # where there are several machines
+            pieces = []
+            for block, total, first, pile in piles:
+                x, y = item * self.width, item * self.beside
+                name = os.path.basename(dealt_path(folder, block))
+                pieces += [(name, x * first, x * pile), (name, x * total + y * first, y * pile)]
+            content = worker.ask_node(node, staged_pieces, os.path.basename(folder), pieces)
+            if content is not None:
+                ends = np.cumsum([x[2] + y[2] for x, y in zip(pieces[::2], pieces[1::2], strict=True)])
+                parts = np.split(content, ends[:-1])
+                found.update({pile[0]: part for pile, part in zip(piles, parts, strict=True)})
+        return found
+
+    def _deal_again(self, worker: Worker, block: int, path: str) -> None:
+        assert self.deal is not None
+        dataset = self.deal.dataset
+        replace(self.deal, block=dataset.blocks[block], target=path).answer(worker)
+
+    def _room(self, rows: int) -> tuple[Values, Values]:
+        shape = (rows,) if self.beside == 1 else (rows, self.beside)
+        return np.empty((rows, self.width), self.dtype), np.empty(shape, self.dtype)
 
     def _read(self, path: str, total: int, first: int, X: Values, y: Values, checksums: list[int]) -> None:
         """A pile, proven: nothing else tells that it is what was dealt."""
         try:
             with open(path, "rb", buffering=0) as file:
                 read_at(file.fileno(), _bytes(X), X.itemsize * first * self.width)
-                read_at(file.fileno(), _bytes(y), y.itemsize * (total * self.width + first))
+                read_at(file.fileno(), _bytes(y), y.itemsize * (total * self.width + first * self.beside))
         except (OSError, EOFError) as error:
             raise damaged(path, f"{total} rows", str(error)) from None
         for values, expected in zip((X, y), checksums, strict=True):
@@ -197,6 +293,49 @@ class Gather:
             return np.random.default_rng(self.seed).permutation(rows)
         kept = min(rows, self.most)
         return np.arange(kept) * rows // max(kept, 1)
+
+
+def _taken(content: npt.NDArray[np.uint8] | None, X: Values, y: Values, checksums: list[int]) -> bool:
+    """Whether a pile that was brought is what was dealt; then X and y are filled."""
+    if content is None:
+        return False
+    for values, part, expected in zip((X, y), np.split(content, [X.nbytes]), checksums, strict=True):
+        if checksum(part) != expected:
+            return False
+        values.reshape(-1).view(np.uint8)[:] = part
+    return True
+
+
+@dataclass(frozen=True)
+class KnowShards:
+    """Tell a worker how the shards of this key are made."""
+
+    key: str
+    gathers: tuple[Gather, ...]
+
+    def answer(self, worker: Worker) -> None:
+        worker.know(self.key, self.gathers)
+
+
+def opened_shard(worker: Worker, shards: Shards, shard: int) -> tuple[Values, Values]:
+    """X (n, p) and y (n,) of a shard, which a machine without a disk in common makes when it is first asked for."""
+    if not shards.scattered or os.path.exists(shards.path(shard)):
+        return shards.open(shard)
+    gathers = worker.known.get(os.path.basename(shards.directory))
+    if gathers is None:
+        raise EngineError(f"A machine of the cluster was not told how shard {shard} is made. Try again.")
+    gathers[shard].answer(worker)
+    return shards.open(shard)
+
+
+def own_path(target: str) -> str:
+    """Where dealt rows are written: the target or, where its folder is not seen, among what this machine makes."""
+    folder, name = os.path.split(target)
+    if sees(folder):
+        return target
+    own = staged_blocks() / os.path.basename(folder)
+    make_folder(own)
+    return str(own / name)
 
 
 def dealt_path(folder: str, block: int) -> str:
@@ -211,7 +350,7 @@ def write_rows(
     The rows are piles of so many; what comes back are the checksums of X and y of each (piles, 2). Without piles it is
     that of X, and that of the whole file.
     """
-    unfinished = f"{target}.part"  # always the same: whoever redoes the request writes over it
+    unfinished = f"{target}.{os.urandom(6).hex()}"  # of its own: whoever redoes the request may do so meanwhile
     ends = np.cumsum([len(order)] if counts is None else counts)
     found = np.zeros((len(ends), 2), np.int64)
     with disk_errors():

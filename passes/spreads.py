@@ -1,4 +1,5 @@
-"""Means and spreads of columns, for tables that are too wide for their moments; blocks are added in order."""
+"""What is asked of tables that are too wide for their moments: means and spreads of columns, and the rows themselves;
+blocks are added in order."""
 
 from __future__ import annotations
 
@@ -59,7 +60,10 @@ class SumSpreads(BlockRequest):
         pool = SpreadPool(len(self.encoding.terms) + 1)
         for chunk in design_rows(self.encoding, self.dataset, self.block):
             train = ~self.split.is_test(chunk.row)
-            if train.any():
+            if train.any() and chunk.weight is not None:
+                rows, weight = np.column_stack((chunk.X[train], chunk.y[train])), chunk.weight[train]
+                pool.add(Spreads(float(weight.sum()), *_weighted_spread(rows, weight)))
+            elif train.any():
                 X = chunk.X if train.all() else chunk.X[train]
                 parts = [_spread(X), _spread(chunk.y[train][:, None])]
                 mean, scatter = (np.concatenate(values) for values in zip(*parts, strict=True))
@@ -74,3 +78,30 @@ def _spread(X: Array) -> tuple[Array, Array]:
     shift = Z.mean(axis=0)  # what rounding left in the centre
     scatter = np.einsum("ij,ij->j", Z, Z) - len(X) * shift**2
     return centre + shift, np.maximum(scatter, 0.0)
+
+
+def _weighted_spread(X: Array, weight: Array) -> tuple[Array, Array]:
+    """The same for rows that count as often as their weights say."""
+    total = weight.sum()
+    centre = weight @ X / total
+    Z = X - centre
+    shift = weight @ Z / total
+    return centre + shift, np.maximum(weight @ Z**2 - total * shift**2, 0.0)
+
+
+@dataclass(frozen=True)
+class TakeStandardised(BlockRequest):
+    """The training rows themselves, standardised: X (n, terms) and y (n,)."""
+
+    units: Standardisation
+
+    def answer(self, worker: Worker) -> tuple[Array, Array]:
+        X: list[Array] = [np.zeros((0, len(self.encoding.terms)))]
+        y: list[Array] = [np.zeros(0)]
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
+            train = ~self.split.is_test(chunk.row)
+            rows = chunk.X[train] - self.units.centre
+            rows /= self.units.scale
+            X.append(rows)
+            y.append(chunk.y[train] - self.units.y_mean)
+        return np.concatenate(X), np.concatenate(y)

@@ -20,30 +20,32 @@ Job = Callable[[Run, RunConfig, Progress], dict[str, Any]]
 
 def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """What is in a file, with its first rows as they are written."""
-    from shoal.tasks.previews import preview
+    from shoal.tasks.previews import table_preview
     from shoal.tasks.train import look
 
     found = look(config, progress)
-    names = [column["name"] for column in found["columns"]]
-    return {**found, "preview": preview(Path(config.file).expanduser(), found["dialect"], names)}
+    rows = table_preview(config.file, config.dialect, found.dialect, list(found.named))
+    return {**found.as_dict(), "preview": rows}
 
 
 def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Predictions of the model file `job["model"]` for the config's file, in predictions.csv of the job's folder; with
-    the ends of intervals if `job["interval"]` is a level."""
+    the ends of intervals if `job["interval"]` is a level, beside the columns `job["keep"]`, and called yes from the
+    probability `job["threshold"]` on."""
     from shoal.tasks.predict import predict_file
-    from shoal.tasks.previews import first_rows
+    from shoal.tasks.previews import first_part, first_rows
 
     out, interval = run.directory / "predictions.csv", run.job.get("interval")
-    found = predict_file(Path(run.job["model"]), config, out, progress, interval)
-    return {**found, "preview": first_rows(Path(config.file).expanduser(), config.dialect)}
+    keep, threshold = run.job.get("keep") or (), run.job.get("threshold")
+    found = predict_file(Path(run.job["model"]), config, out, progress, interval, keep, threshold)
+    return {**found, "preview": first_rows(first_part(config.file), config.dialect)}
 
 
 def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """The model file `job["model"]` on the config's file: its own data (`job["own_data"]`), or another table."""
     from shoal.tasks.diagnose import diagnose
 
-    return diagnose(Path(run.job["model"]), config, bool(run.job["own_data"]), progress)
+    return diagnose(Path(run.job["model"]), config, bool(run.job["own_data"]), progress).as_dict()
 
 
 def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -58,7 +60,24 @@ def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
         study = coordinator.cache.mending(lambda: make_study(coordinator, coordinator.open(config), config, choice))
     save_study(run.directory, study)
     rows = sum(cell.n for cell in study.cells.cells)
-    return {"rows": int(rows), "columns": study.cells.columns, "notes": [*study.notes, *coordinator.cache.repairs]}
+    return {"rows": round(rows), "columns": study.cells.columns, "notes": [*study.notes, *coordinator.cache.repairs]}
+
+
+def _curve(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The whole path of a model of another loss in all folds, for `job["folds"]` folds by `job["fold_by"]`."""
+    from shoal.tasks.tune import TuningRequest, whole_curve
+
+    ratio = config.l1_ratio if config.shrink == "elasticnet" else None
+    return whole_curve(config, TuningRequest(int(run.job["folds"]), str(run.job["fold_by"]), ratio), progress)
+
+
+def _tune(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """What `shoal tune --json` says, for `job["folds"]` folds by `job["fold_by"]`."""
+    from shoal.tasks.tune import TuningRequest, tuned_answer
+
+    mixes = config.model == "elasticnet" or config.shrink == "elasticnet"
+    request = TuningRequest(int(run.job["folds"]), str(run.job["fold_by"]), config.l1_ratio if mixes else None)
+    return tuned_answer(config, request, progress)
 
 
 def _generate(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -98,9 +117,24 @@ def _report(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     return {"file": out.name, "bytes": out.stat().st_size, "notes": list(notes)}
 
 
+def _nodes(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The machines of the cluster that the environment names."""
+    from shoal.tasks.workers import cluster_nodes
+
+    return cluster_nodes(config, progress)
+
+
+def _plan(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """What the config's table would take on `job["nodes"]` nodes with the network `job["network"]` between them."""
+    from shoal.tasks.plan import PlanRequest, plan
+
+    return plan(config, PlanRequest(tuple(run.job["nodes"]), str(run.job["network"]), compressions=("none",)), progress)
+
+
 JOBS: dict[str, Job] = {
-    "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "study": _study, "generate": _generate,
-    "archive": _archive, "restore": _restore, "export": _export, "report": _report,
+    "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "study": _study, "curve": _curve,
+    "generate": _generate, "archive": _archive, "restore": _restore, "export": _export, "report": _report,
+    "nodes": _nodes, "tune": _tune, "plan": _plan,
 }  # fmt: skip
 
 

@@ -25,9 +25,11 @@ from typing import Any
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import keep_private, own_lock, searches_directory
-from shoal.runs import reserve, scheduling
+from shoal.runs import interruptions, reserve, scheduling
 from shoal.runs.awaiting import WaitWatch
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
+from shoal.runs.launch import close_open_commands
+from shoal.runs.slots import slots_for
 from shoal.runs.spawning import STOPS, hear_signals
 from shoal.settings.config import RunConfig
 from shoal.utils import RunLog, is_full
@@ -36,7 +38,7 @@ from shoal.words import duration
 ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
 GRACE = 10.0  # seconds for the work to end once its folder is gone
 ORPHANED = 10.0  # seconds in which the process of a search may come back to its trials
-QUEUE = 3.0  # seconds between two looks whether somebody cares for the runs that wait
+QUEUE = 3.0  # seconds between two looks whether somebody cares for the runs that wait, and for this one
 PROGRESS = 0.1  # seconds between two notes of how far it has come
 
 
@@ -123,10 +125,9 @@ class Attendant:
 
     def _pass_on(self) -> None:
         """The stop that a signal asked for, as a command."""
-        from shoal.storage import open_storage
 
         try:
-            with open_storage(self.run.metrics_url) as storage:
+            with self.run.open_records() as storage:
                 storage.post("stop", {})
         except ResourceError:  # no room for a command: training will not hear of it
             self._end_the_work()
@@ -220,12 +221,17 @@ class Life:
             self.say(Standing("running"))
             self._conclude(_quick_work(self.run, config, self._progress()))
             return
+        tries = interruptions.begin_work(self.run, config, slots_for(config))
+        if tries and "stop" in close_open_commands(self.run):
+            self.say(interruptions.STOPPED)
+            return
         self.say(Standing("preparing"))
-        scheduling.leave(self.run)  # in this order: a run that waits no longer is never started again
-        self.attendant.chores.append(Seldom(scheduling.keep_going, QUEUE))
+        scheduling.has_begun(self.run)  # in this order: a run that waits no longer is never started again
+        self.attendant.chores.append(Seldom(scheduling.watch, QUEUE))
         from shoal.tasks.train import train_in_folder
 
-        report = train_in_folder(self.run, config, self._progress(), self.log, self._training_says)
+        again = f"Its process was killed; it goes on by itself (try {tries} of {config.retries})." if tries else ""
+        report = train_in_folder(self.run, config, self._progress(), self.log, self._training_says, again)
         self._conclude(report.as_dict())
 
     def _conclude(self, result: dict[str, Any]) -> None:
@@ -235,13 +241,16 @@ class Life:
         self.say(Standing.read(result, "finished") if "state" in result else FITTED)
 
     def _keep_model(self, result: dict[str, Any]) -> None:
-        """A saved version of a finished run's model; whatever goes wrong with that, the run itself is complete."""
-        if self.run.task != "train" or self.run.search or result.get("state", "finished") != "finished":
-            return  # of a search, a person saves the best
+        """A saved version of a finished run's model, where the settings say so; whatever goes wrong with that, the run
+        itself is complete."""
+        name = str(self.run.config.get("register") or "")
+        if not name or self.run.task != "train" or result.get("state", "finished") != "finished":
+            return  # a person saves it
         try:
+            from shoal.library.model_names import safe_name
             from shoal.library.saved_models import save_run
 
-            version = save_run(self.run, result)
+            version = save_run(self.run, result, safe_name(name))
             self.log.info(f"The model is saved as {version.name}, version {version.number}.")
         except Exception as error:  # noqa: BLE001 - see above; the model file is in the run's folder all the same
             self.log.warning(f"The model could not be saved among the models: {failure(error)}")
@@ -306,7 +315,7 @@ def _quick_work(run: Run, config: RunConfig, progress: Callable[[str, float], No
     from shoal.fitting.model_file import save_model
     from shoal.tasks.train import train
 
-    trained = train(config, progress, run.id)
+    trained = train(config, progress, run.id, run.tuned)
     save_model(run.model_path, trained.model)
     return trained.report.as_dict()
 

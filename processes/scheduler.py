@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from shoal.errors import StateError
 from shoal.home import keep_private
 from shoal.runs import scheduling
 from shoal.runs.tickets import tickets
@@ -20,7 +21,7 @@ LOOK = 0.2  # seconds between two looks for free slots
 def main(descriptor: int) -> None:
     """Also waits for runs that it has started to say so: one that dies before that is started again."""
     os.set_inheritable(descriptor, False)
-    with os.fdopen(descriptor, "a") as lock:
+    with os.fdopen(descriptor, "a") as lock, contextlib.suppress(StateError):  # a queue that nobody can read
         while scheduling.owns(lock) and tickets():
             with contextlib.suppress(OSError):  # a disk that is full or away for a moment
                 scheduling.dispatch()

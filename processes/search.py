@@ -20,8 +20,10 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import optuna
 from optuna.trial import TrialState
@@ -59,7 +61,8 @@ class Driver:
         self.search, self.log = search, log
         self.plan, self.base = search.plan, search.config
         self.asked = threading.Event()  # for an orderly end
-        self.trials = Trials(open_study(search.directory, self.plan.seed), self.plan, self.base)
+        known = search.account.seals
+        self.trials = Trials(open_study(search.directory, self.plan.seed, known), self.plan, self.base)
         self.running: list[Watched] = []
         self.at_once = side_by_side(self.base, self.plan)
         self.before, self.began = search.account.seconds, time.monotonic()
@@ -175,7 +178,7 @@ class Driver:
         watched.report()
         words = f"{progress.reach:g} reached in {progress.seconds:.3g} s"
         if progress.reached is None:
-            words = f"{progress.distance:.2g} after {progress.seconds:.3g} s and {progress.passes:.3g} passes"
+            words = f"{progress.distance:.2g} after {progress.seconds:.3g} s and {progress.passes:.3g} epochs"
         self._tell(watched, TrialState.COMPLETE, "reached" if progress.reached is not None else "short", f"{words}.")
 
     # ---------------------------------------------------------------- giving up
@@ -241,7 +244,7 @@ class Driver:
         for frozen in self.trials.unfinished():
             trial = self.trials.begun(frozen)
             run = find_run(str(frozen.user_attrs.get("run", ""))) or runs.get(frozen.number)
-            if run is None or _was_cut_short(run.standing):
+            if run is None or _was_cut_short(run.standing) or not _has_knobs(run, frozen.params):
                 self.trials.put_back(trial)
                 continue
             trial.set_user_attr("run", run.id)
@@ -259,9 +262,15 @@ class Driver:
         self._said = time.monotonic()
         progresses = {watched.number: watched.progress for watched in self.running}
         trials = [told(frozen, progresses.get(frozen.number)) for frozen in self.trials.counted()]
-        account = Account(trials, importance_of(self.trials.study), self.seconds)
+        account = Account(trials, importance_of(self.trials.study), self.seconds, self.trials.seals())
         with contextlib.suppress(OSError):  # a full disk for a moment; the study has it all
             write_json(self.search.directory / "account.json", account.as_dict())
+
+
+def _has_knobs(run: Run, knobs: Mapping[str, Any]) -> bool:
+    """Whether a run is the one that was started with these; its own settings have a checksum."""
+    config = run.config
+    return all(config.get(name) == value for name, value in knobs.items())
 
 
 def _was_cut_short(standing: Standing) -> bool:

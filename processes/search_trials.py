@@ -4,11 +4,16 @@ when one is given up, are in `search`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+import json
 import math
+import sqlite3
 import warnings
+import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +22,7 @@ from urllib.parse import quote
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from shoal.errors import StateError
 from shoal.runs.folder import Run
 from shoal.search import space
 from shoal.search.plan import ENOUGH, SearchPlan, Trial
@@ -24,6 +30,7 @@ from shoal.search.space import Domain, Range
 from shoal.search.trial_progress import TrialProgress
 from shoal.settings.config import RunConfig
 
+PATIENCE = 20.0  # seconds to wait for whoever has the study's file locked
 STARTUP = 5  # trials before any is given up by the median, and before the sampler has an opinion
 WARMUP = 1  # moments that every trial is given
 REPEATS = 20  # times that a trial like an earlier one is put aside for another
@@ -31,18 +38,55 @@ TOP = 5  # of them count as good, or a tenth
 AGAIN, REPEATED = "again", "repeated"
 
 
-def open_study(directory: Path, seed: int) -> optuna.Study:
-    """The study of a search, made if it is new."""
-    path = quote(str(directory / "study.db"))  # a ? in a folder's name is no question
-    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 20.0}})
-    study = optuna.create_study(storage=storage, study_name="search", direction="minimize", load_if_exists=True)
+def open_study(directory: Path, seed: int, seals: Mapping[str, str] | None = None) -> optuna.Study:
+    """The study of a search, made if it is new; StateError if its trials are not those that `seals` were made of.
+
+    Optuna keeps no checksums, and what it says of a trial becomes what pages say of it.
+    """
+    path = directory / "study.db"
+    try:
+        study = _opened(path)
+        trials = study.get_trials(deepcopy=False)
+        found = {str(t.number): seal_of(t) for t in trials if str(t.number) in (seals or {})}
+    except Exception as error:
+        raise _not_as_it_was(directory, f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}") from error
+    if other := [number for number, seal in (seals or {}).items() if found.get(number) != seal]:
+        raise _not_as_it_was(directory, f"trial {other[0]} of '{path.name}' is not what was written")
     # A continued search must not draw the numbers again with which it began.
-    drawn = len(study.get_trials(deepcopy=False))
+    drawn = len(trials)
     study.sampler = optuna.samplers.TPESampler(
         n_startup_trials=STARTUP, multivariate=True, group=True, constant_liar=True, seed=seed + drawn
     )
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP)
     return study
+
+
+def _opened(path: Path) -> optuna.Study:
+    if path.exists():
+        with contextlib.closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
+            (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if said != "ok":
+            raise sqlite3.DatabaseError(said)
+    url = f"sqlite:///{quote(str(path))}"  # a ? in a folder's name is no question
+    storage = optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": PATIENCE}})
+    return optuna.create_study(storage=storage, study_name="search", direction="minimize", load_if_exists=True)
+
+
+def _not_as_it_was(directory: Path, why: str) -> StateError:
+    return StateError(
+        f"What the search {directory.name} has learnt is damaged ({why}), so that it cannot go on. Its trials stay in "
+        "its table, and their runs can be saved. Start another search."
+    )
+
+
+def seal_of(trial: FrozenTrial) -> str:
+    """A checksum of all that the study says of a trial that has ended."""
+    said = [
+        trial.state.name, trial.values, trial.params, trial.user_attrs,
+        {name: repr(kind) for name, kind in trial.distributions.items()},
+        {str(step): value for step, value in trial.intermediate_values.items()},
+    ]  # fmt: skip
+    return f"{zlib.crc32(json.dumps(said, sort_keys=True).encode()):08x}"
 
 
 @dataclass
@@ -73,6 +117,14 @@ class Trials:
 
     def __init__(self, study: optuna.Study, plan: SearchPlan, base: RunConfig) -> None:
         self.study, self.plan, self.base = study, plan, base
+        self._seals: dict[str, str] = {}
+
+    def seals(self) -> dict[str, str]:
+        """Of the trials that have ended, which nobody changes any more."""
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.state.is_finished() and str(trial.number) not in self._seals:
+                self._seals[str(trial.number)] = seal_of(trial)
+        return dict(self._seals)
 
     def prepare(self) -> None:
         """The person's own settings come first: they are what has to be beaten. A small space is tried in full."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from shoal.charts import residuals as described
 from shoal.report import charts as drawn
 from shoal.report.evidence import Validation, WeightPath
 from shoal.report.html import charts, figure, heading, key, paragraph, table
+from shoal.results.answers.diagnosis import Diagnosis
 from shoal.whatif.curve import CrossValidation
 from shoal.words import plural, short
+
+WORTH = 100  # columns in the table of what they are worth
 
 
 def root(found: CrossValidation) -> float:
@@ -62,14 +65,20 @@ def _choice(along: CrossValidation, weights: Any, place: int, name: str) -> tupl
 # ------------------------------------------------------------------ residuals
 
 
-def residuals(found: Mapping[str, Any]) -> Iterator[str]:
+def residuals(found: Diagnosis) -> Iterator[str]:
     yield heading("Residuals")
-    yield paragraph("A residual is the actual value less the predicted one.")
-    tested = bool(found["test"]["rows"])
-    points = len(found["sample"]["row"])
-    fair = f"{points:,} of {found['rows']:,} rows, a fair sample" if points < found["rows"] else f"all {points:,} rows"
+    yield paragraph(
+        "A deviance residual has the sign of actual less predicted; the squares of all of them sum to the deviance."
+        if found.loss else "A residual is the actual value less the predicted one."
+    )  # fmt: skip
+    tested = bool(found.test.rows)
+    points = len(found.sample.row)
+    fair = f"{points:,} of {found.rows:,} rows, a fair sample" if points < found.rows else f"all {points:,} rows"
     if tested:
         yield key([("training rows", "train"), ("test rows", "test")])
+    if found.loss:
+        yield from _of_loss(found, fair)
+        return
     yield charts([
         figure(drawn.drawn(described.predicted(found)),
                f"Points on the dashed line are predicted without error; {fair}."),
@@ -82,10 +91,24 @@ def residuals(found: Mapping[str, Any]) -> Iterator[str]:
     ])  # fmt: skip
 
 
-def _sizes(found: Mapping[str, Any]) -> str:
-    at = described.quantiles_of(found)
-    beyond = found["rows"] - sum(found["histogram"]["train"]) - sum(found["histogram"]["test"])
-    rest = f" {plural(beyond, 'row')} lie further out." if beyond else ""
+def _of_loss(found: Diagnosis, fair: str) -> Iterator[str]:
+    """Calibration, deviance residuals, and what columns are worth."""
+    yield charts([
+        figure(drawn.drawn(described.calibration(found)), described.curvature(found)),
+        figure(drawn.drawn(described.residuals(found)), f"Deviance residuals; {fair}."),
+        figure(drawn.drawn(described.histogram(found)), _sizes(found)),
+    ])  # fmt: skip
+    if worth := found.importance:
+        yield heading("What columns are worth", 3)
+        yield paragraph(worth.meaning)
+        shares = worth.shares()
+        rows = [(name, rise, f"{100 * shares[name]:+.1f} %") for name, rise in list(worth.rises.items())[:WORTH]]
+        yield table(("column", "rise of the mean deviance", "in percent"), rows)
+
+
+def _sizes(found: Diagnosis) -> str:
+    at = found.at
+    rest = f" {plural(found.beyond, 'row')} lie further out." if found.beyond else ""
     return (
         f"Half of the residuals lie between {short(at[0.25])} and {short(at[0.75])}, nine in ten between "
         f"{short(at[0.05])} and {short(at[0.95])}.{rest}"

@@ -13,8 +13,10 @@ from shoal.report import words
 from shoal.report.evidence import Evidence
 from shoal.report.html import figure, heading, paragraph, table
 from shoal.results.fit import FitReport
+from shoal.results.outcome import FACTORS, SCORE_NAMES, Outcome, factor
 from shoal.results.plain import plain
 from shoal.solve.intervals import meaning
+from shoal.words import compared
 
 
 def about(model: SavedModel) -> Iterator[str]:
@@ -22,14 +24,29 @@ def about(model: SavedModel) -> Iterator[str]:
     yield paragraph(words.about(model.file))
     yield paragraph(words.formula(model), "formula")
     yield paragraph("[column is level] counts 1 where that is so, else 0.", "small") if model.texts else ""
+    if said := compared(model.encoding.references):
+        yield paragraph(said, "small")
     yield heading("Scores", 3)
     yield _scores(model.report)
 
 
 def _scores(report: FitReport) -> str:
+    if report.outcome:
+        return _outcome_scores(report.outcome)
     parts = {"training rows": report.train, "test rows": report.test}
     rows = [(name, *dataclasses.astuple(found)) for name, found in parts.items() if found.rows]
     return table(("", "rows", "R²", "adjusted R²", "RMSE", "MAE"), rows)
+
+
+def _outcome_scores(outcome: Outcome) -> str:
+    """Each beside that of a model that knows the training rows' mean and nothing else."""
+    parts = {name: part for name, part in (("training", outcome.train), ("test", outcome.test)) if part.rows}
+    rows = [
+        (label, *(value for part in parts.values() for value in (part.scores.get(key), part.baseline.get(key))))
+        for key, label in SCORE_NAMES.items() if any(key in part.scores for part in parts.values())
+    ]  # fmt: skip
+    head = [text for name, part in parts.items() for text in (f"{part.rows:,} {name} rows", "nothing known")]
+    return table(("", *head), rows)
 
 
 # ------------------------------------------------------------------ coefficients
@@ -41,13 +58,14 @@ def coefficients(report: FitReport, evidence: Evidence) -> Iterator[str]:
     standardized = report.standardized
     yield heading("Coefficients")
     shown = effects(report.coefficients, standardized, estimates)[:MOST]
-    caption = "How much the prediction changes for one standard deviation more of the column"
+    what = f"the {words.scored_name(report)}" if report.outcome else "the prediction"
+    caption = f"How much {what} changes for one standard deviation more of the column"
     caption += "; lines are intervals." if any(c.low is not None and c.high is not None for c in shown) else "."
     if len(shown) < len(standardized):
         caption += f" The {len(shown)} largest of {len(standardized):,}; the table has all."
     yield figure(drawn.coefficient_chart(shown, report.target), caption, "wide")
     if inference:
-        kind = inference.get("kind", "linear")
+        kind = report.outcome.errors_by if report.outcome else inference.get("kind", "linear")
         yield paragraph(f"What low and high mean: {meaning(kind, inference['confidence'])}")
         if report.training:
             yield paragraph("They are the intervals of the exact fit with the same settings.", "small")
@@ -63,11 +81,20 @@ def _own_intervals(report: FitReport, evidence: Evidence) -> Mapping[str, Any]:
 def _coefficient_table(report: FitReport, standardized: Mapping[str, float], inference: Mapping[str, Any]) -> str:
     estimates, first = inference.get("coefficients", {}), inference.get("intercept") or {}
     keys = [k for k in ("std_error", "t", "p_value", "low", "high") if inference and k in (first or _any(estimates))]
-    rows: list[tuple[Any, ...]] = [("(intercept)", report.intercept, None, *map(first.get, keys))]
+    times = FACTORS.get(report.outcome.link) if report.outcome else None
+    empty = (None,) * (3 if times else 0)
+    rows: list[tuple[Any, ...]] = [
+        (name, value, None, *map((first or estimates.get(name) or {}).get, keys), *empty)
+        for name, value in report.intercepts.items()
+    ]
     for name, value in report.coefficients.items():
-        rows.append((name, value, standardized.get(name), *map((estimates.get(name) or {}).get, keys)))
-    names = {"std_error": "std. error", "p_value": "p"}
-    return table(("column", "coefficient", "per std. dev.", *(names.get(k, k) for k in keys)), rows)
+        own = estimates.get(name) or {}
+        factors = map(factor, (value, own.get("low"), own.get("high"))) if times else ()
+        rows.append((report.shown(name), value, standardized.get(name), *map(own.get, keys), *factors))
+    letter = "z" if report.outcome and report.outcome.dispersion is None else "t"
+    names = {"std_error": "std. error", "p_value": "p", "t": letter}
+    ratios = (times, f"{times}, low", f"{times}, high") if times else ()
+    return table(("column", "coefficient", "per std. dev.", *(names.get(k, k) for k in keys), *ratios), rows)
 
 
 def _any(estimates: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
-from shoal.data.terms import Number
+from shoal.data.notation.dates import has_times
 from shoal.fitting.model_file import SavedModel
 from shoal.report import charts as drawn
 from shoal.report import words
 from shoal.report.evidence import Evidence
 from shoal.report.html import Html, heading, paragraph, table
+from shoal.results.answers.table import ColumnLook
 from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
 from shoal.results.model import NAME, ModelFile
-from shoal.words import short
+from shoal.words import date_text, short
 
 COLUMNS = 400  # of the table of columns; more would be a book
 LEVELS = 5  # of a text column that are named
@@ -33,36 +33,44 @@ def data(model: SavedModel, evidence: Evidence) -> Iterator[str]:
 
 
 def _fills(model: SavedModel) -> dict[str, float]:
-    return {term.column: float(term.fill) for term in model.encoding.terms if isinstance(term, Number)}
+    return {name: float(fill) for name, fill in model.encoding.fills.items()}
 
 
 def _columns(model: SavedModel, evidence: Evidence) -> str:
     fills, used = _fills(model), {*model.numbers, *model.texts}
     rows = []
     for column in evidence.columns[:COLUMNS]:
-        name = column["name"]
+        name = column.name
         role = "target" if name == model.target else "used" if name in used else "not used"
-        numeric, mean = column["type"] == "numeric", evidence.means.get(name)
+        numeric, mean = column.type == "numeric", evidence.means.get(name)
+        fill = _fill(fills.get(name), model.report.dates.get(name))
         rows.append((
-            name, role, TYPES.get(column["type"], column["type"]), column["missing"], column["min"],
-            mean if numeric else None, column["max"], _levels(column),
-            fills.get(name) if numeric and role == "used" else None, Html(drawn.spread_of(column)),
+            name, role, TYPES.get(column.type, column.type), column.missing, column.min,
+            mean if numeric else None, column.max, _levels(column),
+            fill if role == "used" else None, Html(drawn.spread_of(column)),
         ))  # fmt: skip
     head = ("column", "role", "holds", "missing", "min", "mean", "max", "levels (rows)", "if missing", "spread")
     return table(head, rows)
 
 
-def _levels(column: Mapping[str, Any]) -> str:
-    frequent = column.get("frequent") or []
+def _fill(value: float | None, written: str | None) -> float | str | None:
+    """What stands in for a missing value: a number, or a date where the column is written as one."""
+    return value if value is None or written is None else date_text(value, has_times(written))
+
+
+def _levels(column: ColumnLook) -> str:
+    frequent = column.frequent or ()
     said = ", ".join(f"{level} ({count:,})" for level, count in frequent[:LEVELS])
-    more = int(column.get("distinct") or 0) - len(frequent[:LEVELS])
+    more = column.distinct - len(frequent[:LEVELS])
     return f"{said} and {more:,} more" if frequent and more > 0 else said
 
 
 def _columns_of_model(model: SavedModel) -> str:
     """What the model file alone knows of the columns."""
     fills = _fills(model)
-    rows = [(name, "numbers", f"{short(fills[name])} stands in for a missing one" if name in fills else "")
+    dates = model.report.dates
+    rows = [(name, "dates" if name in dates else "numbers",
+             f"{short(_fill(fills[name], dates.get(name)))} stands in for a missing one" if name in fills else "")
             for name in model.numbers]  # fmt: skip
     rows += [(name, "levels", ", ".join(model.encoding.known.get(name, ()))) for name in model.texts]
     return table(("column", "holds", ""), rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,8 @@ from shoal.charts.description import Bars, Chart, Curve, Dots, Guide
 from shoal.charts.effects import Coefficient, describe
 from shoal.report.evidence import WeightPath
 from shoal.report.svg import RIGHT, WIDTH, Plot, PlotAxis, drawing, element, sparkline, text
+from shoal.results.answers.diagnosis import Diagnosis
+from shoal.results.answers.table import ColumnLook
 from shoal.whatif.curve import CrossValidation
 from shoal.words import short, shortened
 
@@ -20,7 +21,6 @@ LINES = 60  # of a path, the largest; more would be a grey field
 NAMED = 8  # of them with a colour and a name
 ROW, NAMES = 22, 168  # of the picture of coefficients: a line's height, and the room for its name, in pixels
 RANKS = 200  # points of the normal plot
-_Found = Mapping[str, Any]
 
 
 def coefficient_chart(shown: Sequence[Coefficient], target: str) -> str:
@@ -71,16 +71,16 @@ def path_chart(path: WeightPath, marks: Mapping[str, float]) -> tuple[str, list[
     return plot.svg(alt), names, len(drawn)
 
 
-def validation_chart(found: CrossValidation, marks: Mapping[str, float]) -> str:
-    """The mean error over folds at each alpha, with a standard error up and down."""
+def validation_chart(found: CrossValidation, marks: Mapping[str, float], measure: str = "mean squared error") -> str:
+    """The mean error over folds at each alpha, with a standard error up and down; `measure` is what errors are."""
     mean, error, alphas = found.mean, found.standard_error, found.alphas.tolist()
     ends = np.concatenate((mean - error, mean + error))
-    plot = Plot(PlotAxis.powers(alphas, "penalty strength alpha"), PlotAxis.around(ends.tolist(), "mean squared error"))
+    plot = Plot(PlotAxis.powers(alphas, "penalty strength alpha"), PlotAxis.around(ends.tolist(), measure))
     plot.spans(alphas, (mean - error).tolist(), (mean + error).tolist(), "interval blue")
     plot.line(zip(alphas, mean.tolist(), strict=True), "blue")
     plot.dots([(alphas[found.best], float(mean[found.best]))], "train")
     _mark(plot, marks)
-    alt = f"Cross-validated mean squared error against alpha; smallest, {short(float(mean[found.best]))}, at alpha "
+    alt = f"Cross-validated {measure} against alpha; smallest, {short(float(mean[found.best]))}, at alpha "
     return plot.svg(alt + short(alphas[found.best]))
 
 
@@ -126,10 +126,9 @@ def _guide(plot: Plot, guide: Guide, chart: Chart) -> None:
         plot.line([(end, end) for end in (chart.x.low, chart.x.high)], "mark dashed")
 
 
-def normal_chart(found: _Found) -> str:
+def normal_chart(found: Diagnosis) -> str:
     """Residuals in order against what a normal distribution would have in their place."""
-    sample = found["sample"]
-    residual = np.sort(np.array(sample["actual"]) - np.array(sample["predicted"]))
+    residual = np.sort(np.array(found.sample.residual))
     n = len(residual)
     ranks = np.unique(np.linspace(0, n - 1, min(n, RANKS)).round().astype(int))
     normal = [NormalDist().inv_cdf((int(rank) + 0.5) / n) for rank in ranks]
@@ -150,7 +149,7 @@ def normal_chart(found: _Found) -> str:
 # ------------------------------------------------------------------ columns
 
 
-def spread_of(column: _Found) -> str:
+def spread_of(column: ColumnLook) -> str:
     """A column's small histogram, or how often each of its most frequent levels comes."""
-    counts = column.get("histogram") or [count for _, count in column.get("frequent") or []]
-    return sparkline(counts, f"How the values of {column['name']} spread") if len(counts) > 1 else ""
+    counts = column.histogram or [count for _, count in column.frequent or ()]
+    return sparkline(counts, f"How the values of {column.name} spread") if len(counts) > 1 else ""

@@ -10,7 +10,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,11 +17,14 @@ import numpy as np
 from shoal.coordinator import Coordinator
 from shoal.data.terms import Indicator, Number
 from shoal.errors import DamagedFile, DataError, SourceChanged, TrainingError
+from shoal.files.parts import is_there, title
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import SavedModel, own_data
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import sum_cells
 from shoal.models import Array
+from shoal.results.answers.diagnosis import Diagnosis
+from shoal.results.answers.table import ColumnLook
 from shoal.settings.config import RunConfig
 from shoal.solve.intervals import intervals_for
 from shoal.solve.moments import merge_all
@@ -68,9 +70,9 @@ class Validation:
 class Evidence:
     """Empty or None is what could not be had; `notes` say why."""
 
-    columns: tuple[Mapping[str, Any], ...] = ()
+    columns: tuple[ColumnLook, ...] = ()
     means: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    residuals: Mapping[str, Any] | None = None
+    residuals: Diagnosis | None = None
     validation: Validation | None = None
     intervals: tuple[Mapping[str, Any], ...] = ()  # as `Intervals.as_dict`
     notes: tuple[str, ...] = ()
@@ -87,15 +89,15 @@ def gathered(model: SavedModel, progress: Progress = silent) -> Evidence:
 
 
 def _check_there(config: RunConfig) -> None:
-    if not config.file or not Path(config.file).expanduser().is_file():
-        name = Path(config.file).name
+    if not is_there(config.file):
+        name = title(config.file)
         raise DataError(f"The file that the model was trained on{f', {name},' if name else ''} is not where it was.")
 
 
 def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> Evidence:
     dataset = coordinator.open(config)
     if dataset.manifest.content != model.file.data.content:
-        raise SourceChanged(f"{Path(config.file).name} is not what it was when the model was trained.")
+        raise SourceChanged(f"{title(config.file)} is not what it was when the model was trained.")
     notes: list[str] = []
 
     def tried(what: str, make: Callable[[], _Found]) -> _Found | None:
@@ -109,12 +111,16 @@ def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> 
 
     plain = dataclasses.replace(config, target="")  # what gives the target away was said before training
     described = tried("There is no summary of the columns", lambda: inspect(coordinator, dataset, plain))
-    residuals = tried("There are no residuals", lambda: residuals_of(model, dataset, coordinator))
+    residuals = None
+    if not model.several:  # calls of classes are in its own report
+        residuals = tried("There are no residuals", lambda: residuals_of(model, dataset, coordinator))
+    if model.outcome:
+        return Evidence(described.columns if described else (), residuals=residuals, notes=tuple(notes))
     cells = tried(
         "There is no cross-validation", lambda: sum_cells(coordinator, dataset, config, _folds(model, config))
     )
     coordinator.progress("trying other penalties", 0.5)
-    columns = tuple(described["columns"]) if described else ()
+    columns = described.columns if described else ()
     if cells is None:
         return Evidence(columns, residuals=residuals, notes=tuple(notes))
     validation = tried("There is no cross-validation", lambda: _validated(model, cells))

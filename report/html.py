@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape as escaped
 from typing import Any
 
-from shoal.words import short
+from shoal.words import seen, short
 
-STYLE = """
+COLOURS = """
 :root { color-scheme: light dark; --ink: #1c2b2d; --quiet: #5b6b6e; --paper: #ffffff; --card: #f4f7f7; --rule: #dbe3e3;
   --train: #0b8378; --test: #d55e00; --blue: #2f76b3; --grey: #8a979a; --warn: #a86a00; --warn-card: #fdf6e7 }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eeee; --quiet: #a3b3b5; --paper: #10181a; --card: #19252a;
@@ -20,6 +20,8 @@ STYLE = """
   --warn-card: #2b2413 } }
 @media print { :root { --ink: #000000; --quiet: #444444; --paper: #ffffff; --card: #f6f6f6; --rule: #cccccc;
   --train: #0b8378; --test: #d55e00; --blue: #2f76b3; --grey: #8a979a; --warn: #7a4d00; --warn-card: #fdf6e7 } }
+"""
+PAGE = """
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 2.2rem 1.2rem 4rem; max-width: 62rem; color: var(--ink); background: var(--paper);
   font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: anywhere }
@@ -53,6 +55,8 @@ th.n, td.n { text-align: right } td.n { white-space: nowrap }
 tr { break-inside: avoid } thead { display: table-header-group }
 svg.chart { display: block; width: 100%; height: auto }
 svg.spark { width: 5.5rem; height: 1.4rem; vertical-align: middle }
+"""
+DRAWN = """
 svg text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: var(--quiet) }
 svg text.name { fill: var(--ink) }
 svg text.label { fill: var(--ink); paint-order: stroke; stroke: var(--paper); stroke-width: 4px;
@@ -67,13 +71,21 @@ rect.train, .bar.train { fill: var(--train); stroke: none } rect.test { fill: va
 .interval { stroke-width: 3; stroke-opacity: .45 }
 .c0 { stroke: #0b8378 } .c1 { stroke: #d55e00 } .c2 { stroke: #3987c9 } .c3 { stroke: #cc79a7 }
 .c4 { stroke: #e69f00 } .c5 { stroke: #56b4e9 } .c6 { stroke: #8f6bb8 } .c7 { stroke: #9c7a3c }
+"""  # all that pictures by themselves need beside the colours
+AROUND = """
 .key { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .2rem 0; font-size: .85rem }
 .key svg { width: 1.1rem; height: .7rem; margin-right: .35rem }
 @media print { body { padding: 0; max-width: none; font-size: 11pt } .scroll { overflow: visible } }
 """
+STYLE = "".join((COLOURS, PAGE, DRAWN, AROUND))
 LONG = 28  # characters from which on a text gets room in a table
 # The page may draw its own style and nothing else, whatever a browser would take for an address in it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def escape(text: str) -> str:
+    """Text of a file as text of a page; what a terminal would obey is spelled out, as a report may be printed there."""
+    return escaped(seen(text))
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,13 @@ from shoal.report import words
 from shoal.report.about_fit import residuals, root, validation
 from shoal.report.about_model import about, coefficients
 from shoal.report.about_origin import data, lineage, trust
+from shoal.report.about_outcome import called_what, told_apart
 from shoal.report.evidence import Evidence, Validation, gathered
 from shoal.report.html import cards, heading, note, page, paragraph
 from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
+from shoal.results.outcome import SCORE_NAMES
+from shoal.results.sentences import three_sentences
 from shoal.utils import Progress, silent
 
 
@@ -49,14 +52,18 @@ def html(model: SavedModel, evidence: Evidence, card: ModelCard) -> str:
 def _parts(model: SavedModel, evidence: Evidence, card: ModelCard) -> Iterator[str]:
     report = model.report
     yield heading(words.title(report), 1)
-    yield paragraph(words.summary(model.file), "lead")
+    yield paragraph(" ".join(three_sentences(report)), "lead")
     yield _figures(report, evidence.validation)
     yield from map(note, evidence.notes)
-    yield from map(note, report.warnings)
+    yield from map(note, (*map(str, report.findings), *report.warnings))
     yield from about(model)
     yield from coefficients(report, evidence)
     if evidence.validation:
         yield from validation(evidence.validation)
+    if report.outcome and report.outcome.curve:
+        yield from told_apart(report.outcome, report.outcome.curve)
+    if report.outcome and report.outcome.several:
+        yield from called_what(report.outcome)
     if evidence.residuals:
         yield from residuals(evidence.residuals)
     yield from data(model, evidence)
@@ -66,6 +73,10 @@ def _parts(model: SavedModel, evidence: Evidence, card: ModelCard) -> Iterator[s
 
 def _figures(report: FitReport, validated: Validation | None) -> str:
     part, rows = words.scored(report)
+    if report.outcome:
+        scores = report.outcome.honest.scores
+        named = [(f"{SCORE_NAMES[name]}, {rows}", value) for name, value in scores.items() if name in SCORE_NAMES]
+        return cards([(what, f"{value:.4g}") for what, value in named if value is not None])
     found = [(f"R², {rows}", part.r2), (f"RMSE, {rows}", part.rmse), (f"MAE, {rows}", part.mae)]
     if validated:
         found.append((f"RMSE, {validated.choice.count}-fold cross-validation", root(validated.own)))

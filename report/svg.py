@@ -9,8 +9,8 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
+from shoal.report.html import escape
 from shoal.words import shortened
 
 WIDTH, HEIGHT = 480, 300

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal import words
-from shoal.data.terms import Indicator, Level, Term
+from shoal.data.terms import Indicator, Level, Rare, Term
 from shoal.fitting.model_file import SavedModel
 from shoal.results.fit import FitReport, FitScores
 from shoal.results.model import ModelFile
@@ -19,12 +19,20 @@ ABOUT = {
     "smallest, so all of them are pulled toward 0 a little.",
     "lasso": "Lasso: the coefficients make half the mean squared error plus alpha times the sum of their sizes "
     "smallest, so those that matter little are exactly 0.",
+    "logistic": "Logistic regression: the coefficients make the probabilities that are given to what came about "
+    "largest (maximum likelihood); the sum below is the logarithm of the odds.",
+    "poisson": "Poisson regression: the coefficients make the counts that came about likeliest; the sum below is the "
+    "logarithm of the expected count.",
+    "gamma": "Gamma regression: the coefficients make the numbers that came about likeliest, with a spread that grows "
+    "with the mean; the sum below is the logarithm of the expected value.",
     "elasticnet": "Elastic net: the coefficients make half the mean squared error plus a penalty smallest, a mixture "
     "of their sizes (share l1_ratio) and of their squares, with strength alpha.",
 }
 DROPPED = {
     "bad_row": "could not be read",
     "target_missing": "had no value in the column to predict",
+    "no_weight": "had no weight above 0",
+    "offset_missing": "had no value in the column of the offset",
     "feature_missing": "had no value in another column",
 }
 IN_FORMULA = 12  # terms that are written out
@@ -33,22 +41,6 @@ OUTSIDE = ("file", "out", "target", "model", "alpha", "l1_ratio", "solver")  # o
 
 def title(report: FitReport) -> str:
     return model_title(report.model, report.target)
-
-
-def kept(report: FitReport) -> int:
-    return sum(1 for value in report.coefficients.values() if value)
-
-
-def summary(file: ModelFile) -> str:
-    """The one sentence for those who read no further."""
-    report = file.report
-    (part, rows), terms = scored(report), len(report.coefficients)
-    used = plural(terms, "coefficient") if kept(report) == terms else f"{kept(report):,} of {terms:,} coefficients"
-    text = f"It predicts {report.target} from {file.data.file or 'a table'} by a sum of {used}"
-    if part.r2 is None or part.rmse is None:
-        return f"{text}."
-    explained = f"explains {100 * part.r2:.1f} % of the spread" if part.r2 >= 0 else "does worse than the mean"
-    return f"{text}. On {part.rows:,} {rows} it {explained}; its typical error (RMSE) is {short(part.rmse)}."
 
 
 def scored(report: FitReport) -> tuple[FitScores, str]:
@@ -63,17 +55,20 @@ def about(file: ModelFile) -> str:
     if report.alpha is not None:
         text += f" Here alpha is {short(report.alpha)}"
         text += "." if report.l1_ratio is None else f" and l1_ratio {short(report.l1_ratio)}."
-    if report.model != "linear" and file.config.get("standardize", True):
+    if report.alpha is not None and file.config.get("standardize", True):
         text += " The penalty is on columns of spread 1, so the units of the file do not matter to it."
     return text
 
 
 def formula(model: SavedModel) -> str:
-    """The prediction as a sum; the terms that move it most come first."""
+    """The prediction as a sum; the terms that move it most come first. Of several classes the score of the first."""
+    if model.several and model.outcome:
+        first = formula(model.of_class(0)).replace(model.target, f"score of {model.outcome.classes[0]}", 1)
+        return f"{first}; and so for each class, of whose e^score a probability is the share"
     weights = model.report.standardized
     terms = [(t, float(c)) for t, c in zip(model.encoding.terms, model.coef, strict=True) if c]
     terms.sort(key=lambda pair: -abs(weights.get(pair[0].name) or 0.0))
-    parts = [f"{model.target} = {short(model.intercept)}"]
+    parts = [f"{scored_name(model.report)} = {short(model.intercept)}"]
     for term, value in terms[:IN_FORMULA]:
         parts.append(f"{'+' if value > 0 else '−'} {short(abs(value))} × {factor(term)}")
     if len(terms) > IN_FORMULA:
@@ -81,8 +76,19 @@ def formula(model: SavedModel) -> str:
     return " ".join(parts)
 
 
+def scored_name(report: FitReport) -> str:
+    """What the sum is: the target, or what its mean follows from."""
+    if report.outcome is None:
+        return report.target
+    if report.outcome.several:
+        return "score of a class"
+    return f"log odds of {report.outcome.yes}" if report.outcome.classes else f"log {report.target}"
+
+
 def factor(term: Term) -> str:
     """A term as people read it."""
+    if isinstance(term, Rare):
+        return f"[{term.column} is rare]"
     if isinstance(term, Level):
         return f"[{term.column} {'is missing' if term.level == '__missing__' else f'is {term.level}'}]"
     return f"[{term.column} is missing]" if isinstance(term, Indicator) else term.name
@@ -112,7 +118,7 @@ def training(report: FitReport) -> str:
     found = report.training
     if not found:
         return "It was solved exactly."
-    parts = [f"It was trained by gradient steps: {short(found.epochs)} passes over the rows"]
+    parts = [f"It was trained by gradient steps: {short(found.epochs)} epochs"]
     away = found.distance_to_optimum
     if away is not None:
         parts.append(f"the objective: {from_optimum(away)}")

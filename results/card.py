@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.results.fit import FitCertificate, FitScores
+from shoal.results.outcome import Headline
 from shoal.results.plain import plain, read
+from shoal.results.tuned import CrossValidated
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class ModelCard:
     converged: bool | None = None
     cause: str | None = None
     penalty: str | None = None
+    headline: Headline | None = None  # where there is no R2
+    cross_validation: CrossValidated | None = None
     file_checksum: str | None = None  # of the model file that it is about
     run: str = ""
     created: float = 0.0  # seconds since 1970
@@ -69,5 +73,5 @@ class ModelCard:
 
 SOME = (
     "mode", "epochs", "rounds", "distance_to_optimum", "converged", "cause", "penalty", "copied_from",
-    "file_checksum",
+    "file_checksum", "cross_validation", "headline",
 )  # fmt: skip

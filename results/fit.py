@@ -8,7 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shoal.errors import Standing
+from shoal.results.collinearity import Collinearity
+from shoal.results.findings import Finding
+from shoal.results.network import NetworkReport
+from shoal.results.outcome import Outcome, class_terms
 from shoal.results.plain import plain, read
+from shoal.results.tuned import CrossValidated, FormulaIntervals
 
 GRADIENT = "gradient"
 FINISHED = Standing("finished")
@@ -118,6 +123,7 @@ class GradientTraining:
     not_converged: str = ""  # what is left to the optimum, in words
     ending: Standing = FINISHED
     resolved: Resolved | None = None
+    in_force: dict[str, Any] = field(default_factory=dict)  # at the end: knobs that may be changed on the way
     ledger: dict[str, int] = field(default_factory=dict)
     overhead: dict[str, float] = field(default_factory=dict)
     events: tuple[dict[str, Any], ...] = ()
@@ -156,9 +162,17 @@ class FitReport:
     rows_read: int = 0
     rows_dropped: dict[str, int] = field(default_factory=dict)
     filled: dict[str, Filled] = field(default_factory=dict)
+    references: dict[str, str] = field(default_factory=dict)  # of text columns: compared with
+    findings: tuple[Finding, ...] = ()  # worth knowing before it was fitted
+    dates: dict[str, str] = field(default_factory=dict)  # columns that hold dates, with how they are written
     warnings: tuple[str, ...] = ()
     training: GradientTraining | None = None  # of a gradient run
     penalty: str | None = None  # of a plug-in
+    cross_validation: CrossValidated | None = None  # of a penalty that was chosen by it
+    intervals: tuple[FormulaIntervals, ...] = ()  # of its coefficients
+    outcome: Outcome | None = None  # of a model of another loss than squares
+    collinearity: Collinearity | None = None  # of a linear model that was fitted from sums
+    network: NetworkReport | None = None  # of a module
     timings: dict[str, float] = field(default_factory=dict)
     run_id: str = ""
 
@@ -166,6 +180,18 @@ class FitReport:
     def standardized(self) -> dict[str, float]:
         """For columns of mean 0 and spread 1; as they are where nothing was standardised."""
         return self.coefficients_standardized or self.coefficients
+
+    @property
+    def intercepts(self) -> dict[str, float]:
+        """By name: one, or that of each of several classes."""
+        if self.outcome is None or not self.outcome.several:
+            return {"(intercept)": self.intercept}
+        names = class_terms(self.outcome.classes, ["(intercept)"])
+        return dict(zip(names, self.outcome.intercepts, strict=True))
+
+    def shown(self, term: str) -> str:
+        """The name of a coefficient, with the unit of the column where that is not the file's own: days, for dates."""
+        return f"{term} (per day)" if term in self.dates else term
 
     @property
     def honest(self) -> FitScores:
@@ -193,7 +219,9 @@ class FitReport:
         return replace(read(cls, without(values, "training")), training=training)
 
 
-LAST = ("penalty", "timings", "run_id")  # written where there is something to say
+# Written where there is something to say.
+LAST = ("references", "findings", "penalty", "cross_validation", "intervals", "outcome", "network", "timings",
+        "run_id")  # fmt: skip
 
 
 def without(values: Mapping[str, Any], name: str) -> dict[str, Any]:

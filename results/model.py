@@ -15,7 +15,10 @@ from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed, plain, read
 
 NAME = "shoal-model"
-VERSION, WITH_PRODUCTS = 1, 2  # what older programs read as well; and what they cannot, so that they say so
+# What older programs read as well; and what they cannot, so that they say so. Models of dates without WITH_DATES have
+# coefficients per second.
+VERSION, WITH_PRODUCTS, WITH_DATES, WITH_LOSS, WITH_SHAPES, WITH_OFFSET, WITH_CLASSES, WITH_RARE = range(1, 9)
+VERSIONS = (VERSION, WITH_PRODUCTS, WITH_DATES, WITH_LOSS, WITH_SHAPES, WITH_OFFSET, WITH_CLASSES, WITH_RARE)
 
 BY_HAND = "none"  # what stands in place of a checksum where a person has edited a file on purpose
 END = 100  # bytes at the end of a model file, in which its checksum is
@@ -28,19 +31,37 @@ ADVICE = (
 
 @dataclass(frozen=True)
 class Design:
-    """The terms of the model as `data.encoding` writes them, and all levels of text columns that were seen."""
+    """The terms of the model as `data.encoding` writes them, and all levels of text columns that were seen; `usual` are
+    those that most training rows have."""
 
     terms: tuple[dict[str, Any], ...] = ()
     known_levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    usual: dict[str, str] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)  # columns of numbers, by an example of how they were written
+    seen: dict[str, tuple[float, float]] = field(default_factory=dict)  # smallest and largest of each; dates in days
+
+
+@dataclass(frozen=True)
+class OriginPart:
+    """One of several files that are one table."""
+
+    file: str
+    rows: int
+    content: str
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The data that a model was fitted to: the file's name, a fingerprint of its content, and its rows."""
+    """The data that a model was fitted to: the file's name, a fingerprint of its content, and its rows; and the same of
+    each of several files that were one table."""
 
     file: str = ""
     content: str = ""
     rows: int = 0
+    parts: tuple[OriginPart, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if name != "parts" or value}
 
 
 @dataclass(frozen=True)
@@ -60,7 +81,7 @@ class ModelFile:
 
     def as_dict(self) -> dict[str, Any]:
         """The object that is written: what it is, the answer, how columns become terms, where it came from."""
-        parts = {"design": plain(self.design), "config": self.config, "data": plain(self.data)}
+        parts = {"design": plain(self.design), "config": self.config, "data": self.data.as_dict()}
         return {"format": NAME, "version": self.version, **self.report.as_dict(), **parts, **self.more}
 
     @classmethod
@@ -68,7 +89,7 @@ class ModelFile:
         """Raises `Malformed` with the name of what is missing or wrong."""
         config = values.get("config") or {}
         if not isinstance(config, Mapping):
-            raise Malformed("'config' should be an object")
+            raise Malformed("should be an object", "config")
         found = cls(
             FitReport.from_dict(values), read(Design, values.get("design"), "design"), dict(config),
             read(Origin, values.get("data") or {}, "data"), values.get("version", VERSION),

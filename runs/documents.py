@@ -1,23 +1,28 @@
 """The small documents in the folder of a run, a job or a search: how they are written, proven and read back.
 
-Each is JSON with a checksum that covers what it says and which document it is, so that a damaged byte, or one document
-in the place of another, is told and never believed. A folder may be copied under another name. What the documents
-mean together is in `folder`.
+Each is JSON with a checksum that covers what it says, which document it is and of which folder, so that a damaged byte,
+or one document in the place of another, is told and never believed. A folder may be copied under another name as a
+whole. What the documents mean together is in `folder`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile, Reason, Standing
 from shoal.files import sealed
 from shoal.runs import reserve
-from shoal.utils import write_atomically
+from shoal.utils import identity_of, write_atomically
 
-ENDED = ("finished", "stopped", "failed", "interrupted")
+BROKEN_OFF = ("failed", "interrupted")  # ended by what nobody asked for
+RESUMABLE = ("stopped", *BROKEN_OFF)
+ENDED = ("finished", *RESUMABLE)
 FITTED = Standing("finished", "The fit is complete.", Reason.COMPLETE)  # a result that says nothing else
 REMEMBERED = 10_000  # results whose ending a process knows
+FOLDER = "folder"  # a field of every document: the name of the folder that it was written in
+BEGINNING = ("job.json", "config.json")  # written with the folder: what they agree on is whose it is
 
 _endings: dict[str, tuple[tuple[int, ...], Standing]] = {}  # by path: what the file looked like, and what it says
 
@@ -30,7 +35,7 @@ def write_json(path: Path, values: dict[str, Any], last: bool = False) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(2, "the run's folder is gone", str(path.parent))
     write = reserve.write if last else write_atomically
-    write(path, sealed.sealed(values, path.name))
+    write(path, sealed.sealed({**values, FOLDER: path.parent.name}, path.name))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -39,13 +44,32 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Documents of older versions have no checksum and are taken as they are.
     """
     try:
-        return sealed.read(path, path.name, sealed.never_sealed)
+        values = sealed.read(path, path.name, sealed.never_sealed)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DamagedFile(
             f"'{path}' cannot be read: expected a JSON document, got: {error.strerror}.", path=str(path)
         ) from None
+    written_in, here = values.pop(FOLDER, None), path.parent.name
+    if written_in not in (None, here) and written_in != owner_of(path.parent):
+        raise DamagedFile(
+            f"'{path}' is not what was written there: expected a document of {here}, got one of {written_in!s:.80}. "
+            "Put it back; a folder that was renamed gets its name again.",
+            path=str(path),
+            identity=identity_of(path),
+        )
+    return values
+
+
+def owner_of(directory: Path) -> str:
+    """The name that a folder had when its first documents were written, on which they agree if it was copied."""
+    names = set()
+    for path in (directory / name for name in BEGINNING):
+        with contextlib.suppress(OSError, DamagedFile):
+            values = sealed.read(path, path.name, sealed.never_sealed)
+            names.add(str(values.get(FOLDER, directory.name)))  # older ones do not say so
+    return names.pop() if len(names) == 1 else directory.name
 
 
 def last_word(directory: Path) -> Standing | None:

@@ -26,11 +26,10 @@ import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError
 from shoal.home import (
-    after_all,
     archive_directory,
     can_be,
     entry_name,
@@ -40,11 +39,16 @@ from shoal.home import (
     why_unreadable,
 )
 from shoal.results.fit import FitReport
-from shoal.results.plain import Malformed
-from shoal.runs.documents import ENDED, FITTED, last_word, read_json, write_json
-from shoal.runs.tickets import place_in_words
+from shoal.results.plain import Malformed, read
+from shoal.results.tuned import CrossValidated
+from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, write_json
+from shoal.runs.run_names import after_all
+from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+
+if TYPE_CHECKING:
+    from shoal.storage import Storage
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
 RUN_NAME = re.compile(r"(\d{8}-\d{6})-(\d{7})")
@@ -79,6 +83,11 @@ class Run:
     def id(self) -> str:
         return self.directory.name
 
+    @property
+    def owner(self) -> str:
+        """The run that its files are of: another than `id` where a folder was copied under another name."""
+        return owner_of(self.directory)
+
     def _read(self, name: str) -> dict[str, Any] | None:
         """A document; None where it is not there or damaged, which the state of the run tells (`standing`)."""
         try:
@@ -112,6 +121,12 @@ class Run:
         """The search that it is a trial of."""
         found = self.job.get("search")
         return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+
+    @property
+    def tuned(self) -> CrossValidated | None:
+        """How its penalty was chosen, where that was by cross-validation before it began."""
+        found = self.job.get("tuned")
+        return read(CrossValidated, found, "tuned") if found else None
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -155,6 +170,13 @@ class Run:
     @property
     def metrics_url(self) -> str:
         return f"sqlite://{self.metrics_path}"
+
+    def open_records(self, timeout: float | None = None) -> Storage:
+        """The records of this run, to be closed; those of another in their place are refused."""
+        from shoal.storage import open_storage
+        from shoal.storage.base import TIMEOUT
+
+        return open_storage(self.metrics_url, TIMEOUT if timeout is None else timeout, owner_of(self.directory))
 
     @property
     def checkpoints_path(self) -> Path:
@@ -276,11 +298,26 @@ class Run:
         return last_word(self.directory)
 
     def _without_process(self) -> Standing:
-        if self.is_waiting and (place := place_in_words(self.id)):
-            return Standing("queued", place)
+        if self.is_waiting and (place := self._place()):
+            return place
         if not (self.directory / "started").exists() and self._age() < PATIENCE:
             return Standing("preparing", "Its process is starting.")
-        return Standing("interrupted", f"{KILLED}.", Reason.KILLED, (self._way_on(),))
+        soon = " It goes on by itself in a moment." if self._goes_on() else ""
+        return Standing("interrupted", f"{KILLED}.{soon}", Reason.KILLED, (self._way_on(),))
+
+    def _goes_on(self) -> bool:
+        """Whether somebody takes it up from its checkpoint, see `interruptions`."""
+        with contextlib.suppress(StateError):
+            return ticket_at_work(self.id) is not None
+        return False
+
+    def _place(self) -> Standing | None:
+        """Of a run that waits, by its ticket; one whose ticket nobody can look for waits until somebody can."""
+        try:
+            place = place_in_words(self.id)
+        except StateError as error:
+            return Standing("queued", f"It waits, but the queue cannot be read. {error.message}", Reason.RESOURCES)
+        return Standing("queued", place) if place else None
 
     def _way_on(self) -> Remedy:
         if self.task == "train" and self.config.get("target"):

@@ -11,28 +11,35 @@ import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.files.parts import size_of
 from shoal.home import home
+from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import (
     CHUNK_BYTES,
     HELD_BYTES,
+    HOLDING,
     MB,
     MOST_EXACT,
     POLISHED_CELLS,
     SMALL_DATA,
     SOLVING,
+    USUAL_POINTS,
+    WIDEST_CELLS,
     block_bytes,
     cells_from_reading,
+    has_gradient_way,
     memory_for_exact,
     shard_count,
+    takes_rows,
+    tuning_bytes,
     worker_count,
 )
 from shoal.settings.pairs import split_pair
+from shoal.settings.strength import chooses_alpha
 from shoal.utils import available_memory
 from shoal.words import file_size
 
@@ -73,26 +80,26 @@ class TableShape:
     row_bytes: float  # of text
 
     @classmethod
-    def of(cls, found: Mapping[str, Any], config: RunConfig, size: int) -> TableShape:
-        columns = {column["name"]: column for column in found["columns"]}
+    def of(cls, found: TableLook, config: RunConfig, size: int) -> TableShape:
+        columns = found.named
         gone = {config.target, *config.exclude}
         wanted = [name for name in config.features or columns if name not in gone]
-        used = [columns[name] for name in wanted if name in columns]
-        numbers = [column for column in used if _is_number(column)]
-        levels = [_levels(c, config) for c in used if not _is_number(c) and c["distinct"] <= config.max_levels]
-        gaps = 0 if config.impute == "drop" else sum(column["missing"] > 0 for column in numbers)
-        first = len(levels) if config.coding == "drop_first" else 0
-        products = _products(config, {column["name"]: column for column in used})
+        used = [columns[name] for name in wanted if name in columns and not found.is_empty(columns[name])]
+        numbers = [column for column in used if column.is_measured]
+        levels = [_levels(c, config) for c in used if not c.is_measured and c.distinct <= config.max_levels]
+        gaps = 0 if config.impute == "drop" else sum(column.missing > 0 for column in numbers)
+        first = 0 if config.coding == "full" else len(levels)
+        products = _products(config, {column.name: column for column in used})
         return cls(
-            rows=found["rows"],
-            numbers=sum(map(_is_number, columns.values())),
-            texts=sum(not _is_number(column) for column in columns.values()),
+            rows=found.rows,
+            numbers=sum(column.is_measured for column in columns.values()),
+            texts=sum(not column.is_measured for column in columns.values()),
             base=len(numbers) + gaps + sum(levels) + sum(base for base, _ in products),
             design=max(len(numbers) + (gaps if config.indicators else 0) + sum(levels) - first, 0)
             + sum(design for _, design in products),
             gaps=gaps,
-            plain=not (levels or products or found["bad_rows"]["count"] or any(c["missing"] for c in numbers)),
-            row_bytes=size / max(found["rows"], 1),
+            plain=not (levels or products or found.bad_rows.count or any(c.missing for c in numbers)),
+            row_bytes=size / max(found.rows, 1),
         )
 
     @property
@@ -105,17 +112,13 @@ class TableShape:
         return self.rows * (8 * self.numbers + 4 * self.texts)
 
 
-def _is_number(column: Mapping[str, Any]) -> bool:
-    return column["type"] in ("numeric", "datetime")
+def _levels(column: ColumnLook, config: RunConfig) -> int:
+    return column.distinct + (1 if column.missing and config.impute != "drop" else 0)
 
 
-def _levels(column: Mapping[str, Any], config: RunConfig) -> int:
-    return int(column["distinct"]) + (1 if column["missing"] and config.impute != "drop" else 0)
-
-
-def _products(config: RunConfig, used: Mapping[str, Mapping[str, Any]]) -> list[tuple[int, int]]:
+def _products(config: RunConfig, used: Mapping[str, ColumnLook]) -> list[tuple[int, int]]:
     """How many columns squares and interactions add, base and design; what cannot be had adds none."""
-    found = [(1, 1) for name in config.squares if name in used and _is_number(used[name])]
+    found = [(1, 1) for name in config.squares if name in used and used[name].is_measured]
     for text in config.interactions:
         try:
             sides = [_ways(used[name], config) for name in split_pair(text, used)]
@@ -125,12 +128,12 @@ def _products(config: RunConfig, used: Mapping[str, Mapping[str, Any]]) -> list[
     return found
 
 
-def _ways(column: Mapping[str, Any], config: RunConfig) -> tuple[int, int]:
+def _ways(column: ColumnLook, config: RunConfig) -> tuple[int, int]:
     """As how many columns a column goes into products: with its indicator, or one a level."""
-    if _is_number(column):
-        return 1 + int(column["missing"] > 0 and config.impute != "drop"), 1
+    if column.is_measured:
+        return 1 + int(column.missing > 0 and config.impute != "drop"), 1
     levels = _levels(column, config)
-    return levels, max(levels - int(config.coding == "drop_first"), 0)
+    return levels, max(levels - int(config.coding != "full"), 0)
 
 
 @dataclass(frozen=True)
@@ -189,11 +192,11 @@ class Forecast:
         need = readable((2 + SOLVING) * self.parts["sums"])
         said = f"Matrices of all columns take {need}, more than three quarters of the free memory, and are refused."
         other = "Use gradient steps, which need no such matrix, or fewer columns."
-        return f"{said} {other if self.shape.base > MOST_EXACT else 'Use fewer columns.'}"
+        return f"{said} {other if has_gradient_way(self.config, self.shape.base) else 'Use fewer columns.'}"
 
     def _less_memory(self) -> str:
         ways = ["use fewer columns (a text column becomes one for each of its levels)"]
-        if self.config.solver == "exact" and self.shape.base > MOST_EXACT:
+        if has_gradient_way(self.config, self.shape.base):
             ways.insert(0, "use gradient steps")
         if self.workers > 1:
             ways.insert(0, "use fewer workers")
@@ -210,19 +213,20 @@ def _when_tight() -> str:
     return "That is most of what is free: other programs may become slow."
 
 
-def forecast(found: Mapping[str, Any], config: RunConfig, machine: FreeResources | None = None) -> Forecast:
-    """Of a run with this config on the table that `found`, the result of an inspection, is about."""
+def forecast(found: TableLook, config: RunConfig, machine: FreeResources | None = None) -> Forecast:
+    """Of a run with this config on the table that an inspection `found`."""
     machine = machine or FreeResources.now()
-    size = _size(config.file)
+    size = size_of(config.file)
     shape = TableShape.of(found, config, size)
     workers = worker_count(config, size, machine.cores)
     gradient = config.solver == "gradient"
-    wide = gradient and shape.base > MOST_EXACT
+    by_rows = not gradient and takes_rows(config, shape.rows, shape.base, machine.memory)
+    wide = by_rows or (gradient and shape.base > MOST_EXACT)
     copies = _copies(shape, config) if gradient else {}
     square = 8 * (shape.base + 1) * (shape.base + 2)
     parts = {
         "programs": RUN_BASE + workers * WORKER_BASE,
-        "solving": 0 if wide else SOLVING * square,
+        "solving": _from_rows(shape, config) if by_rows else 0 if wide else SOLVING * square,
         "rows": max(workers, 1) * (_at_work(shape, config, wide) + copies.get("worker", 0)) + _at_once(shape, config),
         "medians": (max(workers, 1) + 2) * shape.gaps * PROBE if config.impute == "median" else 0,
         "weights": copies.get("board", 0),
@@ -236,11 +240,11 @@ def forecast(found: Mapping[str, Any], config: RunConfig, machine: FreeResources
     )  # fmt: skip
 
 
-def _size(file: str) -> int:
-    try:
-        return Path(file).expanduser().stat().st_size
-    except OSError:
-        return 0
+def _from_rows(shape: TableShape, config: RunConfig) -> int:
+    """Of a fit that holds all rows, and of the choice of its penalty, where nobody named one and it takes seconds."""
+    values = shape.rows * shape.base
+    chosen = config.alpha is None and chooses_alpha(config) and values <= WIDEST_CELLS
+    return max(HOLDING * 8 * values, tuning_bytes(shape.rows, shape.base, USUAL_POINTS) if chosen else 0)
 
 
 def _at_work(shape: TableShape, config: RunConfig, wide: bool) -> int:

@@ -17,7 +17,7 @@ from shoal.training.phases import step_rule
 from shoal.words import listed
 
 # Knobs beside those of training that leave the columns, the rows and the meaning of the weights as they are.
-FREE = {"file", "model", "alpha", "l1_ratio", "workers", "engine", "confidence", "out"}
+FREE = {"file", "model", "alpha", "l1_ratio", "workers", "engine", "cluster", "open_cluster", "confidence", "out"}
 FIXED = {"shards", "partition", "precision"}  # the rows of the shards, which are made once
 PLAN = {"mode", "batch_size", "local_steps"}  # which batches an epoch has: the epoch that has begun begins again
 STEPS = {*PLAN, "step_rule", "epochs", "learning_rate", "compression", "staleness", "schedule"}  # not of the finish
@@ -32,6 +32,9 @@ def forked(snapshot: Snapshot, changes: Mapping[str, Any]) -> tuple[RunConfig, S
     meta, arrays = dict(snapshot.meta), dict(snapshot.arrays)
     meta["config"] = config.as_dict()
     meta |= {name: getattr(config, name) for name in changed & {"alpha", "compression"}}
+    meta |= {"compression_of_steps": config.compression} if "compression" in changed else {}
+    if "workers" in changed:
+        meta |= {"workers": config.workers, "workers_by_person": bool(config.workers)}
     if changed & {"mode", "staleness"}:
         meta["staleness"] = float(config.staleness) if config.mode == "ssp" else None
     if "learning_rate" in changed:

@@ -19,12 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, StateError, TrainingError
+from shoal.files.parts import absolute, seen_as
 from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
-from shoal.runs import awaiting, scheduling
-from shoal.runs.documents import read_json
-from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
+from shoal.results.plain import plain
+from shoal.results.tuned import CrossValidated
+from shoal.runs import awaiting, interruptions, scheduling, tickets
+from shoal.runs.documents import RESUMABLE, read_json
+from shoal.runs.folder import ACTIVE, Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
 from shoal.runs.spawning import spawn
 from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from shoal.utils import disk_errors
 
 if TYPE_CHECKING:
@@ -64,21 +68,24 @@ def metrics_of(run: Run) -> Iterator[Storage | None]:
     if not run.metrics_path.exists():
         yield None
         return
-    from shoal.storage import open_storage
 
-    with open_storage(run.metrics_url, BUSY) as storage:
+    with run.open_records(BUSY) as storage:
         yield storage
 
 
 # ------------------------------------------------------------------ start
 
 
-def launch(config: RunConfig, search: Mapping[str, Any] | None = None) -> Run:
+def launch(
+    config: RunConfig, search: Mapping[str, Any] | None = None, tuned: CrossValidated | None = None, request: str = ""
+) -> Run:
     """Start a fit in a process of its own session; it goes on when its starter is gone. Gradient runs queue.
 
-    A trial says of which `search` it is: {"id": ..., "trial": ...}.
+    A trial says of which `search` it is: {"id": ..., "trial": ...}. A model whose penalty was chosen by
+    cross-validation keeps how, and its error there. A run that a program asked for keeps which `request` that was.
     """
-    return _new_run(config, {"task": "train", **({"search": dict(search)} if search else {})})
+    more = {"search": dict(search or {}), "tuned": plain(tuned), "request": request}
+    return _new_run(config, {"task": "train", **{name: said for name, said in more.items() if said}})
 
 
 def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None = None) -> Run:
@@ -101,7 +108,7 @@ def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None =
 
 def _from_anywhere(config: RunConfig) -> RunConfig:
     """The same with whole paths: the run process lives in another folder."""
-    file = str(Path(config.file).expanduser().absolute()) if config.file else ""
+    file = absolute(config.file)
     out = str(Path(config.out).expanduser().absolute()) if config.out else None
     return dataclasses.replace(config, file=file, out=out)
 
@@ -135,12 +142,7 @@ def _forget(job: Run) -> None:
 
 def _fingerprint(config: RunConfig, *more: Any) -> str:
     """Of the file as it is now and of every option, so that a changed file is looked at again."""
-    try:
-        seen = Path(config.file).stat()
-        identity = [seen.st_size, seen.st_mtime_ns, seen.st_ino]
-    except OSError:
-        identity = []
-    text = json.dumps([config.as_dict(), identity, *more], sort_keys=True)
+    text = json.dumps([config.as_dict(), seen_as(config.file), *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -159,25 +161,32 @@ def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
 # ------------------------------------------------------------------ resume and fork
 
 
-def resume(run: Run) -> Run:
+def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
     """Go on with a run: a paused one by a command, one whose process is gone from its newest checkpoint.
 
     It keeps its folder and its metrics. An exact fit, which has no checkpoints, is done again. One that waits in the
-    queue is started if its turn has come.
+    queue is started if its turn has come. `elsewhere`: another engine or cluster, which gives the same weights.
     """
+    if elsewhere:
+        _check_resumable(run)
     if run.state == "paused":
         post(run, "resume", {})
         return run
     if run.state == "queued":
+        tickets.tickets()  # or why nobody can start it
+        scheduling.hurry(run)
         scheduling.keep_going()
         return run
     _check_resumable(run)
-    config = read_config(run)
+    config = _moved(read_config(run), elsewhere or {})
     _mend_job(run)
     with disk_errors(FOLDER), own_lock(run.directory) as mine:
         if not mine:
             raise StateError(f"The run {run.id} was resumed by somebody else a moment ago.", _look_at(run))
-        _close_open_commands(run)
+        close_open_commands(run)
+        interruptions.end_work(run)
+        if elsewhere:
+            write_json(run.directory / "config.json", config.as_dict())
         for name in ("result.json", "error.json", "started", "progress.json"):
             (run.directory / name).unlink(missing_ok=True)
         if run.is_gradient:
@@ -192,6 +201,15 @@ def resume(run: Run) -> Run:
     return run
 
 
+def _moved(config: RunConfig, elsewhere: Mapping[str, Any]) -> RunConfig:
+    """The same with another engine or cluster; one that is named is Ray's, and other engines have none."""
+    if not elsewhere:
+        return config
+    engine = elsewhere.get("engine") or ("ray" if elsewhere.get("cluster") else config.engine)
+    nowhere = {} if engine == "ray" else {"cluster": "", "open_cluster": False}
+    return config_from({**config.as_dict(), **nowhere, **elsewhere, "engine": engine})
+
+
 def _mend_job(run: Run) -> None:
     """What is among the runs is a fit, even where the document that says so is damaged; where it came from is lost."""
     try:
@@ -202,7 +220,7 @@ def _mend_job(run: Run) -> None:
 
 def _check_resumable(run: Run) -> None:
     state = run.state
-    if state in ("interrupted", "stopped", "failed"):
+    if state in RESUMABLE:
         return
     expected = f"Expected a run that is paused, stopped, failed or interrupted to resume, but {run.id} is {state}."
     if state == "finished":
@@ -215,16 +233,17 @@ def _look_at(run: Run) -> Remedy:
     return Remedy.run("See how it stands", "show", run.id)
 
 
-def _close_open_commands(run: Run) -> None:
-    """A command that the earlier process did not see is not for the next one: nobody expects it any more."""
+def close_open_commands(run: Run) -> list[str]:
+    """A command that the earlier process did not see is not for the next one: nobody expects it. Their names."""
     with metrics_of(run) as storage:
         if storage is None:
-            return
+            return []
         storage.take()
         last = storage.last_round()
-        for command in storage.commands():
-            if command.outcome is None:
-                storage.settle(command.id, last.round if last else 0, "The run ended before it saw this command.")
+        closed = [command for command in storage.commands() if command.outcome is None]
+        for command in closed:
+            storage.settle(command.id, last.round if last else 0, "The run ended before it saw this command.")
+        return [command.name for command in closed]
 
 
 def fork(run: Run, step: int | None = None, changes: Mapping[str, Any] | None = None) -> Run:
@@ -254,7 +273,7 @@ def _snapshot(run: Run, step: int | None) -> Snapshot:
 def _checkpoints(run: Run, config: RunConfig | None) -> Checkpoints:
     from shoal.training.checkpoints import Checkpoints
 
-    return Checkpoints(run.checkpoints_path, config.keep_checkpoints if config else 5)
+    return Checkpoints(run.checkpoints_path, config.keep_checkpoints if config else 5, of=run.owner)
 
 
 # ------------------------------------------------------------------ commands
@@ -274,7 +293,9 @@ def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int
     signal; so does one to a queued run without a process, which then loses its place.
     """
     state = run.state
-    if state not in ("queued", "preparing", "running", "paused", "stopping"):
+    if name == "stop" and state == "interrupted" and interruptions.goes_on(run):
+        return _stop_by_signal(run)  # before it goes on by itself
+    if state not in ACTIVE:
         raise StateError(
             f"Expected a run that is alive, but {run.id} is {state}, so it takes no commands.", _advice(run)
         )
@@ -284,10 +305,9 @@ def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int
         raise StateError(f"The run {run.id} is an exact fit: it takes seconds and no command but stop.")
     if state == "queued":
         raise StateError(f"The run {run.id} waits in the queue; it takes commands other than stop once it has begun.")
-    from shoal.storage import open_storage
 
     try:
-        with open_storage(run.metrics_url, BUSY) as storage:
+        with run.open_records(BUSY) as storage:
             return storage.post(name, dict(arguments or {}))
     except ResourceError:
         if name != "stop":

@@ -6,7 +6,9 @@ of their tickets, each with its slots and its own lock in its hands from its fir
 `keep_going` is for everybody: each launch, each look at the list of runs, a dashboard, other runs while they work and
 when they end. It starts what can be started; if somebody has to wait after that, it leaves one process behind that does
 (`processes.scheduler`), until nobody waits any more. Locks go with the process that holds them, however it ends, so a
-scheduler, a launcher or a run that is killed is followed by the next one who looks.
+scheduler, a launcher or a run that is killed is followed by the next one who looks. A run that works for more than a
+moment leaves another such process behind (`watch`), which looks while runs are at work: one that is killed goes
+on by itself (`interruptions`), whoever else is there.
 """
 
 from __future__ import annotations
@@ -16,16 +18,19 @@ import dataclasses
 import os
 from typing import IO
 
-from shoal.errors import DamagedFile, Reason, Remedy, Standing, TrainingError
+from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
 from shoal.home import lock_file, queue_directory, runs_directory
+from shoal.runs import interruptions
 from shoal.runs.folder import Run, read_config, write_state
 from shoal.runs.slots import slots_for, take
 from shoal.runs.spawning import spawn
-from shoal.runs.tickets import Terms, Ticket, issue, terms_here, tickets, withdraw
+from shoal.runs.tickets import Terms, Ticket, issue, terms_here, ticket_of, tickets, tickets_at_work, withdraw
 from shoal.settings.config import RunConfig
 
 SCHEDULER = "shoal.processes.scheduler"
 LOCK = "scheduler"  # in the folder of the queue; held by whoever starts runs
+WATCHER = "shoal.processes.watcher"
+WATCH = "watcher"  # in the same folder; held by whoever looks after runs at work
 STARTS = 3  # times that a run's process may fail to come so far before it is given up
 AGAIN = 1.0  # seconds before it is started again
 BUSY = 1.0  # seconds to wait for the lock of a run that somebody is looking at
@@ -39,8 +44,18 @@ def enqueue(run: Run, config: RunConfig) -> None:
 
 
 def leave(run: Run) -> None:
-    """Give a run's place up: its turn has come, or it was stopped."""
-    withdraw(run.id)
+    """Give a run's place up: it has ended, or was stopped."""
+    has_begun(run)
+    interruptions.end_work(run)
+
+
+def has_begun(run: Run) -> None:
+    """Give the place up in which it has waited: its turn has come.
+
+    Where the queue cannot be read, whoever reads it next sees that this run waits no longer, and drops its ticket.
+    """
+    with contextlib.suppress(StateError):
+        withdraw(run.id)
 
 
 # ------------------------------------------------------------------ whoever looks
@@ -49,9 +64,10 @@ def leave(run: Run) -> None:
 def keep_going() -> None:
     """Start the runs whose turn has come; leave somebody behind for those who wait. Costs a look at a folder.
 
-    If the disk does not let it, the next one who looks tries again.
+    If the disk does not let it, the next one who looks tries again; runs that wait say why (`Run.standing`).
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, StateError):
+        interruptions.take_up()
         while any(not _run(ticket).is_alive for ticket in tickets()):
             lock = lock_file(queue_directory() / LOCK)
             if lock is None:
@@ -64,13 +80,36 @@ def keep_going() -> None:
 
 def dispatch() -> bool:
     """Start runs in the order of their tickets, while there is room; whether one has to wait. One process at a time."""
-    return any(_must_wait(ticket) for ticket in tickets())
+    resting = False
+    for ticket in tickets():
+        terms = _terms(_run(ticket), ticket)
+        if ticket.rests(terms) and _run(ticket).is_waiting:
+            resting = True
+        elif _must_wait(ticket, terms):
+            return True
+    return resting
 
 
-def owns(lock: IO[str]) -> bool:
+def hurry(run: Run) -> None:
+    """A person wants it now: a run that was killed rests no longer."""
+    ticket = ticket_of(run.id)
+    if ticket is not None and (terms := _terms(run, ticket)).rest:
+        ticket.write(dataclasses.replace(terms, rest=0.0))
+
+
+def watch() -> None:
+    """Look, and leave a process behind that goes on looking while runs are at work; for runs that are."""
+    keep_going()
+    with contextlib.suppress(OSError, StateError):
+        if tickets_at_work() and (lock := lock_file(queue_directory() / WATCH)):
+            with lock:
+                spawn(queue_directory(), WATCHER, [lock])
+
+
+def owns(lock: IO[str], name: str = LOCK) -> bool:
     """Whether this is still the lock of the queue: its folder may have been removed and made anew."""
     try:
-        return os.path.samestat(os.fstat(lock.fileno()), (queue_directory() / LOCK).stat())
+        return os.path.samestat(os.fstat(lock.fileno()), (queue_directory() / name).stat())
     except OSError:
         return False
 
@@ -82,7 +121,7 @@ def _run(ticket: Ticket) -> Run:
     return Run(runs_directory() / ticket.run_id)
 
 
-def _must_wait(ticket: Ticket) -> bool:
+def _must_wait(ticket: Ticket, terms: Terms) -> bool:
     """Start a run if there is room; whether it, and everybody behind it, has to wait."""
     run = _run(ticket)
     if run.is_alive:
@@ -90,7 +129,6 @@ def _must_wait(ticket: Ticket) -> bool:
     if not run.is_waiting:
         ticket.give_up()
         return False
-    terms = _terms(run, ticket)
     if terms.starts >= STARTS:
         _give_up(run, ticket)
         return False
@@ -136,5 +174,5 @@ def _start(run: Run, ticket: Ticket, terms: Terms, taken: list[IO[str]]) -> bool
 def _give_up(run: Run, ticket: Ticket) -> None:
     cause = f"Its process was started {STARTS} times when its turn had come and died each time."
     ways = Remedy.run("See why in its log", "logs", run.id), Remedy.run("Then resume it", "resume", run.id)
-    write_state(run.directory, Standing("interrupted", cause, Reason.KILLED, ways))
+    write_state(run.directory, Standing("failed", cause, Reason.KILLED, ways))
     ticket.give_up()

@@ -16,6 +16,8 @@ from shoal.errors import ConfigError
 from shoal.home import is_held, lock_file, slot_file
 from shoal.settings.config import RunConfig
 
+CLUSTER = "SHOAL_CLUSTER"  # the address of the cluster for runs of engine ray that name none
+
 
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -33,7 +35,8 @@ def slots() -> int:
 
 def slots_for(config: RunConfig) -> int:
     """What a run needs; one that wants more workers than there are slots takes them all."""
-    return 1 if config.engine == "inline" else min(config.workers or cores(), slots())
+    elsewhere = config.engine == "ray" and (config.cluster or os.environ.get(CLUSTER))
+    return 1 if config.engine == "inline" or elsewhere else min(config.workers or cores(), slots())
 
 
 def free_slots(total: int | None = None) -> int:

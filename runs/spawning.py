@@ -16,6 +16,7 @@ from shoal.home import home
 from shoal.utils import THREAD_LIMITS
 
 STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
+killed_by: dict[str, int] = {}  # signals that ended processes which this one has started, by the name of their folder
 
 
 def spawn(
@@ -38,7 +39,14 @@ def spawn(
             cwd="/", env={**_without_ours(environment), "SHOAL_HOME": str(home()), **THREAD_LIMITS},
         )  # fmt: skip
     # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
-    threading.Thread(target=process.wait, name=f"reaper-{directory.name}", daemon=True).start()
+    killed_by.pop(directory.name, None)
+    threading.Thread(target=_bury, args=(process, directory.name), name=f"reaper-{directory.name}", daemon=True).start()
+
+
+def _bury(process: subprocess.Popen[bytes], name: str) -> None:
+    code = process.wait()
+    if code < 0:
+        killed_by[name] = -code
 
 
 def _without_ours(other: Mapping[str, str] | None) -> dict[str, str]:

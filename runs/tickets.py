@@ -1,13 +1,15 @@
 """Places in the queue: a file for each run that waits, in the order of their numbers; not who starts them, and when.
 
 A ticket QUEUE/waiting/NUMBER-RUN says how many slots the run waits for and how its process is to be started. It is
-there from the launch until that process has come so far as to say so.
+there from the launch until that process has come so far as to say so. It then lies in QUEUE/working until the run has
+said how it ended, if it is to go on by itself after a kill (`interruptions`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import sys
 import time
@@ -17,8 +19,9 @@ from typing import NamedTuple
 
 from shoal.errors import DamagedFile
 from shoal.files import sealed
-from shoal.home import one_at_a_time, queue_directory, waiting_directory
+from shoal.home import at_work_directory, names_in, one_at_a_time, queue_directory, waiting_directory
 from shoal.runs.slots import cores, free_slots, slots
+from shoal.words import duration
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Terms:
     starts: int = 0  # times that its process was started and did not come so far as to say so
     python: str = sys.executable
     environment: dict[str, str] = field(default_factory=dict)
+    tries: int = 0  # times in a row that it was taken up after a kill
+    allowed: int = 0  # such times at most
+    rest: float = 0.0  # seconds from when the ticket was written until it may start
+
+
+NUMBERS = {"need": int, "slots": int, "starts": int, "tries": int, "allowed": int, "rest": float}
 
 
 def terms_here(need: int) -> Terms:
@@ -47,10 +56,11 @@ class Ticket(NamedTuple):
     """One place: NUMBER-RUN."""
 
     name: str
+    at_work: bool = False  # not one of a run that waits
 
     @property
     def path(self) -> Path:
-        return waiting_directory() / self.name
+        return (at_work_directory() if self.at_work else waiting_directory()) / self.name
 
     @property
     def number(self) -> int:
@@ -70,7 +80,7 @@ class Ticket(NamedTuple):
             found = sealed.read(self.path, self.name, sealed.never_sealed)
         except OSError:
             return Terms()
-        known = {name: found[name] for name in ("need", "slots", "starts") if isinstance(found.get(name), int)}
+        known = {name: found[name] for name, kind in NUMBERS.items() if isinstance(found.get(name), (int, kind))}
         known |= {
             name: found[name]
             for name, kind in (("python", str), ("environment", dict))
@@ -80,9 +90,18 @@ class Ticket(NamedTuple):
 
     def was_written_within(self, seconds: float) -> bool:
         """No, if the clock was put back since."""
+        return 0 <= self.age < seconds
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was written; without end if it is gone."""
         with contextlib.suppress(OSError):
-            return 0 <= time.time() - self.path.stat().st_mtime < seconds
-        return False
+            return time.time() - self.path.stat().st_mtime
+        return math.inf
+
+    def rests(self, terms: Terms) -> bool:
+        """Whether its run was killed a moment ago and is not to begin again yet; others pass it by."""
+        return bool(terms.rest) and self.was_written_within(terms.rest)
 
     def write(self, terms: Terms) -> None:
         sealed.write(self.path, dataclasses.asdict(terms), self.name)
@@ -92,10 +111,13 @@ class Ticket(NamedTuple):
 
 
 def tickets() -> list[Ticket]:
-    """Of all runs that wait, the first one first."""
-    with contextlib.suppress(OSError):
-        return [Ticket(name) for name in sorted(os.listdir(waiting_directory())) if name[0].isdigit()]
-    return []
+    """Of all runs that wait, the first one first. StateError where nobody can tell whether any does."""
+    return [Ticket(name) for name in sorted(names_in(waiting_directory())) if name[0].isdigit()]
+
+
+def tickets_at_work() -> list[Ticket]:
+    """Of runs at work that go on by themselves if their process is killed."""
+    return [Ticket(name, at_work=True) for name in sorted(names_in(at_work_directory())) if name[0].isdigit()]
 
 
 def issue(run_id: str, terms: Terms) -> None:
@@ -114,9 +136,19 @@ def withdraw(run_id: str) -> None:
             ticket.give_up()
 
 
+def ticket_of(run_id: str) -> Ticket | None:
+    """With which it waits."""
+    return next((ticket for ticket in tickets() if ticket.run_id == run_id), None)
+
+
+def ticket_at_work(run_id: str) -> Ticket | None:
+    """With which it is taken up if its process is killed."""
+    return next((ticket for ticket in tickets_at_work() if ticket.run_id == run_id), None)
+
+
 def has_ticket(run_id: str) -> bool:
     """Whether the queue knows of it, so that somebody will start it."""
-    return any(ticket.run_id == run_id for ticket in tickets())
+    return ticket_of(run_id) is not None
 
 
 def place_in_words(run_id: str) -> str | None:
@@ -128,12 +160,19 @@ def place_in_words(run_id: str) -> str | None:
 
 
 def _words(ahead: int, ticket: Ticket) -> str:
-    if ahead:
-        return f"It waits in the queue: {ahead} {'run is' if ahead == 1 else 'runs are'} ahead of it."
     try:
         terms = ticket.terms
     except DamagedFile as damage:
-        return f"It is the first in the queue; its ticket cannot be read and is worked out again. {damage.message}"
+        if not ahead:
+            return f"It is the first in the queue; its ticket cannot be read and is worked out again. {damage.message}"
+        terms = Terms()
+    if ticket.rests(terms):
+        return (
+            f"Its process was stopped before it was finished. It goes on by itself in {duration(terms.rest)} "
+            f"(try {terms.tries} of {terms.allowed})."
+        )
+    if ahead:
+        return f"It waits in the queue: {ahead} {'run is' if ahead == 1 else 'runs are'} ahead of it."
     free = free_slots(terms.slots)
     if terms.starts:
         return "It is the first in the queue; its process ended as it started, and is started again."

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ConfigError, DamagedFile, DataError, Remedy, Standing, StateError
+from shoal.errors import ConfigError, DamagedFile, Remedy, Standing, StateError
+from shoal.files.parts import absolute, check_there, title
 from shoal.home import LATEST, by_beginning, can_be, entry_name, names_in, own_lock, searches_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version
@@ -34,6 +35,7 @@ from shoal.runs.spawning import spawn
 from shoal.search import space
 from shoal.search.plan import Account, SearchPlan, account_from, plan_from
 from shoal.settings.config import RunConfig
+from shoal.settings.when import check_linear
 from shoal.utils import disk_errors
 
 SEARCH_NAME = re.compile(r"(\d{6}-\d{6})(?:-(\d+))?")
@@ -119,7 +121,7 @@ class Search:
             if name := self.plan.name:
                 return name
         config = self.folder.config
-        return f"{config.get('model')} model of {config.get('target')}, {Path(str(config.get('file', ''))).name}"
+        return f"{config.get('model')} model of {config.get('target')}, {title(str(config.get('file', '')))}"
 
     @property
     def made(self) -> float:
@@ -206,17 +208,14 @@ def _new_directory() -> Path:
 def _checked(config: RunConfig) -> RunConfig:
     """What would make every trial fail is said before there is a search."""
     config.ready()
+    check_linear(config.model, "a search")
     if config.penalty:
         raise ConfigError(
             f"A search needs the exact optimum, which is not known for the plug-in penalty '{config.penalty}'. "
             "Search with one of the models, or leave the penalty out."
         )
-    path = Path(config.file).expanduser().absolute()
-    try:
-        path.stat()
-    except OSError as error:
-        raise DataError(f"Expected a file at '{path}', got: {error.strerror}. Check the path.") from None
-    return dataclasses.replace(config, file=str(path), out=None)
+    check_there(config.file)
+    return dataclasses.replace(config, file=absolute(config.file), out=None)
 
 
 def trial_config(base: RunConfig, plan: SearchPlan, knobs: Mapping[str, Any]) -> RunConfig:

@@ -100,6 +100,7 @@ class Account:
     trials: list[Trial] = field(default_factory=list)
     importance: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0  # that the search has been at work, all its lives together
+    seals: dict[str, str] = field(default_factory=dict)  # of ended trials as the study keeps them, by its numbers
 
     @property
     def best(self) -> Trial | None:
@@ -124,4 +125,5 @@ class Account:
 def account_from(values: Mapping[str, Any]) -> Account:
     names = {f.name for f in dataclasses.fields(Trial)}
     trials = [Trial(**{k: v for k, v in found.items() if k in names}) for found in values.get("trials", [])]
-    return Account(trials, dict(values.get("importance", {})), float(values.get("seconds", 0.0)))
+    importance, seals = (dict(values.get(name, {})) for name in ("importance", "seals"))
+    return Account(trials, importance, float(values.get("seconds", 0.0)), seals)

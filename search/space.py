@@ -14,7 +14,8 @@ from typing import Any
 
 from shoal import plugins
 from shoal.errors import ConfigError
-from shoal.settings.config import AUTO, RANGES, RunConfig
+from shoal.settings.checks import RANGES
+from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import config_from
 from shoal.words import listed

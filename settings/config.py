@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
-from shoal.settings.pairs import check_pair
-from shoal.words import did_you_mean
+from shoal.settings.checks import check_knobs
+from shoal.settings.when import (
+    BY_TARGET,
+    LOSSES,
+    MODELS,
+    MODULE,
+    TEXT_TARGETS,
+    adds_offset,
+    decays,
+    draws,
+    has_formulas,
+    has_momentum,
+    has_other_loss,
+    has_processes,
+    has_robust_errors,
+    is_penalised,
+    is_tested,
+    mixes_penalties,
+    on_cluster,
+    shrinks_weights,
+)  # fmt: skip
 
-MODELS = ("linear", "ridge", "lasso", "elasticnet")
-CODINGS = ("drop_first", "full")
+ALL_MODELS = (*MODELS, *LOSSES, BY_TARGET, MODULE)
+SHRINKS = ("none", "ridge", "lasso", "elasticnet")
+CODINGS = ("reference", "full", "drop_first")
 IMPUTATIONS = ("median", "mean", "constant", "drop")
+WEIGHTS = ("importance", "frequency")
+ROBUST = ("none", "HC0", "HC1", "HC2", "HC3")
+OFFSETS = ("added", "exposure")
+CLASS_WEIGHTS = ("none", "balanced")
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
 DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing",
-           "also_missing")  # fmt: skip
-ENGINES = ("auto", "inline", "processes")
+           "also_missing", "dates", "sheet")  # fmt: skip
+PARTS = ("alike", "common", "mixed", "any")
+ENGINES = ("auto", "inline", "processes", "ray")
+ON_CLUSTER = ("cluster", "open_cluster")  # knobs beside engine ray
 SOLVERS = ("exact", "gradient")
 MODES = ("sync", "ssp", "async", "local")
 SCHEDULES = ("constant", "step", "exponential", "cosine", "inverse")
@@ -27,9 +51,6 @@ PARTITIONS = ("hash", "contiguous")
 PRECISIONS = ("auto", "float32", "float64")
 LOSS_CHOICES = ("retry", "fewer", "stop")
 AUTO = "auto"  # what a person writes for a knob whose `auto` value the config holds
-
-
-_Values = Mapping[str, Any]  # all knobs of a run by their names
 
 
 def knob(default: Any, help: str, group: str, **more: Any) -> Any:
@@ -41,9 +62,11 @@ def knob(default: Any, help: str, group: str, **more: Any) -> Any:
     blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
     when:    whether it means anything beside these other values;
     needs:   what to set so that it does: a person who names it without is told so;
+    needs_there: the same beside a model of another loss than squares;
     plugins: the group of plug-ins whose names it takes, beside `known` ones;
     pages:   whether a page may set it; not what is a path of this machine (see `values.page_config`);
-    of:      what a knob of names takes, where that is not any column: numbers, or pairs of columns.
+    unlisted: choices that no form and no flag offers;
+    of:      what a knob of names takes, where that is not any column: numbers, pairs, levels, transforms, weights.
     """
     metadata = {"help": help, "group": group, **more}
     if isinstance(default, (list, dict)):
@@ -51,60 +74,9 @@ def knob(default: Any, help: str, group: str, **more: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
-RANGES: dict[str, tuple[float, float]] = {
-    "alpha": (0, math.inf), "l1_ratio": (0, 1), "test_fraction": (0, 0.9), "confidence": (0.5, 0.9999),
-    "max_levels": (1, 20_000), "workers": (0, 512), "fill": (-math.inf, math.inf), "skip_lines": (0, 1_000_000),
-    "epochs": (0, 1_000_000), "tolerance": (0, 1), "finish_passes": (0, 100_000_000), "max_seconds": (0, math.inf),
-    "patience": (0, 1_000_000), "batch_size": (0, 2**31), "local_steps": (0, 1_000_000), "staleness": (0, 1_000_000),
-    "learning_rate": (0, math.inf), "warmup": (0, 1_000_000), "decay": (1e-6, 1), "decay_every": (1e-6, 1_000_000),
-    "momentum": (0, 0.9999), "clip": (0, math.inf), "top_k": (1e-6, 1), "prefetch": (-1, 1000), "max_memory": (0.05, 1),
-    "shards": (0, 100_000), "checkpoint_seconds": (0, 1_000_000), "keep_checkpoints": (1, 1000), "restarts": (0, 1000),
-}  # fmt: skip
-
-
 def training(default: Any, help: str, group: str, **more: Any) -> Any:
     """A knob that only gradient runs look at."""
     return knob(default, help, group, training=True, **more)
-
-
-def _has_own_penalty(values: _Values) -> bool:
-    return values["solver"] == "gradient" and bool(values["penalty"])
-
-
-def _is_penalised(values: _Values) -> bool:
-    return values["model"] != "linear" or _has_own_penalty(values)
-
-
-def _mixes_penalties(values: _Values) -> bool:
-    return values["model"] == "elasticnet" or _has_own_penalty(values)
-
-
-def _is_tested(values: _Values) -> bool:
-    return bool(values["test_every"] or values["test_fraction"])
-
-
-def _draws(values: _Values) -> bool:
-    return bool(values["test_fraction"]) or values["solver"] == "gradient"
-
-
-def _has_momentum(values: _Values) -> bool:
-    return values["mode"] != "local" and values["step_rule"] not in ("sgd", "adagrad")  # a plug-in takes it as well
-
-
-def _decays(values: _Values) -> bool:
-    return str(values["schedule"]) in ("step", "exponential", "inverse")
-
-
-def _has_processes(values: _Values) -> bool:
-    return str(values["engine"]) != "inline"
-
-
-def not_one_of(name: str, value: Any, choices: Iterable[Any]) -> ConfigError:
-    """What to say of a choice that there is not; `name` is the knob's, or its flag."""
-    known = [str(choice) for choice in choices]
-    meant = did_you_mean(str(value), known) or " Choose one of them."
-    knob_ = name.removeprefix("--").replace("-", "_")
-    return ConfigError(f"Expected {name} to be one of {', '.join(known)}, got '{value}'.{meant}", knobs=[knob_])
 
 
 @dataclass(frozen=True)
@@ -113,21 +85,69 @@ class RunConfig:
 
     # fmt: off
     file: str = knob(
-        "", "the CSV file, plain or packed (gz, zip, bz2, xz, zst), or the Parquet file; - for standard input", "place",
-        pages=False,
+        "", "the CSV file, plain or packed (gz, zip, bz2, xz, zst), Excel or Parquet file; several, a folder or a "
+        "pattern are one table; - for standard input", "place", pages=False,
     )
     target: str = knob("", "the column to predict", "model", open=True)
-    model: str = knob("linear", "linear, ridge, lasso or elasticnet", "model", choices=MODELS, open=True)
-    alpha: float = knob(
-        1.0, "strength of the penalty, as in scikit-learn's estimator of that name", "model",
-        open=True, step=0.1, when=_is_penalised, needs=(("model", "ridge"),),
+    model: str = knob(
+        "linear", "linear, ridge, lasso, elasticnet; logistic for yes or no, multinomial for classes, poisson for "
+        "counts, gamma for positive skewed numbers, huber where some rows are far off, quantile for a quantile; auto: "
+        "by the values of the target",
+        "model", choices=ALL_MODELS, unlisted=(MODULE,), open=True,
+    )
+    shrink: str = knob(
+        "none", "logistic, multinomial, poisson, gamma, huber, quantile: the penalty on their coefficients, as ridge, "
+        "lasso or elasticnet", "model", choices=SHRINKS, open=True, when=has_other_loss, needs=(("model", "logistic"),),
+    )
+    alpha: float | None = knob(
+        None, "strength of the penalty, as in scikit-learn's estimator of that name; if not given, by "
+        "cross-validation; of multinomial, huber and quantile 1",
+        "model", metavar="A|auto", auto=None, blank="chosen by cross-validation", open=True, step=0.1,
+        when=is_penalised, needs=(("model", "ridge"),), needs_there=(("shrink", "ridge"),),
     )
     l1_ratio: float = knob(
         0.5, "elastic net only: share of the L1 part, 0 to 1", "model",
-        open=True, step=0.05, when=_mixes_penalties, needs=(("model", "elasticnet"),),
+        open=True, step=0.05, when=mixes_penalties,
+        needs=(("model", "elasticnet"),), needs_there=(("shrink", "elasticnet"),),
+    )
+    positive: str = knob(
+        "", "logistic only: which of the target's two values is the yes that probabilities are of", "model",
+        blank="by itself", when=lambda v: v["model"] == "logistic", needs=(("model", "logistic"),),
+    )
+    huber_epsilon: float = knob(
+        1.35, "huber only: from how many scales on a row counts by the size of its error and no more by its square; "
+        "smaller is more robust", "model", open=True, step=0.05, when=lambda v: v["model"] == "huber",
+        needs=(("model", "huber"),),
+    )
+    quantile: float = knob(
+        0.5, "quantile only: which quantile is predicted; 0.5 is the median, 0.9 has nine rows of ten below it",
+        "model", open=True, step=0.05, when=lambda v: v["model"] == "quantile", needs=(("model", "quantile"),),
     )
     features: tuple[str, ...] = knob((), "columns to use; all others are left out", "table", metavar="a,b", open=True)
     exclude: tuple[str, ...] = knob((), "columns to leave out", "table", metavar="a,b", open=True)
+    weights: str = knob(
+        "", "the column that says how much each row counts; it is no feature", "table", metavar="COLUMN", of="weights",
+        blank="all alike",
+    )
+    weights_are: str = knob(
+        "importance", "what weights mean: how many equal rows a row stands for (frequency), or how much it counts "
+        "(importance); standard errors differ", "table", choices=WEIGHTS,
+        when=lambda v: bool(v["weights"]), needs=(("weights", "COLUMN"),),
+    )
+    offset: str = knob(
+        "", "logistic, poisson and gamma only: a column that is added to each row's score with a coefficient of 1; "
+        "predictions need it too", "table", metavar="COLUMN", of="weights", blank="none", when=adds_offset,
+        needs=(("model", "poisson"),),
+    )
+    offset_as: str = knob(
+        "added", "how the offset comes in: as it is, or by its logarithm, as an exposure such as time", "table",
+        choices=OFFSETS, when=lambda v: adds_offset(v) and bool(v["offset"]),
+        needs=(("model", "poisson"), ("offset", "COLUMN")),
+    )
+    class_weight: str = knob(
+        "none", "logistic and multinomial: balanced lets all values of the target count as much, however rare one is",
+        "model", choices=CLASS_WEIGHTS, when=lambda v: v["model"] in TEXT_TARGETS, needs=(("model", "logistic"),),
+    )
     categorical: tuple[str, ...] = knob(
         (), "columns whose values are names, whatever they look like", "reading", metavar="a,b"
     )
@@ -135,10 +155,17 @@ class RunConfig:
         (), "columns whose values are numbers, whatever they look like", "reading", metavar="a,b"
     )
     coding: str = knob(
-        "drop_first", "one 0/1 column for each level of a text column: all but the first, or all", "table",
-        choices=CODINGS,
+        "reference", "one 0/1 column for each level of a text column: all but the one that others are compared with, "
+        "all, or all but the first by alphabet, no value included", "table", choices=CODINGS,
+    )
+    reference: tuple[str, ...] = knob(
+        (), "the level that the others of a text column are compared with, in place of the first by alphabet", "table",
+        metavar="city=Oslo", of="levels", when=lambda v: v["coding"] == "reference", needs=(("coding", "reference"),),
     )
     max_levels: int = knob(100, "a text column with more levels is left out", "table", unit="levels", step=10)
+    min_level_rows: int = knob(
+        0, "levels of a text column with fewer training rows become one; 0: none", "table", unit="rows", blank="none do"
+    )
     impute: str = knob("median", "what replaces a missing number", "table", choices=IMPUTATIONS)
     fill: float = knob(
         0.0, "the number used by --impute constant", "table",
@@ -151,6 +178,10 @@ class RunConfig:
         (), "pairs of columns whose product is used as well; a text column gives one a level", "table",
         metavar="a:b,c:d", of="pairs",
     )
+    transform: tuple[str, ...] = knob(
+        (), "how a column is used: log, log1p, sqrt, bins(5), spline(5), of dates year, month, weekday, day_of_year, "
+        "hour, trend; plain: as it is, beside others", "table", metavar="area=log", of="transforms",
+    )
     indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
     test_every: int = knob(
         0, "one row in so many is kept for testing (rows 0, N, 2N, ...); 0 for none", "split",
@@ -159,48 +190,64 @@ class RunConfig:
     test_fraction: float = knob(
         0.0, "share of rows, chosen by a hash of the row index, kept for testing", "split", open=True, step=0.05
     )
-    seed: int = knob(0, "the seed of all random choices: test rows, shards, order of batches", "split", when=_draws)
+    seed: int = knob(0, "the seed of all random choices: test rows, shards, order of batches", "split", when=draws)
     intercept: bool = knob(True, "fit an intercept (never penalised)", "model")
     standardize: bool = knob(
         True, "scale all columns to mean 0 and standard deviation 1 before the penalty is applied", "model"
     )
     confidence: float = knob(
-        0.95, "of the intervals of a linear model", "model",
-        step=0.01, when=lambda v: v["model"] == "linear" and v["solver"] == "exact",
-        needs=(("model", "linear"), ("solver", "exact")),
+        0.95, "of the intervals of a model without penalty", "model",
+        step=0.01, when=has_formulas, needs=(("model", "linear"), ("solver", "exact")),
+        needs_there=(("shrink", "none"),),
     )
+    robust: str = knob(
+        "none", "standard errors that hold whatever the spread of each row, of a model without penalty", "model",
+        choices=ROBUST, when=has_robust_errors, needs=(("model", "linear"), ("solver", "exact")),
+        needs_there=(("shrink", "none"),),
+    )
+    register: str = knob("", "save the finished model under this name, as a version of it", "model", metavar="NAME")
     engine: str = knob(
-        "auto", "where the work is done: in this process, or in worker processes", "workers", choices=ENGINES
+        "auto", "where the work is done: in this process, in worker processes, or on a Ray cluster", "workers",
+        choices=ENGINES,
+    )
+    cluster: str = knob(
+        "", "engine ray: the address of the cluster; a small one of this machine if not given", "place",
+        metavar="HOST:PORT", pages=False, when=on_cluster, needs=(("engine", "ray"),),
+    )
+    open_cluster: bool = knob(
+        False, "engine ray: use a cluster that asks nobody for a token", "place",
+        pages=False, when=on_cluster, needs=(("engine", "ray"),),
     )
     workers: int = knob(
         0, "worker processes; 0 or 'auto' for one per core", "workers",
-        metavar="N|auto", auto=0, blank="one per core", unit="processes", when=_has_processes,
+        metavar="N|auto", auto=0, blank="one per core", unit="processes", when=has_processes,
     )
     delimiter: str | None = knob(None, "the character between fields; detected if not given", "reading")
     decimal: str | None = knob(None, "the decimal mark; detected if not given", "reading")
     thousands: str | None = knob(None, "the mark between groups of three digits; detected if not given", "reading")
     encoding: str | None = knob(None, "of the text; detected if not given", "reading")
     quote: str | None = knob(None, "around fields with delimiters or newlines; detected if not given", "reading")
-    comment: str | None = knob(
-        None, "lines that begin with this are skipped; detected if not given", "reading"
-    )
+    comment: str | None = knob(None, "lines that begin with this are skipped; detected if not given", "reading")
     skip_lines: int | None = knob(
         None, "lines above the table, which are skipped; detected if not given", "reading", metavar="N", unit="lines"
     )
-    header: bool | None = knob(
-        None, "whether the first row has the names of the columns; detected if not given", "reading"
-    )
-    missing: tuple[str, ...] | None = knob(
-        None, "texts that mean a missing value", "reading", metavar="TOKENS"
-    )
+    header: bool | None = knob(None, "whether the first row has the columns' names; detected if not given", "reading")
+    missing: tuple[str, ...] | None = knob(None, "texts that mean a missing value", "reading", metavar="TOKENS")
     also_missing: tuple[str, ...] = knob(
         (), "texts that mean a missing value beside the usual ones; COLUMN=TEXT for one column", "reading",
         metavar="TOKENS",
     )
+    dates: tuple[str, ...] = knob(
+        (), "order of dates, if it cannot be told: year-first, day-first or month-first; COLUMN=... for one column",
+        "reading", metavar="ORDERS",
+    )
+    sheet: str | None = knob(None, "of a workbook, by its name or number; the first if not given", "reading")
+    parts: str = knob(
+        "alike", "how files of one table may differ: not at all; common: columns that some lack are left out; "
+        "mixed: each is written in its own way; any: both", "reading", choices=PARTS,
+    )
     on_bad_rows: str = knob(
-        "limit",
-        "rows that cannot be read: stop at once, skip them all, or skip up to 1 % and at most 100",
-        "reading",
+        "limit", "rows that cannot be read: stop at once, skip them all, or skip up to 1 % and at most 100", "reading",
         choices=BAD_ROW_CHOICES,
     )
     out: str | None = knob(
@@ -215,13 +262,11 @@ class RunConfig:
         "sync", "when a gradient may be applied: sync, ssp, async or local", "solver", choices=MODES, open=True
     )
     epochs: int = training(
-        10, "passes over the rows by gradient steps, before the finish", "steps", open=True, unit="epochs"
+        10, "epochs of gradient steps, each over all rows once, before the finish", "steps", open=True, unit="epochs"
     )
     tolerance: float = training(
-        1e-6,
-        "finish with full passes until the relative distance to the optimum is at most this; 0 for no finish",
-        "stopping",
-        blank="no finish",
+        1e-6, "finish with full passes until the relative distance to the optimum is at most this; 0 for no finish",
+        "stopping", blank="no finish",
     )
     finish_passes: int = training(
         5_000, "the most full passes of the finish", "stopping",
@@ -232,7 +277,7 @@ class RunConfig:
     )
     patience: int = training(
         0, "stop after so many epochs without a better score on the test rows; 0: do not", "stopping",
-        unit="epochs", blank="never", when=_is_tested,
+        unit="epochs", blank="never", when=is_tested,
     )
     batch_size: int = training(
         0, "rows of a shard in one step; 0 or 'auto': from the measured cost of messages", "steps",
@@ -247,12 +292,12 @@ class RunConfig:
         open=True, unit="updates", when=lambda v: v["mode"] == "ssp", needs=(("mode", "ssp"),),
     )
     step_rule: str = training(
-        "sgd", "sgd, momentum, adagrad, adam, or one of a plug-in", "steps",
-        metavar="NAME", open=True, known=("sgd", "momentum", "adagrad", "adam"), plugins="shoal.step_rules",
+        "sgd", "sgd, momentum, adagrad, adam, adamw, or one of a plug-in", "steps",
+        metavar="NAME", open=True, known=("sgd", "momentum", "adagrad", "adam", "adamw"), plugins="shoal.step_rules",
         when=lambda v: v["mode"] != "local", needs=(("mode", "sync"),),
     )
     learning_rate: float = training(
-        0.0, "the step size; 0 or 'auto': from the curvature of the data", "steps",
+        0.0, "the learning rate; 0 or 'auto': from the curvature of the data", "steps",
         auto=0.0, open=True, step=0.01, blank="auto",
     )
     schedule: str = training(
@@ -264,15 +309,19 @@ class RunConfig:
     )
     decay: float = training(
         0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs", "steps",
-        open=True, step=0.05, when=_decays, needs=(("schedule", "exponential"),),
+        open=True, step=0.05, when=decays, needs=(("schedule", "exponential"),),
     )
     decay_every: float = training(
         1.0, "the epochs after which that share is left", "steps",
-        open=True, unit="epochs", step=0.5, when=_decays, needs=(("schedule", "exponential"),),
+        open=True, unit="epochs", step=0.5, when=decays, needs=(("schedule", "exponential"),),
     )
     momentum: float = training(
-        0.9, "of the step rule momentum, and the first moment of adam", "steps",
-        open=True, step=0.01, when=_has_momentum, needs=(("step_rule", "momentum"), ("mode", "sync")),
+        0.9, "of the step rule momentum, and the first moment of adam and adamw", "steps",
+        open=True, step=0.01, when=has_momentum, needs=(("step_rule", "momentum"), ("mode", "sync")),
+    )
+    weight_decay: float = training(
+        0.01, "step rule adamw: share of each weight that a step takes away, times the learning rate", "steps",
+        open=True, step=0.01, when=shrinks_weights, needs=(("step_rule", "adamw"), ("mode", "sync")),
     )
     clip: float = training(
         0.0, "gradients with a larger norm are scaled down to this; 0 for no limit", "schedule",
@@ -290,12 +339,9 @@ class RunConfig:
         -1, "batches that are read ahead; -1 or 'auto': as memory allows", "feed",
         auto=-1, metavar="N|auto", unit="batches", blank="auto",
     )
-    max_memory: float = training(
-        0.8, "share of memory in use above which nothing is read ahead", "feed", step=0.05
-    )
+    max_memory: float = training(0.8, "share of memory in use above which nothing is read ahead", "feed", step=0.05)
     shards: int = training(
-        0, "logical shards of the rows; 0 or 'auto': from the size of the data", "feed",
-        auto=0, unit="shards", blank="auto",
+        0, "logical shards of the rows; 0 or 'auto': by the data's size", "feed", auto=0, unit="shards", blank="auto",
     )
     partition: str = training(
         "hash", "how rows are given to shards: at random, or in the order of the file", "feed", choices=PARTITIONS
@@ -315,57 +361,20 @@ class RunConfig:
     )
     on_worker_loss: str = training(
         "retry", "a lost worker: replace it, go on with fewer, or stop", "safety",
-        choices=LOSS_CHOICES, when=_has_processes,
+        choices=LOSS_CHOICES, when=has_processes,
     )
     restarts: int = training(
         3, "times in a row that a worker is replaced before the run goes on without it", "safety",
-        unit="times", when=lambda v: v["on_worker_loss"] == "retry" and _has_processes(v),
+        unit="times", when=lambda v: v["on_worker_loss"] == "retry" and has_processes(v),
+    )
+    retries: int = training(
+        3, "times in a row that a run whose process was killed goes on by itself from its last checkpoint", "safety",
+        unit="times", blank="never",
     )
     # fmt: on
 
     def __post_init__(self) -> None:
-        self._check_choices()
-        for name, (low, high) in RANGES.items():
-            if (value := getattr(self, name)) is not None:
-                self._check_range(name, value, low, high)
-        if self.test_every < 0 or self.test_every == 1:
-            raise ConfigError(
-                f"Expected test_every to be 0 (no test rows) or at least 2, got {self.test_every}. "
-                "5 keeps every fifth row for testing.",
-                knobs=["test_every"],
-            )
-        if self.test_every and self.test_fraction:
-            raise ConfigError(
-                "Both test_every and test_fraction are given; expected one of them. Drop one.",
-                knobs=["test_every", "test_fraction"],
-            )
-        if self.patience and not (self.test_every or self.test_fraction):
-            raise ConfigError(
-                "Expected test rows, whose score patience is about, got none. Set test_every or test_fraction too.",
-                knobs=["patience"],
-            )
-        if self.target and self.target in self.features:
-            raise ConfigError(
-                f"The target '{self.target}' is also among the features. Take it out of one of them.",
-                knobs=["target", "features"],
-            )
-        for pair in self.interactions:
-            check_pair(pair)
-
-    def _check_choices(self) -> None:
-        for knob_ in dataclasses.fields(self):
-            choices = knob_.metadata.get("choices")
-            value = getattr(self, knob_.name)
-            if choices and value not in choices:
-                raise not_one_of(knob_.name, value, choices)
-
-    def _check_range(self, name: str, value: float, low: float, high: float) -> None:
-        if not (low <= value <= high) or math.isinf(value):
-            ends = f"from {low:g} to {high:g}" if not math.isinf(high) else f"of at least {low:g}"
-            ends = "that is finite" if math.isinf(low) else ends
-            raise ConfigError(
-                f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.", knobs=[name]
-            )
+        check_knobs(self)
 
     def ready(self, target: bool = True) -> None:
         """Refuse what is asked for without the file to read or, where one is fitted, the target."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from shoal.settings.config import RunConfig
+from shoal.settings.when import LOSSES
 
 MB = 1 << 20
 SMALL_FILE = 48 * MB  # below this, one process is done before others have started
 BLOCK_BYTES = 8 * MB  # text in one block: large enough to amortise a request, small enough to balance and to redo
 WIDE_BLOCK_BYTES = 64 * MB  # for wide tables: a block should have more rows than columns, or sums cost more than it
+FEW_ROWS_BYTES = 1600  # a column, in blocks of tables with fewer rows than columns: about 160 rows
 ROW_BYTES = 16 * MB  # of text in one row: what is longer has no line ends, or a quote that is never closed
 MOST_COLUMNS = 200_000  # of a table: its names alone are some megabytes, and what is said of them some dozens
 PACKED_TIMES, UNPACKED_LEAST = 200, 512 * MB  # a packed file becomes so many times its size at most, or so much
+SHEET_ROWS = 1 << 20  # of a workbook's sheet, as Excel has it
+MARKS_TIMES, MARKS_LEAST, MARKS_MOST = 4, 2_000_000, 20_000_000  # XML of shared texts: a byte of its packed size, all
+BLOCK_LEVELS, MOST_LEVELS = 5_000, 20_000  # different texts of a column that are told apart: in a block, in all
 SLICE_BYTES = 16 * MB  # rows of a Parquet file that are decoded at a time: one row group may be all of it
 CHUNK_BYTES = 2 * MB  # rows that are worked on at a time: they stay in the cache
 CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
@@ -21,9 +26,16 @@ SOLVING = 16  # matrices of columns x columns that an exact solution holds at a 
 SHARE_FOR_EXACT = 0.75  # of the free memory that sums and solution may take together
 POLISHED_CELLS = 2_000_000  # values up to which medians are sorted, and a linear model is refined, by one process
 MOST_EXACT = 2000  # columns up to which the optimum is found beforehand: beyond, that takes longer than many passes
+MANY_COLUMNS = 500  # from which on a table with fewer rows than columns is solved from its rows
+TUNING = 7  # copies of all rows that the choice of a penalty from them holds at a time, measured
+WIDEST_CELLS = 4_000_000  # values of a table wider than long up to which folds choose a penalty in seconds
+MOST_CLASSES = 50  # of a target that one model tells apart
+USUAL_POINTS = 100  # penalties that are tried where nobody says how many
+HOLDING = 4  # copies of all rows that such a solution holds at a time, measured
 SMALL_DATA = 4_000_000  # values up to which gradients in double precision cost nothing that one would notice
 SHARD_BYTES = 64 * MB  # a worker shuffles a shard in memory
 HELD_BYTES = 64 * MB  # of rows kept for testing: enough to measure a loss by
+STUDIES_BYTES = 512 * MB  # of all studies that the dashboard has open, with the answers about them
 JOB_PATIENCE = 600.0  # seconds that a job of a page goes on though nobody waits for it
 FEWEST_SHARD_ROWS, USUAL_SHARDS = 64, 16  # small data: a shard is worth a task from so many rows, more help nobody
 
@@ -41,14 +53,61 @@ def block_bytes(numbers: int) -> int:
     return max(BLOCK_BYTES, min(64 * numbers**2, WIDE_BLOCK_BYTES))
 
 
+def most_block_bytes(numbers: int, size: int) -> int:
+    """The same for a text of so many bytes: where rows are surely fewer than columns (a value takes 2 bytes at least),
+    no sums are made of blocks, and small ones are read by all workers; but each costs something a column."""
+    return (
+        max(BLOCK_BYTES, min(FEW_ROWS_BYTES * numbers, WIDE_BLOCK_BYTES))
+        if size <= 2 * numbers**2
+        else WIDE_BLOCK_BYTES
+    )
+
+
+def allowed_bad_rows(choice: str, rows: int, bad: int) -> int:
+    """How many rows that cannot be read a fit lets pass, by `on_bad_rows`."""
+    return {"stop": 0, "skip": bad}.get(choice, min(100, rows // 100))
+
+
 def memory_for_exact(free: int) -> int:
     """Bytes that the sums and the solution of an exact fit may take of the free memory."""
     return int(SHARE_FOR_EXACT * free)
 
 
+def solved_from_rows(rows: int, columns: int, sparse: bool, free: int) -> bool:
+    """Whether an exact fit takes the rows themselves, because matrices of columns x columns would take longer, and they
+    fit into the free memory; `sparse`: its penalty leaves few columns."""
+    wide = columns > (MOST_EXACT if sparse else max(rows, MOST_EXACT)) or columns > max(rows, MANY_COLUMNS)
+    return wide and HOLDING * 8 * rows * columns <= memory_for_exact(free)
+
+
+def takes_rows(config: RunConfig, rows: int, columns: int, free: int) -> bool:
+    """The same of a config: rows that count by weights, and those of other losses, are always summed."""
+    if config.weights or config.model in LOSSES:
+        return False
+    return solved_from_rows(rows, columns, config.model in ("lasso", "elasticnet"), free)
+
+
+def has_gradient_way(config: RunConfig, columns: int) -> bool:
+    """Whether gradient steps are a way to a model whose matrices of columns x columns are too large: they need such a
+    matrix themselves where columns are few enough to know the optimum beforehand."""
+    steps = not config.weights and config.model not in LOSSES
+    return steps and config.solver == "exact" and columns > MOST_EXACT
+
+
+def tuning_bytes(rows: int, columns: int, points: int, ratios: int = 1) -> int:
+    """Of the choice of a penalty from the rows: copies of them, and for each mixing ratio the weights (points, columns)
+    in two units, of all rows and of a fold, and those that are just made."""
+    return 8 * columns * (TUNING * rows + (4 * ratios + 2) * points)
+
+
 def most_unpacked(size: int) -> int:
     """Bytes that a packed file of this size may become; more is no table, but a way to fill a disk."""
     return max(PACKED_TIMES * size, UNPACKED_LEAST)
+
+
+def most_marks(size: int) -> int:
+    """Elements and attributes in the texts that the cells of a workbook share, packed to this size; 100 bytes each."""
+    return min(max(MARKS_TIMES * size, MARKS_LEAST), MARKS_MOST)
 
 
 def cells_from_reading(numbers: int, test_every: int) -> int:

@@ -7,9 +7,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
-from shoal.settings.config import RunConfig
+from shoal.settings.config import DIALECT, RunConfig
+from shoal.settings.when import has_other_loss
 
 GRADIENT = ("solver", "gradient")  # what every knob of training needs
+PLANNED = (  # knobs that make a difference to the plan for more machines
+    "target", "model", "alpha", "l1_ratio", "features", "exclude", "categorical", "numeric", "coding", "epochs",
+    "tolerance", "batch_size", "local_steps", "staleness", "step_rule", "learning_rate", "top_k", "shards", "precision",
+    "seed", *DIALECT,
+)  # fmt: skip
 
 
 def has_effect(knob: str, values: Mapping[str, Any]) -> bool:
@@ -62,19 +68,22 @@ def implied(said: Collection[str], config: RunConfig) -> str:
     return f"Trained by gradient steps (solver gradient), since only they have {' and '.join(knobs[:3])}."
 
 
-def _needs(knob: str) -> tuple[tuple[str, Any], ...]:
+def _needs(knob: str, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     metadata = RunConfig.knobs()[knob].metadata
+    if "needs_there" in metadata and has_other_loss(values):
+        there: tuple[tuple[str, Any], ...] = metadata["needs_there"]
+        return there
     own: tuple[tuple[str, Any], ...] = metadata.get("needs", ())
     return (GRADIENT, *own) if metadata.get("training") else own
 
 
 def _is_idle(knob: str, values: Mapping[str, Any]) -> bool:
     """Of those that need something; a seed where nothing is drawn harms nobody."""
-    return bool(_needs(knob)) and not has_effect(knob, values)
+    return bool(_needs(knob, values)) and not has_effect(knob, values)
 
 
 def _refuse(knob: str, values: Mapping[str, Any]) -> None:
-    needs = [(other, value) for other, value in _needs(knob) if values[other] != value]
+    needs = [(other, value) for other, value in _needs(knob, values) if values[other] != value]
     enough = [(other, value) for other, value in needs if has_effect(knob, {**values, other: value})]
     needed = enough[:1] or needs
     beside = " and ".join(f"{other} '{values[other]}'" for other, _ in needed)

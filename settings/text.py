@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.files.parts import joined, named, natural
 from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.meaning import differing, effective, understood
@@ -31,6 +32,8 @@ def as_yaml(config: RunConfig, everything: bool = False) -> str:
         name: AUTO if "auto" in knobs[name].metadata and value == knobs[name].metadata["auto"] else value
         for name, value in values.items()
     }
+    if len(names := named(str(plain.get("file", "")))) > 1:
+        plain["file"] = names  # several files are a list
     text = _dumped(plain, readable=True)
     # Some characters that count as line ends are written so that they come back as spaces.
     return text if not plain or yaml.safe_load(text) == plain else _dumped(plain, readable=False)
@@ -94,8 +97,9 @@ def _with_line(error: ConfigError, lines: Mapping[str, int]) -> str:
 def command_line(config: RunConfig) -> str | None:
     """`shoal train` with the flags that mean this config; None if flags cannot say it (a column's name has a comma)."""
     config = effective(config)
-    arguments = ["shoal", "train", *([config.file] if config.file else [])]
-    understood: dict[str, Any] = {"file": config.file}
+    files = named(config.file)
+    arguments = ["shoal", "train", *files]
+    understood: dict[str, Any] = {"file": joined(sorted(files, key=natural))}  # as the command line takes them
     for name, value in changed(config).items():
         if name == "file":
             continue

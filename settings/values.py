@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.files.parts import joined, named
+from shoal.files.remote import check_address, is_address
 from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
+from shoal.settings.formula import expanded
 from shoal.settings.pairs import is_pair, pair_text
 from shoal.words import did_you_mean
 
@@ -23,7 +26,9 @@ GROUPS: dict[str, dict[str, str]] = {
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The knobs of a mapping in which those of training may stand in groups (`training: pipeline: batch_size: 64`)."""
+    """The knobs of a mapping in which those of training may stand in groups (`training: pipeline: batch_size: 64`), and
+    a formula in place of those that it says."""
+    values = expanded(values)
     flat = {name: value for name, value in values.items() if name != "training"}
     groups = values.get("training") or {}
     if not isinstance(groups, Mapping):
@@ -108,6 +113,11 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
     kind = str(knob_.type)
     if value is None:
         return knob_.default
+    if knob_.name == "file":
+        value = joined(value) if isinstance(value, (list, tuple)) else str(value)
+        for name in filter(is_address, named(value)):
+            check_address(name)
+        return value
     if kind.startswith("tuple"):
         items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
         if knob_.metadata.get("of") == "pairs":
@@ -117,8 +127,8 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
         return knob_.metadata["auto"]
     if kind.removesuffix(" | None") in ("int", "float") and not isinstance(value, bool):
         try:
-            if kind == "float" or float(value) == int(value):
-                return int(value) if kind != "float" else float(value)
+            if kind.startswith("float") or float(value) == int(value):
+                return float(value) if kind.startswith("float") else int(value)
         except (TypeError, ValueError, OverflowError):
             pass
     elif (kind.startswith("bool") and isinstance(value, bool)) or (kind.startswith("str") and isinstance(value, str)):

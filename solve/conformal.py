@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from shoal.models import Array
 from shoal.results.fit import PredictionInterval
 from shoal.solve.intervals import meaning
 
+SETS = "split conformal sets"  # the method of classes
+ROUNDING = 1e-12  # of sums of weights
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 NO_TEST_ROWS = (
     "No rows were kept for testing, so nothing says how far off predictions are. Train the model again with some "
@@ -34,19 +37,64 @@ def half_width(sizes: Array, level: float) -> float | None:
     return float(sizes[rank - 1]) if rank <= len(sizes) else None
 
 
+def weighted_half_width(sizes: Array, weights: Array, one: float, level: float) -> float | None:
+    """The same of |residuals| in order that count as their weights say, where a new row counts for `one`
+    (Tibshirani et al. 2019); with whole weights and one = 1 as if each came so many times."""
+    upto = np.cumsum(weights)
+    place = int(np.searchsorted(upto, level * (float(upto[-1]) + one) * (1 - ROUNDING))) if len(upto) else 0
+    return float(sizes[place]) if place < len(sizes) else None
+
+
 def rank_of(rows: int, level: float) -> int:
     return math.ceil((rows + 1) * level)
 
 
-def prediction_interval(parts: Sequence[Array], test_rows: int, test_rows_chose: bool = False) -> PredictionInterval:
+def prediction_interval(
+    parts: Sequence[Array], test_rows: int, test_rows_chose: bool = False, weights: Sequence[Array] = (),
+    repeats: bool = False,
+) -> PredictionInterval:  # fmt: skip
     """What a report says: `rows` that calibrate, `half_widths` by level (None: too few rows), `meaning`, `note`.
 
-    `parts` are the |residuals| of held-out rows; `test_rows_chose`: whether they decided when training stopped.
+    `parts` are the |residuals| of held-out rows; `test_rows_chose`: whether they decided when training stopped;
+    `weights` of these rows, if they have some, which may mean that each is so many of them.
     """
-    sizes = np.sort(np.concatenate([np.zeros(0), *parts]))
-    widths = {str(level): half_width(sizes, level) for level in LEVELS}
-    note = _note(len(sizes), test_rows, widths, test_rows_chose)
-    return PredictionInterval("split conformal", len(sizes), widths, meaning("conformal"), note)
+    sizes = np.concatenate([np.zeros(0), *parts])
+    rows = len(sizes)
+    if weights and rows:
+        own, order = np.concatenate(list(weights)), np.argsort(sizes, kind="stable")
+        sizes, own = sizes[order], own[order]
+        rows, one = (round(float(own.sum())), 1.0) if repeats else (rows, float(own.mean()))
+        widths = {str(level): weighted_half_width(sizes, own, one, level) for level in LEVELS}
+    else:
+        sizes = np.sort(sizes)
+        widths = {str(level): half_width(sizes, level) for level in LEVELS}
+    note = _note(rows, test_rows, widths, test_rows_chose)
+    return PredictionInterval("split conformal", rows, widths, meaning("conformal"), note)
+
+
+def class_sets(
+    parts: Sequence[Array], test_rows: int, weights: Sequence[Array] = (), repeats: bool = False
+) -> PredictionInterval:
+    """Sets of several classes: `parts` are 1 less the probability of the class that came, in held-out rows. A set has
+    the likeliest class and all others whose own size is usual, so that it is never empty."""
+    found = prediction_interval(parts, test_rows, False, weights, repeats)
+    return replace(found, method=SETS, meaning=meaning("conformal classes"))
+
+
+def prediction_sets(p: Array, no: Array, yes: Array, test_rows: int, per_row: float = 1.0) -> PredictionInterval:
+    """Sets of classes by the same rule: of held-out rows, the size is 1 less the probability of the true class.
+
+    p (k,): probabilities of the yes in test rows; no, yes (k,): how many of these rows are so, or what they count for,
+    where a new row counts for `per_row`. `half_widths` are the largest sizes that are taken for usual: a set has the
+    likelier class, and the other one too where the likelier has no higher probability than that. So the true class is
+    in it wherever its own size is usual, and no set is empty.
+    """
+    sizes, counts = np.concatenate((p, 1 - p)), np.concatenate((no, yes))
+    order = np.argsort(sizes, kind="stable")
+    sizes, counts = sizes[order], counts[order]
+    widths = {str(level): weighted_half_width(sizes, counts, per_row, level) for level in LEVELS}
+    rows = round(float(counts.sum()) / per_row)
+    return PredictionInterval(SETS, rows, widths, meaning("conformal set"), _note(rows, test_rows, widths, False))
 
 
 def _note(rows: int, test_rows: int, widths: Mapping[str, float | None], test_rows_chose: bool) -> str | None:

@@ -69,6 +69,29 @@ MEANINGS = {
         "within that distance of the prediction, whether the model is right or not. It holds over all rows together, "
         "not for each kind of row."
     ),
+    "likelihood": (
+        "If the score is a straight-line sum of these columns and the target spreads about its mean as the model has "
+        "it, then of many large samples like this one, {percent} % give an interval that holds the true coefficient."
+    ),
+    "large_samples": (
+        "If the line is a straight-line sum of these columns and rows are spread alike about it, then of many large "
+        "samples like this one, {percent} % give an interval that holds the true coefficient."
+    ),
+    "permutation": (
+        "By how much the mean deviance of these rows rises when what the column adds to a row's score, with all its "
+        "levels, is that of another row, drawn at random. Nothing is refitted. Columns that can stand in for one "
+        "another share what they are worth."
+    ),
+    "conformal set": (
+        "Of new rows that come about like the rows kept for testing, at least this share in the long run has a value "
+        "that is in its set, whether the model is right or not: the likelier value, and the other one too where the "
+        "likelier has no higher probability than this. It holds over all rows together, not for each kind of row."
+    ),
+    "conformal classes": (
+        "Of new rows that come about like the rows kept for testing, at least this share in the long run has a class "
+        "that is in its set, whether the model is right or not: the likeliest one, and all others for which 1 less "
+        "their probability is no more than this. It holds over all rows together, not for each kind of row."
+    ),
     "importance": (
         "By how much the mean squared error of cross-validation rises when the column is left out, with all its levels "
         "and its indicator of missing values, and the model is refitted at the same penalty. Columns that can stand in "
@@ -244,8 +267,6 @@ def scaled_lasso(H: Array, c: Array, square: float, penalty: float, shut: Any) -
 
 def _desparsified_intervals(problem: LeastSquares, confidence: float) -> Intervals:
     """b_j is about normal with variance noise^2 M_j H M_j' / n."""
-    from scipy.special import ndtri
-
     found = desparsified(problem)
     df = problem.n - problem.units.intercept - int(np.count_nonzero(found.w))
     sd = found.noise * float(np.sqrt(problem.n / df)) if df > 0 else float("nan")
@@ -253,5 +274,5 @@ def _desparsified_intervals(problem: LeastSquares, confidence: float) -> Interva
     error = sd * np.sqrt(np.einsum("ij,jk,ik->i", found.M, H, found.M) / problem.n) / problem.units.scale
     error[problem.norms == 0] = np.nan
     coef = np.where(problem.norms > 0, found.b / problem.units.scale, np.nan)
-    half = error * float(ndtri((1 + confidence) / 2))
+    half = error * student_quantile(np.inf, (1 + confidence) / 2)
     return Intervals("desparsified", coef, error, coef - half, coef + half, None, confidence, sd, float(df))

@@ -22,6 +22,8 @@ ENOUGH_DIGITS = 10.0
 
 def triangle(Z: NDArray[Any]) -> Array:
     """R (q, q), upper triangular, with R'R = Z'Z for the rows Z (n, q); its condition is Z's, not squared."""
+    if len(Z) > Z.shape[1]:
+        Z = Z[Z.any(axis=1)]  # triangles of fewer rows than columns end in rows of zeros, which say nothing
     R: Array = np.asarray(np.linalg.qr(Z, mode="r"))
     missing = Z.shape[1] - len(R)
     return np.pad(R, ((0, missing), (0, 0))) if missing else R
@@ -63,7 +65,7 @@ class Standardisation:
     @classmethod
     def of_spread(cls, n: float, mean: Array, squares: Array, intercept: bool, standardize: bool) -> Standardisation:
         """From the means of the columns (X..., y) and their sums of squares about them."""
-        centre, spread = mean[:-1], np.sqrt(squares[:-1] / max(n, 1))
+        centre, spread = mean[:-1], np.sqrt(squares[:-1] / (n or 1.0))
         constant = spread <= CONSTANT * np.abs(centre)
         scale = np.where(constant, 1.0, spread) if standardize else np.ones_like(centre)
         if intercept:
@@ -119,7 +121,7 @@ class LeastSquares:
             square[:, :-1][:, units.constant] = 0.0
         else:
             square += moments.n * np.outer(moments.mean, moments.mean)
-        R, z = _factor(square[:-1, :-1], square[:-1, -1])
+        R, z = factor(square[:-1, :-1], square[:-1, -1])
         total = float(square[-1, -1])
         rest = max(total - float(z @ z), 0.0)
         return cls(moments.n, R / units.scale, z, rest, units, total, "moments")
@@ -139,6 +141,10 @@ class LeastSquares:
         z, total = column[:-1], float(column @ column)
         rest = float(column[-1] ** 2)
         return cls(n, R, z, rest, units, total, "data")
+
+    @property
+    def width(self) -> int:
+        return len(self.z)
 
     def rss(self, w: Array) -> float:
         residual = self.z - self.R @ w
@@ -207,7 +213,7 @@ def needs_data(problem: LeastSquares, l2: float = 0.0) -> bool:
     return problem.rests_on == "moments" and digits(problem, l2) < ENOUGH_DIGITS
 
 
-def _factor(gram: Array, cross: Array) -> tuple[Array, Array]:
+def factor(gram: Array, cross: Array) -> tuple[Array, Array]:
     """R, z with R'R = gram (p, p) and R'z = cross (p,); directions that are rounding noise become zero."""
     size = np.sqrt(np.diag(gram))
     dead = size == 0

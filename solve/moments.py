@@ -57,6 +57,28 @@ class Moments:
             # Relative to the first centre: this difference is exact where the means themselves would round.
             return _pool(counts, centres[0], (centres - centres[0]) + shifts, scatter)
 
+    @classmethod
+    def weighted(cls, X: NDArray[Any], weights: Array) -> Moments:
+        """The moments of rows that count as often as their weights (n,) say, all of them above 0; n is their sum."""
+        n, p = X.shape
+        if n == 0:
+            return cls.empty(p)
+        step = min(n, max(p // 2, CACHE_BYTES // (8 * max(p, 1)), 32))
+        starts = range(0, n, step)
+        counts, (centres, shifts) = np.empty(len(starts)), np.empty((2, len(starts), p))
+        scatter = np.zeros((p, p))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for i, start in enumerate(starts):
+                rows, own = X[start : start + step], weights[start : start + step]
+                counts[i] = own.sum()
+                centres[i] = own @ rows / counts[i]
+                Z = rows - centres[i]
+                shifts[i] = own @ Z / counts[i]  # what rounding left in the centre
+                Z *= np.sqrt(own)[:, None]
+                scatter += Z.T @ Z
+            scatter -= _square(shifts, counts)
+            return _pool(counts, centres[0], (centres - centres[0]) + shifts, scatter)
+
     def merge(self, other: Moments) -> Moments:
         return merge_all((self, other))
 
@@ -160,15 +182,21 @@ def rotate(cells: Sequence[Moments], offset: int) -> list[Moments]:
     return [cells[(r - offset) % K] for r in range(K)]
 
 
-def plan_cells(p: int, wanted: int, budget_bytes: int, solving: int = 0, least: int = 1) -> int:
+FEWER = Remedy.say("Use fewer columns or more memory")
+STEPS = Remedy.set("Use fewer columns, more memory, or gradient steps", "solver", "gradient")
+
+
+def plan_cells(
+    p: int, wanted: int, budget_bytes: int, solving: int = 0, least: int = 1, otherwise: Remedy = FEWER
+) -> int:
     """The largest number of (p, p) cells, from `least` to `wanted`, that fits the memory budget beside the matrices
-    that `solving` holds at a time; what does not fit is refused before any of it is allocated."""
+    that `solving` holds at a time; what does not fit is refused before any of it is allocated, with what would."""
     one = 8 * p * (p + 1)
     fitting = budget_bytes // max(one, 1) - solving
     if fitting < least:
         raise OutOfMemory(
             f"The exact solver needs {(solving + least) * one / 1e6:,.0f} MB for matrices of {p:,} x {p:,}, but only "
             f"{budget_bytes / 1e6:,.0f} MB may be used.",
-            Remedy.set("Use fewer columns, more memory, or gradient steps", "solver", "gradient"),
+            otherwise,
         )
     return max(1, min(wanted, fitting))

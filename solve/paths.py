@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from shoal.errors import DataError
 from shoal.kernels.path_kernel import sparse_path
 from shoal.models import L1L2, TINY, Array, Certificate, RestsOn, certify, penalty_for
-from shoal.solve.least_squares import CONSTANT, ENOUGH_DIGITS, LeastSquares, solve_lower, solve_upper
+from shoal.solve.least_squares import (
+    CONSTANT,
+    ENOUGH_DIGITS,
+    LeastSquares,
+    Standardisation,
+    solve_lower,
+    solve_upper,
+)
 from shoal.solve.smooth import smallest_norm, solve_smooth, solve_transposed, triangular
 from shoal.solve.sparse import correlations, settled_along, solve_sparse
 
@@ -37,11 +44,19 @@ def solve(problem: LeastSquares, penalty: L1L2, start: Array | None = None) -> S
         w, unique, notes = solve_smooth(problem, penalty.l2)
     else:
         w, unique, notes = solve_sparse(problem, penalty, start)
-    dead = int((problem.norms == 0).sum())
-    if dead:
-        many = f"{dead} columns do not vary; their weights are 0."
-        notes = ("1 column does not vary; its weight is 0." if dead == 1 else many, *notes)
+    notes = (*constant_note(int((problem.norms == 0).sum())), *notes)
     return _solution(problem, penalty, w, unique, notes)
+
+
+def constant_note(count: int) -> tuple[str, ...]:
+    """What is said of so many columns that do not vary."""
+    if not count:
+        return ()
+    return (
+        "1 column does not vary; its weight is 0."
+        if count == 1
+        else f"{count} columns do not vary; their weights are 0.",
+    )
 
 
 def _solution(problem: LeastSquares, penalty: L1L2, w: Array, unique: bool, notes: tuple[str, ...]) -> Solution:
@@ -98,10 +113,10 @@ def follow(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0
 
 def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: float = 0.5) -> Array:
     """W (m, p): the weights at each alpha; quickest where alphas fall."""
-    l1, l2 = _penalties(model, alphas, l1_ratio, problem.n)
+    l1, l2 = penalties_along(model, alphas, l1_ratio, problem.n)
     W = np.empty((len(l1), len(problem.z)))
     sparse, smooth = l1 > 0, (l1 == 0) & (l2 > 0)
-    W[sparse] = _sparse_weights(problem, l1[sparse], l2[sparse])
+    W[sparse] = sparse_weights(problem, l1[sparse], l2[sparse])
     if smooth.any():
         W[smooth] = _ridge_weights(problem, l2[smooth])
     if not (sparse | smooth).all():
@@ -109,7 +124,7 @@ def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: fl
     return W
 
 
-def _penalties(model: str, alphas: Array, l1_ratio: float, n: float) -> tuple[Array, Array]:
+def penalties_along(model: str, alphas: Array, l1_ratio: float, n: float) -> tuple[Array, Array]:
     """l1 (m,) and l2 (m,): both are proportional to alpha."""
     alphas = np.asarray(alphas, np.float64)
     for end in (alphas.min(initial=0.0), alphas.max(initial=0.0)):  # either is NaN where one of them is
@@ -118,15 +133,18 @@ def _penalties(model: str, alphas: Array, l1_ratio: float, n: float) -> tuple[Ar
     return alphas * unit.l1, alphas * unit.l2
 
 
-def _sparse_weights(problem: LeastSquares, l1: Array, l2: Array) -> Array:
-    """From the Gram matrix, which is quick; with corrections by R where that loses too many digits. What is not settled
-    so, or not to rounding, is solved on R itself with the signs found, and the path goes on from there."""
+def sparse_weights(problem: LeastSquares, l1: Array, l2: Array, start: Array | None = None) -> Array:
+    """W (m, p) at penalties with an L1 part; `start` (p,) is a guess of the first.
+
+    From the Gram matrix, which is quick; with corrections by R where that loses too many digits. What is not settled
+    so, or not to rounding, is solved on R itself with the signs found, and the path goes on from there.
+    """
     root = np.sqrt(problem.n)
     H, c = problem.gram / problem.n, problem.R.T @ problem.z / problem.n
     coarse = _squares_too_coarse(problem, l2)
     factor = (problem.R / root, problem.z / root) if coarse.any() else None
     W = np.zeros((len(l1), len(c)))
-    at, start = 0, None
+    at = 0
     while at < len(l1):
         found, settled = sparse_path(H, c, l1[at:], l2[at:], start, factor=factor)
         end = at + settled
@@ -156,7 +174,7 @@ def certify_along(
     problem: LeastSquares, model: str, alphas: Array, l1_ratio: float, W: Array
 ) -> tuple[Certificate, ...]:
     """`models.certify` for each row of W (m, p), all at once."""
-    l1, l2 = _penalties(model, alphas, l1_ratio, problem.n)
+    l1, l2 = penalties_along(model, alphas, l1_ratio, problem.n)
     residual = problem.z - W @ problem.R.T
     smooth = -residual @ problem.R / problem.n + l2[:, None] * W
     size = np.abs(smooth)
@@ -182,16 +200,35 @@ def _ridge_weights(problem: LeastSquares, l2: Array) -> Array:
     return weights
 
 
-def has_path(problem: LeastSquares) -> bool:
+class Slopes(Protocol):
+    """What is known of a problem before it is solved, whatever it rests on."""
+
+    @property
+    def n(self) -> float: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def y_scatter(self) -> float: ...
+
+    @property
+    def zero_gradient(self) -> float: ...
+
+    @property
+    def units(self) -> Standardisation: ...
+
+
+def has_path(problem: Slopes) -> bool:
     """Whether any column is related to the target; none is to one that varies by rounding only."""
     return problem.zero_gradient > 0 and not _is_flat(problem)
 
 
-def _is_flat(problem: LeastSquares) -> bool:
+def _is_flat(problem: Slopes) -> bool:
     return bool(np.sqrt(problem.y_scatter / problem.n) <= CONSTANT * abs(problem.units.y_mean))
 
 
-def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
+def alpha_grid(problem: Slopes, model: str, l1_ratio: float = 0.5, count: int = 100) -> Array:
     """From a penalty that leaves nothing (for ridge: nearly nothing) down to one that hardly matters, in equal ratios.
 
     An L1 part begins where all weights are 0 and ends four powers of ten below (two where there are fewer rows than
@@ -203,7 +240,7 @@ def alpha_grid(problem: LeastSquares, model: str, l1_ratio: float = 0.5, count: 
         if _is_flat(problem):
             raise DataError("The target does not vary over the training rows, so there is no path. Choose another one.")
         raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
-    depth = 1e-4 if problem.n >= len(problem.z) else 1e-2
+    depth = 1e-4 if problem.n >= problem.width else 1e-2
     strongest_l2 = slope / np.sqrt(problem.y_scatter / problem.n) / RIDGE_AS
     weakest_l2 = strongest_l2 * depth / 100
     if model == "ridge":  # scikit-learn's ridge counts the sum of squares, not the mean

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models import Array
-from shoal.solve.least_squares import LeastSquares, solve_lower, solve_upper, triangle
+from shoal.models import L1L2, TINY, Array
+from shoal.solve.least_squares import EPS, LeastSquares, solve_lower, solve_upper, triangle
 
+MOST_SETS = 3  # times the columns: sets of free weights that are tried
 CORRECTIONS = 8  # of a ridge solution; each must gain two digits, the last is smaller than SETTLED
 SETTLED = 1e-10  # what is left after such a step is smaller by another two digits at least
 
@@ -44,10 +45,15 @@ def _solve_ridge(problem: LeastSquares, l2: float) -> Array | None:
 
 
 def _dependence(problem: LeastSquares) -> str:
+    return f"{dependence(problem)} The answer with the smallest norm is given; single weights are not unique."
+
+
+def dependence(problem: LeastSquares) -> str:
+    """That columns depend on one another, in words."""
     known = "the data" if problem.rests_on == "data" else "moments, which take near dependence for full"
     return (
         f"The columns depend on one another (rank {problem.rank} of {int((problem.norms > 0).sum())}, "
-        f"found from {known}). The answer with the smallest norm is given; single weights are not unique."
+        f"found from {known})."
     )
 
 
@@ -102,3 +108,47 @@ def solve_transposed(T: Array, b: Array, floor: float) -> Array:
     if safe_inverse(unit, floor) is not None:
         return solve_lower(unit, b / norms)
     return np.linalg.lstsq(unit.T, b / norms, rcond=floor)[0]
+
+
+def solve_nonnegative(problem: LeastSquares, penalty: L1L2) -> Array:
+    """The minimum of F among weights of 0 or more, by active sets (Lawson and Hanson 1974): there the L1 part is a
+    linear term. Weights of 0 are exact zeros."""
+    live = problem.norms > 0
+    T, t = triangular(problem, penalty.l2, live)
+    pull, bound = T.T @ t, problem.n * penalty.l1
+    w: Array = np.zeros(len(pull))
+    free = np.zeros(len(pull), bool)
+    rounding = EPS * len(pull) * float(np.abs(T).max(initial=0.0)) ** 2
+    for _ in range(MOST_SETS * max(1, len(pull))):
+        steep = pull - bound - T.T @ (T @ w)
+        steep[free] = -np.inf
+        best = int(np.argmax(steep)) if len(steep) else 0
+        if not len(steep) or steep[best] <= 64 * EPS * float(np.abs(pull).max(initial=0.0)) + rounding:
+            break
+        free[best] = True
+        w = _towards_free(T, pull - bound, w, free, problem.floor)
+    found = np.zeros_like(problem.z)
+    found[live] = w
+    return found
+
+
+def _towards_free(T: Array, pull: Array, w: Array, free: NDArray[np.bool_], floor: float) -> Array:
+    """The minimum over the free weights, which are let go of one by one where they would fall below 0."""
+    while free.any():
+        R = triangle(T[:, free])
+        aim = np.zeros_like(w)
+        aim[free], _ = smallest_norm(R, solve_transposed(R, pull[free], floor), floor)
+        below = free & (aim <= 0)
+        if not below.any():
+            return aim
+        share = np.min(w[below] / np.maximum(w[below] - aim[below], TINY))
+        w = np.where(free, w + share * (aim - w), 0.0)
+        free &= ~(below & (w <= EPS * np.abs(w).max(initial=0.0)))
+        w[~free] = 0.0
+    return np.zeros_like(w)
+
+
+def nonnegative_gap(penalty: L1L2, w: Array, gradient: Array) -> float:
+    """How far w is from the conditions of that minimum: no slope at weights above 0, none that leads up from 0."""
+    slope = gradient + penalty.l2 * w + penalty.l1
+    return float(np.where(w > 0, np.abs(slope), np.maximum(-slope, 0.0)).max(initial=0.0))

@@ -27,6 +27,8 @@ Memory = dict[str, NDArray[Any]]
 WARM_START = 0.1  # share of the rate that warm-up begins with: at 0 the first steps would do nothing
 FORGETTING = 0.999  # of Adam's mean square, a step
 EPSILON = 1e-8  # of the largest root mean square: what a coordinate that hardly ever has a gradient is divided by
+TELLING = 1e-4  # of the weights: a move that is shorter says nothing of the curvature in single precision
+LEAST_SHARE = 2.0**-30  # of a rate, however curved
 SMALLEST = 1e-280  # gradients under this are none: a rate over less than that might not be finite
 
 # Numbers that grow without bound are for the caller to see in the weights, not a warning on the way there.
@@ -177,17 +179,43 @@ class Adam(StepRule):
 
     @unbounded
     def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
+        t, memory = self._look(gradient), self.memory
+        steps = _steps(rate * math.sqrt(1 - FORGETTING**t), memory["root"])
+        return proximal_step(w, memory["mean"] / (1 - self.momentum**t), steps, prox)
+
+    def _look(self, gradient: Array) -> int:
+        """Take a gradient into the memory; the number of this step."""
         beta, memory = self.momentum, self.memory
         t = int(memory["steps"][0]) + 1
         memory["steps"] = np.array([t], np.int64)
         memory["mean"] = beta * memory["mean"] + (1 - beta) * gradient
         memory["root"] = np.hypot(math.sqrt(FORGETTING) * memory["root"], math.sqrt(1 - FORGETTING) * gradient)
-        steps = _steps(rate * math.sqrt(1 - FORGETTING**t), memory["root"])
-        return proximal_step(w, memory["mean"] / (1 - beta**t), steps, prox)
+        return t
 
     def safe_rate(self, curvature: float, scale: float) -> float:
         """(1 - beta) scale / L: AdaGrad's first step, by as much smaller as one gradient has a longer effect."""
         return (1 - self.momentum) * (scale or 1.0) * _inverse(curvature)
+
+
+class AdamW(Adam):
+    """Adam as PyTorch has it, with decoupled weight decay: w+ = prox((1 - rate decay) w - s M, s).
+
+    s = rate / (r+ / sqrt(1 - c^t) + EPSILON), in the gradient's units (Loshchilov and Hutter 2019): gradients of
+    networks are of a size for which that was chosen, and whoever knows a learning rate from there can keep it.
+    """
+
+    name = "adamw"
+
+    def __init__(self, width: int, momentum: float = 0.9, weight_decay: float = 0.0) -> None:
+        super().__init__(width, momentum)
+        self.weight_decay = weight_decay
+
+    @unbounded
+    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
+        t = self._look(gradient)
+        steps = rate / (self.memory["root"] / math.sqrt(1 - FORGETTING**t) + EPSILON)
+        mean = self.memory["mean"] / (1 - self.momentum**t)
+        return proximal_step((1 - rate * self.weight_decay) * w, mean, steps, prox)
 
 
 class Accelerated(StepRule):
@@ -224,7 +252,47 @@ class Accelerated(StepRule):
         return _inverse(curvature)
 
 
-STEP_RULES: dict[str, type[StepRule]] = {"sgd": SGD, "momentum": Momentum, "adagrad": AdaGrad, "adam": Adam}
+class Careful(Accelerated):
+    """The same where L is known near some points only: it is looked at along every move, and steps get shorter.
+
+    With gradients g of full passes at queries q, (g - g-)'(q - q-) / |q - q-|^2 is the curvature between two of them.
+    Where that is more than 1 / (share * rate), `share` is halved until it is not. Moves that are too small to tell
+    curvature from rounding are not looked at.
+    """
+
+    name = "careful"
+
+    def blank(self) -> Memory:
+        last = {"at": np.zeros(self.width), "slope": np.zeros(self.width), "known": np.zeros(1)}
+        return {**super().blank(), **last, "share": np.ones(1)}
+
+    @unbounded
+    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
+        at, share = self.query(w), self._share(self.query(w), gradient, rate)
+        new = proximal_step(at, gradient, rate * share, prox)
+        moved, t = new - w, float(self.memory["t"][0])
+        lead, longer = 0.0, 1.0
+        if float(((at - new) * moved).sum()) <= 0 and share == float(self.memory["share"][0]):
+            longer = (1 + math.sqrt(1 + 4 * t * t)) / 2
+            lead = (t - 1) / longer
+        self.memory = {
+            "moved": moved if lead else np.zeros(self.width), "lead": np.array([lead]), "t": np.array([longer]),
+            "at": at, "slope": gradient, "known": np.ones(1), "share": np.array([share]),
+        }  # fmt: skip
+        return new
+
+    def _share(self, at: Array, gradient: Array, rate: float) -> float:
+        share, apart = float(self.memory["share"][0]), at - self.memory["at"]
+        far = float((apart * apart).sum())
+        if not self.memory["known"][0] or far <= TELLING**2 * float((at * at).sum()):
+            return share
+        curved = float(((gradient - self.memory["slope"]) * apart).sum())
+        while curved * rate * share > far * (1 + TELLING) and share > LEAST_SHARE:
+            share /= 2
+        return share
+
+
+STEP_RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (SGD, Momentum, AdaGrad, Adam, AdamW)}
 
 
 @unbounded

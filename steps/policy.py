@@ -54,6 +54,8 @@ class Member:
     version: int = 0  # of the weights it was given with them
     since: float = 0.0  # when that was
     grace: float = 0.0  # seconds that its lease is longer for
+    looked: float = 0.0  # when it was last looked at, because it took long
+    worked: float = 0.0  # when it was seen to have worked since the look before
     leaving: bool = False
     told: bool = False  # to leave
 
@@ -110,7 +112,7 @@ class Policy(ABC):
         self._ring = Ring()
         self._usual: float | None = None  # seconds that a member takes for what it is given
         self._load = 0.0  # tasks that it is usually given
-        self._owners: dict[int, set[int]] = {}  # the shards of those that stay
+        self._shared_out: dict[int, set[int]] | None = None
 
     # ------------------------------------------------------------ members come and go
 
@@ -124,8 +126,7 @@ class Policy(ABC):
         """Another phase with the same members: who was to leave still is, and what was paused stays so."""
         self.paused = before.paused
         for old in before.members.values():
-            self.join(old.rank)
-            self.members[old.rank].leaving, self.members[old.rank].told = old.leaving, old.told
+            self.members[old.rank] = Member(old.rank, leaving=old.leaving, told=old.told)
         self._share_out()
 
     def leave(self, rank: int) -> bool:
@@ -142,7 +143,14 @@ class Policy(ABC):
         staying = {m.rank for m in self.members.values() if not m.leaving}
         for rank in staying.symmetric_difference(self._ring.ranks):
             (self._ring.add if rank in staying else self._ring.remove)(rank)
-        self._owners = {rank: set(owned) for rank, owned in self._ring.assign(len(self.plan.steps)).items()}
+        self._shared_out = None
+
+    @property
+    def _owners(self) -> dict[int, set[int]]:
+        """The shards of those that stay; found when somebody is given work, not for each of hundreds that join."""
+        if self._shared_out is None:
+            self._shared_out = {rank: set(owned) for rank, owned in self._ring.assign(len(self.plan.steps)).items()}
+        return self._shared_out
 
     def departing(self) -> list[Member]:
         """Members that can go now; they are told once, and are `gone` when they went."""
@@ -178,12 +186,13 @@ class Policy(ABC):
 
     def grants(self, version: int, now: float) -> list[Member]:
         """Members that were idle and now have tasks."""
-        if self.paused or self.closed:
+        if self.paused or self.closed or not self._has_work():
             return []
         granted = []
-        for member in sorted(self.members.values(), key=lambda m: m.rank):
-            if member.tasks or member.leaving:
-                continue
+        idle = [member for member in self.members.values() if not member.tasks and not member.leaving]
+        for member in sorted(idle, key=lambda m: m.rank):
+            if not self._has_work():
+                break
             member.tasks = tuple(self._choose(member))
             if member.tasks:
                 member.version, member.since, member.grace = version, now, 0.0
@@ -217,11 +226,25 @@ class Policy(ABC):
             member.grace += seconds
 
     def overdue(self, now: float) -> list[int]:
-        """Members that hold tasks for longer than their lease: they hang, or are as good as dead.
+        """Members that hold tasks for longer than their lease and were not seen at work for as long: they hang, or are
+        as good as dead.
 
         Who has more tasks than usual has more time: one that does the work of five lost ones is not dead.
         """
-        return [m.rank for m in self.members.values() if m.tasks and now - m.since > self._lease_of(m) + m.grace]
+        holding = (m for m in self.members.values() if m.tasks)
+        return [m.rank for m in holding if now - max(m.since, m.worked) > self._lease_of(m) + m.grace]
+
+    def doubted(self, now: float) -> list[int]:
+        """Members whose lease is half over, to be looked at now and then (`look`): slow is not dead."""
+        leases = ((m, self._lease_of(m)) for m in self.members.values() if m.tasks)
+        return [m.rank for m, lease in leases if now - m.since > lease / 2 and now - m.looked > lease / 8]
+
+    def look(self, rank: int, works: bool, now: float) -> None:
+        """`works`: since the look before; the first of these tasks only tells from where on that is."""
+        member = self.members[rank]
+        if works and member.looked > member.since:
+            member.worked = now
+        member.looked = now
 
     def _lease_of(self, member: Member) -> float:
         if self._usual is None:
@@ -247,6 +270,10 @@ class Policy(ABC):
         return self.counts.epochs + sum(map(len, self.counts.open.values())) / max(1, self.plan.tasks)
 
     # ------------------------------------------------------------ what a mode decides
+
+    @abstractmethod
+    def _has_work(self) -> bool:
+        """Whether anybody could be given a task: asked before hundreds of idle members are looked at."""
 
     @abstractmethod
     def _choose(self, member: Member) -> list[Task]: ...
@@ -287,11 +314,13 @@ class Barrier(Policy):
         self._round = self.plan.at(self._epoch, self._step)
         self._open, self._ready = set(self._round), set[Task]()  # in nobody's hands; done
 
+    def _has_work(self) -> bool:
+        return bool(self._open) and not self.finished
+
     def _choose(self, member: Member) -> list[Task]:
-        if self.finished:
-            return []
         mine = self._owners[member.rank]
-        tasks = sorted(task for task in self._open if task.shard in mine)
+        here = (Task(self._epoch, self._step, shard) for shard in mine)  # not all that is open: they may be thousands
+        tasks = sorted(task for task in here if task in self._open)
         self._open.difference_update(tasks)
         return tasks
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -55,6 +56,8 @@ class Stale(Policy):
         return begun
 
     def due(self) -> list[Task]:
+        if self._unbound and self._arrived:
+            return [self._arrived[0].task]
         outstanding = self._outstanding()
         for update in self._arrived:
             rest = list(outstanding)
@@ -75,17 +78,33 @@ class Stale(Policy):
 
     def grants(self, version: int, now: float) -> list[Member]:
         self._version = version
+        if all(member.tasks or member.leaving for member in self.members.values()):
+            return []  # nobody is idle: the bound need not be looked at
         return super().grants(version, now)
 
     def _outstanding(self) -> list[int]:
         return sorted([m.version for m in self.members.values() if m.tasks] + [u.version for u in self._arrived])
 
     def _can_keep(self, outstanding: list[int], version: int) -> bool:
-        return all(version + i - made_from <= self.bound for i, made_from in enumerate(outstanding))
+        return self._unbound or all(version + i - made_from <= self.bound for i, made_from in enumerate(outstanding))
+
+    @property
+    def _unbound(self) -> bool:
+        return self.bound == math.inf
+
+    def _has_work(self) -> bool:
+        if not self._has_task():
+            return False
+        return self._unbound or self._can_keep([*self._outstanding(), self._version], self._version)
+
+    def _has_task(self) -> bool:
+        """One that was given back, one of a shard that nobody has, or one of the next epoch."""
+        left = [shard for shard, steps in enumerate(self.plan.steps) if steps > self._next[shard]]
+        begins = not left and self._epoch + 1 < self.epochs
+        return bool(self._returned) or begins or (self._epoch < self.epochs and not self._busy.issuperset(left))
 
     def _choose(self, member: Member) -> list[Task]:
-        waits = any(update.rank == member.rank for update in self._arrived)
-        if waits or not self._can_keep([*self._outstanding(), self._version], self._version):
+        if any(update.rank == member.rank for update in self._arrived):
             return []
         task = self._returned_task() or self._next_task(member)
         if task is None:

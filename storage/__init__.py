@@ -11,8 +11,11 @@ MEMORY = "memory://"
 SQLITE = "sqlite://"
 
 
-def open_storage(url: str, timeout: float = TIMEOUT) -> Storage:
-    """The store that a URL names, made if it is new: memory:// or sqlite:///absolute/path.sqlite (taken literally)."""
+def open_storage(url: str, timeout: float = TIMEOUT, of: str = "") -> Storage:
+    """The store that a URL names, made if it is new: memory:// or sqlite:///absolute/path.sqlite (taken literally).
+
+    `of` is the run whose records they are, if that is known: those of another are refused.
+    """
     if url == MEMORY:
         from shoal.storage.memory import MemoryStorage
 
@@ -20,7 +23,7 @@ def open_storage(url: str, timeout: float = TIMEOUT) -> Storage:
     if url.startswith(SQLITE + "/"):
         from shoal.storage.sql import SqliteStorage
 
-        return SqliteStorage(url.removeprefix(SQLITE), timeout)
+        return SqliteStorage(url.removeprefix(SQLITE), timeout, of)
     raise ConfigError(
         f"Expected a store as memory:// or sqlite:///absolute/path.sqlite, got '{url}'. Write it in one of these forms."
     )

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shoal.errors import StateError
-from shoal.metrics import Event, HostSample, Record, Round, WorkerSample
+from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
 
 POINTS = 1500  # of a series: about the pixels a chart has
 TIMEOUT = 5.0  # seconds to wait for a lock that another process holds
@@ -65,6 +65,10 @@ class Storage(ABC):
 
     @abstractmethod
     def worker_history(self, rank: int, points: int = POINTS) -> list[WorkerSample]: ...
+
+    @abstractmethod
+    def links(self) -> list[LinkSample]:
+        """The newest of each rank that is on another machine, by rank; older ones are not kept."""
 
     @abstractmethod
     def hosts(self, points: int = POINTS) -> list[HostSample]: ...

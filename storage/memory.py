@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shoal.metrics import Event, HostSample, Record, Round, WorkerSample
+from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
 from shoal.storage.base import POINTS, Command, Storage, as_json, forward, unknown_command, writable
 from shoal.storage.thinning import Bucket, chosen, newly_full, spread
 
@@ -20,6 +20,7 @@ class MemoryStorage(Storage):
         self._rounds: list[Round] = []
         self._buckets: list[list[Bucket]] = [[]]  # by level, as in `thinning`
         self._workers: defaultdict[int, list[WorkerSample]] = defaultdict(list)
+        self._links: dict[int, LinkSample] = {}
         self._hosts: list[HostSample] = []
         self._events: list[Event] = []
         self._commands: dict[int, Command] = {}
@@ -31,6 +32,8 @@ class MemoryStorage(Storage):
         for record in records:
             if isinstance(record, WorkerSample):
                 self._workers[record.rank].append(record)
+            elif isinstance(record, LinkSample):
+                self._links[record.rank] = record
             elif isinstance(record, HostSample):
                 self._hosts.append(record)
         self._events += events
@@ -71,6 +74,9 @@ class MemoryStorage(Storage):
     def worker_history(self, rank: int, points: int = POINTS) -> list[WorkerSample]:
         samples = self._workers.get(rank, [])
         return [samples[place] for place in spread(len(samples), points)]
+
+    def links(self) -> list[LinkSample]:
+        return [self._links[rank] for rank in sorted(self._links)]
 
     def hosts(self, points: int = POINTS) -> list[HostSample]:
         return [self._hosts[place] for place in spread(len(self._hosts), points)]

@@ -32,6 +32,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id INTEGER PRIMARY KEY, name TEXT, arguments TEXT, posted_at REAL, taken INTEGER NOT NULL DEFAULT 0,
             round INTEGER, outcome TEXT)""",
     ),
+    # Rows that are there already stay without one.
+    tuple(
+        f"ALTER TABLE {name} ADD COLUMN seal INTEGER"
+        for name in ("rounds", "buckets", "worker_samples", "host_samples", "events", "commands")
+    ),
+    ("CREATE TABLE owner (run TEXT NOT NULL, seal INTEGER NOT NULL)",),  # one row; none where nobody said whose it is
+    (
+        """CREATE TABLE links (
+            rank INTEGER PRIMARY KEY, seconds REAL, node TEXT, took REAL, silent REAL, received INTEGER, sent INTEGER,
+            seal INTEGER)""",
+    ),
 )
 
 

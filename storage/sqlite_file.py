@@ -10,8 +10,13 @@ from pathlib import Path
 
 from shoal.errors import DiskFull, ResourceError, StateError
 from shoal.storage.migrations import MIGRATIONS, migrate, version_of
+from shoal.storage.row_seals import words_seal
 
 PAUSE = 0.01  # seconds between two tries to open
+
+
+class Unproven(sqlite3.DatabaseError):
+    """A row is not what was written, or is not there."""
 
 
 class SqliteFile:
@@ -20,8 +25,8 @@ class SqliteFile:
     A file that is removed or replaced by another is left: what is written goes where others look for it.
     """
 
-    def __init__(self, path: Path, timeout: float) -> None:
-        self.path, self.timeout = path, timeout
+    def __init__(self, path: Path, timeout: float, of: str = "") -> None:
+        self.path, self.timeout, self.of = path, timeout, of  # of: the run, where somebody said which
         self.renewed = 0  # times that another file has taken the place of the one that was opened
         self._left: list[sqlite3.Connection] = []  # closed last: SQLite removes the journal by its name
         self._open()
@@ -66,6 +71,20 @@ class SqliteFile:
         if version < len(MIGRATIONS):
             with self._transaction("IMMEDIATE"):
                 migrate(self.connection, self.path)
+                if self.of and self._owner() is None:
+                    self.connection.execute("INSERT INTO owner VALUES (?, ?)", (self.of, words_seal(self.of)))
+        if self.of and (owner := self._owner()) not in (None, self.of):
+            raise StateError(
+                f"'{self.path}' is not what was written there: expected the records of {self.of}, got those of "
+                f"{owner!s:.80}. Put it back, or move it away; a run that is resumed begins a new one."
+            )
+
+    def _owner(self) -> str | None:
+        """The run that the records were begun for; None where nobody said so, or by an older version."""
+        row = self.connection.execute("SELECT run, seal FROM owner").fetchone()
+        if row is not None and words_seal(row[0]) != row[1]:
+            raise Unproven("whose records they are is not what was written")
+        return row and str(row[0])
 
     def _patiently(self, action: Callable[[], None]) -> None:
         """Try again while others hold a lock: changing to WAL fails at once then, whatever SQLite's own timeout."""

@@ -5,26 +5,30 @@ Two passes over the blocks of the data set, through the coordinator. What is lef
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.data.dataset import Dataset
+from shoal.data.dataset import Column, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
-from shoal.errors import DataError, SourceChanged
+from shoal.errors import DataError, SourceChanged, StateError
+from shoal.files.parts import is_there, title
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.residuals import Count, Counted, Edges, Overview, PredictedRows, Survey
-from shoal.results.plain import plain
+from shoal.results.answers.diagnosis import Diagnosis
+from shoal.results.answers.importance import ColumnWorth
+from shoal.results.outcome import Outcome
+from shoal.results.plain import Malformed, plain
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.tasks.predict import open_for
+from shoal.tasks.outcomes.explain import of_rows, rows_for
+from shoal.tasks.predict import open_for, suited
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
 
@@ -37,27 +41,32 @@ MIDDLE = (0.005, 0.995)  # ranks of the sample between which a range is taken wh
 FAR = 3.0  # times that range from which on rows are far out
 
 
-def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Progress = silent) -> dict[str, Any]:
+def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Progress = silent) -> Diagnosis:
     """The model on the file it was trained on (`own_data`: told apart into training and test rows), or on another."""
     model = load_model(model_path)
+    if model.several:
+        raise StateError(
+            "Residuals are how far off numbers are; a model of several classes has calls that are right or wrong, "
+            "which its report counts by class. Look at these."
+        )
     if own_data:
         _check_there(config)
     with coordinated(config, progress) as coordinator:
 
-        def diagnosed() -> dict[str, Any]:
+        def diagnosed() -> Diagnosis:
             dataset = _own(model, coordinator, config) if own_data else _other(model, coordinator, config)
-            return _Diagnosis(model, dataset, coordinator, own_data).report()
+            return _Diagnosis(suited(model, dataset), dataset, coordinator, own_data).report()
 
         return coordinator.cache.mending(diagnosed)
 
 
-def residuals_of(model: SavedModel, dataset: Dataset, coordinator: Coordinator) -> dict[str, Any]:
+def residuals_of(model: SavedModel, dataset: Dataset, coordinator: Coordinator) -> Diagnosis:
     """The same for a data set that is open, the one that the model was trained on."""
     return _Diagnosis(model, dataset, coordinator, own_data=True).report()
 
 
 def _check_there(config: RunConfig) -> None:
-    if not Path(config.file).is_file():
+    if not is_there(config.file):
         raise DataError(
             f"Expected the file that the model was trained on at '{config.file}', found none. "
             "Put it back, or look at the model on another file that has the target."
@@ -68,7 +77,7 @@ def _own(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Data
     dataset = coordinator.open(config)
     if dataset.manifest.content != model.file.data.content:
         raise SourceChanged(
-            f"'{Path(config.file).name}' is not what it was when the model was trained, so its rows cannot be told "
+            f"'{title(config.file)}' is not what it was when the model was trained, so its rows cannot be told "
             "apart into training and test rows. Put it back as it was, or look at the model on the file as it is now, "
             "as on any other."
         )
@@ -77,16 +86,25 @@ def _own(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Data
 
 def _other(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
     target = model.target
-    dataset = open_for(model, coordinator, config)
+    dataset = open_for(model, coordinator, config, target=True)
     column = dataset.columns.get(target)
     if column is None:
         raise DataError(
             f"Expected the column '{target}' to compare predictions with, but the file does not have it. "
             "Choose a file with it; to predict only, no such column is needed."
         )
-    if not column.is_number:
+    if model.outcome and model.outcome.classes:
+        _check_classes(column, model.outcome)
+    elif not column.is_number:
         raise DataError(f"Expected numbers in the column '{target}', got text. Correct the file.")
     return dataset
+
+
+def _check_classes(column: Column, outcome: Outcome) -> None:
+    """The values of a yes/no target in another file: the yes has to be among them, and of the same kind."""
+    there = column.is_number if outcome.numbers else outcome.yes in column.levels
+    if not there:
+        raise DataError(f"Expected '{outcome.yes}' among the values of '{column.name}', found none. Correct the file.")
 
 
 class _Diagnosis:
@@ -96,14 +114,13 @@ class _Diagnosis:
         self.own_data = own_data
         self.split = Split(trained.test_every, trained.test_fraction, trained.seed) if own_data else Split()
         self.seed = trained.seed + 1
-        self.encoding: Encoding = dataclasses.replace(
-            model.encoding, target=model.target, drop_missing=own_data and trained.impute == "drop"
-        )
+        self.encoding: Encoding = rows_for(model, trained, own_data)
+        self.trained = trained
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Diagnosis:
         seen = self._survey()
         counted = self._count(edges := _edges(seen))
-        said: dict[str, Any] = finite({
+        said = finite({
             "target": self.model.target,
             "own_data": self.own_data,
             "rows": seen.train.rows + seen.test.rows,
@@ -119,15 +136,30 @@ class _Diagnosis:
             "histogram": {"edges": edges.residual.tolist(), **_parts(counted.residual)},
             "quantiles": _quantiles(edges, counted, seen),
             "curve": _curve(counted),
+            "loss": self.model.outcome.loss if self.model.outcome else "",
+            "classes": list(self.model.outcome.classes) if self.model.outcome else [],
+            "importance": plain(self._importance()),
             "notes": list(self.dataset.repairs),
         })  # fmt: skip
-        return said
+        try:
+            return Diagnosis.from_dict(said)
+        except Malformed as error:  # nothing but what is no finite number can differ
+            raise DataError(
+                f"Expected predictions and residuals of '{self.model.target}' that are finite numbers, got others "
+                f"({error}). Look at the values of its columns: some are too large to be multiplied."
+            ) from None
+
+    def _importance(self) -> ColumnWorth | None:
+        """Of columns, for a model of another loss on its own rows; linear models have theirs from sums."""
+        if self.model.loss is None or not self.own_data:
+            return None
+        return of_rows(self.coordinator, self.dataset, self.model, self.trained)
 
     def _survey(self) -> Overview:
         requests = [
             Survey(
                 str(self.dataset.directory), block, self.encoding, self.split, self.model.coef, self.model.intercept,
-                self.seed,
+                self.model.loss, self.seed,
             )
             for block in self.dataset.blocks
         ]  # fmt: skip
@@ -145,7 +177,7 @@ class _Diagnosis:
         requests = [
             Count(
                 str(self.dataset.directory), block, self.encoding, self.split, self.model.coef, self.model.intercept,
-                edges,
+                self.model.loss, edges,
             )
             for block in self.dataset.blocks
         ]  # fmt: skip
@@ -217,7 +249,7 @@ def _scores(sums: Residuals) -> dict[str, Any]:
 def _listed(rows: PredictedRows) -> dict[str, list[Any]]:
     return {
         "row": rows.row.tolist(), "actual": rows.actual.tolist(), "predicted": rows.predicted.tolist(),
-        "test": rows.test.tolist(),
+        "test": rows.test.tolist(), "residual": rows.residual.tolist(),
     }  # fmt: skip
 
 

@@ -13,28 +13,35 @@ from typing import Any
 import numpy as np
 
 from shoal.coordinator import Coordinator
+from shoal.data.columns import choose_columns, widest
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
 from shoal.errors import ConfigError, DamagedFile, DataError, ResourceError, StateError
+from shoal.files.parts import is_there
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import make_study
+from shoal.fitting.wide import is_wide
 from shoal.models import Array, penalty_for
 from shoal.results.fit import PredictionInterval
 from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
+from shoal.settings.strength import strength
 from shoal.settings.values import config_from
+from shoal.settings.when import is_penalised, mixes_penalties
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve
+from shoal.tasks.outcomes.explain import PENALISED, intervals_of, of_rows
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
 from shoal.whatif.bootstrap import bootstrap, check_resamples
 from shoal.whatif.cells import CellMoments
-from shoal.whatif.folds import FoldChoice
+from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.importance import drop_one
 from shoal.whatif.study import Study
 
+MOST_EXPLAINED = 1000  # columns of a table that is solved from its rows
 SAME = 0.01  # of a standard error: coefficients that are nearer to the exact ones need no word about it
 
 
@@ -59,9 +66,7 @@ class ExplainRequest:
             raise ConfigError(f"Expected a seed of at least 0, got {self.seed}. 0 is usual.")
 
     def choice(self, config: RunConfig) -> FoldChoice:
-        # Every k-th row kept for testing would leave some folds by row without any.
-        usual = "hash" if config.test_every else "row"
-        return FoldChoice.parse(self.folds, self.fold_by or usual, config.seed)
+        return FoldChoice.parse(self.folds, self.fold_by or usual_way(config.test_every), config.seed)
 
 
 def explain_model(path: Path, question: ExplainRequest, progress: Progress = silent) -> dict[str, Any]:
@@ -71,19 +76,19 @@ def explain_model(path: Path, question: ExplainRequest, progress: Progress = sil
     question.check(config)
     found = _from_file(model, config, question)
     try:
-        found |= _from_data(model, config, question, progress)
+        found |= (said := _from_data(model, config, question, progress)) | {"notes": found["notes"] + said["notes"]}
     except (DataError, StateError, ResourceError) as error:
         if question.alpha is not None:
             raise  # the file of the model has nothing to say about another alpha
         found["notes"].append(f"{error} So this is what the model file itself says.")
-    said: dict[str, Any] = finite(found)
-    return said
+    told: dict[str, Any] = finite(found)
+    return told
 
 
 def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, progress: Progress) -> dict[str, Any]:
     if model.report.penalty:
         raise StateError(f"Its penalty '{model.report.penalty}' is a plug-in's, which has no formulas here.")
-    if not Path(config.file).expanduser().is_file():
+    if not is_there(config.file):
         raise DataError(f"Its file '{config.file}' is not there any more.")
     with coordinated(config, progress) as coordinator:
 
@@ -91,15 +96,35 @@ def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, p
             dataset = coordinator.open(config)
             if dataset.manifest.content != model.file.data.content:
                 raise StateError(f"Its file '{config.file}' is not what it was when the model was fitted.")
+            if model.outcome:
+                return {
+                    "importance": of_rows(coordinator, dataset, model, config).as_dict(),
+                    "notes": list(dataset.repairs),
+                }
+            check_width(dataset, config)
             return _Explanation(coordinator, dataset, model, config, question).parts()
 
         return coordinator.cache.mending(explained)
 
 
+def check_width(dataset: Dataset, config: RunConfig) -> None:
+    """Intervals and resamples take matrices of columns x columns, and of thousands of columns minutes to hours."""
+    width = widest(choose_columns(dataset, config), config)
+    if width > MOST_EXPLAINED and is_wide(dataset, config):
+        raise StateError(
+            f"Intervals, resamples and importance are worked out for up to {MOST_EXPLAINED:,} columns where rows are "
+            f"fewer, and this model has {width:,}. Fit one of the columns that matter (features), and explain that."
+        )
+
+
 def _config(model: SavedModel, question: ExplainRequest) -> RunConfig:
     config = config_from({**model.file.config, "solver": "exact", "out": None})
     if question.alpha is None:
-        return dataclasses.replace(config, alpha=model.report.alpha or config.alpha)
+        return dataclasses.replace(config, alpha=strength(config) if model.report.alpha is None else model.report.alpha)
+    if model.outcome:
+        raise ConfigError(
+            f"Another alpha is tried from sums, which a {config.model} model does not have. Train it at that alpha."
+        )
     if config.model == "linear":
         raise ConfigError("Expected no alpha: a linear model has no penalty. Leave it out.")
     penalty_for(config.model, question.alpha, config.l1_ratio, 1.0)
@@ -112,21 +137,24 @@ def _from_file(model: SavedModel, config: RunConfig, question: ExplainRequest) -
     linear, said = report.inference, None
     if linear and abs(linear.confidence - question.confidence) < 1e-9:
         said = {"kind": "linear", "meaning": meaning("linear", question.confidence), **plain(linear)}
+    intervals = intervals_of(model, question.confidence) if model.outcome else [said] if said else []
     return {
         "model": config.model,
         "target": report.target,
-        "alpha": None if config.model == "linear" else config.alpha,
-        "l1_ratio": config.l1_ratio if config.model == "elasticnet" else None,
+        "alpha": strength(config) if is_penalised(config.as_dict()) else None,
+        "l1_ratio": config.l1_ratio if mixes_penalties(config.as_dict()) else None,
         "file": config.file,
         "rows": report.train.rows,
         "intercept": report.intercept,
+        "intercepts": report.intercepts,
         "coefficients": report.coefficients,
+        "references": model.encoding.references,
         "confidence": question.confidence,
-        "intervals": [said] if said else [],
+        "intervals": intervals,
         "bootstrap": None,
         "importance": None,
         "prediction_interval": plain(report.prediction_interval),
-        "notes": [],
+        "notes": [PENALISED] if model.outcome and model.outcome.shrink != "none" else [],
     }
 
 
@@ -145,7 +173,7 @@ class _Explanation:
         study = make_study(self.coordinator, self.dataset, config, question.choice(config))
         encoding, problem = study.cells.problem()
         names = encoding.names
-        penalised = config.model, config.alpha, config.l1_ratio
+        penalised = config.model, strength(config), config.l1_ratio
         exact = solve(problem, penalty_for(*penalised, problem.n))
         intervals = [one.as_dict(names) for one in intervals_for(problem, *penalised, question.confidence)]
         found: dict[str, Any] = {"rows": int(problem.n), "intervals": intervals, "notes": self.notes}
@@ -181,14 +209,14 @@ class _Explanation:
     def _bootstrap(self, study: Study) -> dict[str, Any]:
         config, question = self.config, self.question
         drawn = bootstrap(
-            study.cells, study.drawn_from, config.model, config.alpha, config.l1_ratio,
+            study.cells, study.drawn_from, config.model, strength(config), config.l1_ratio,
             resamples=question.resamples, confidence=question.confidence, seed=question.seed,
         )  # fmt: skip
         return drawn.as_dict(study.cells.problem()[0].names)
 
     def _importance(self, study: Study) -> dict[str, Any]:
         cells: CellMoments = study.cells
-        found = drop_one(cells, self.config.model, self.config.alpha, self.config.l1_ratio)
+        found = drop_one(cells, self.config.model, strength(self.config), self.config.l1_ratio)
         choice = cells.choice
         ordered = sorted(found.rises.items(), key=lambda item: -item[1])
         return {

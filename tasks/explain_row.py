@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.data.encoding import Encoding
-from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Number, Product, pair_name
+from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Number, Offset, Product, Shaped, Term, pair_name
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
@@ -42,26 +42,37 @@ class Explained:
 
 
 def typical_row(encoding: Encoding) -> dict[str, Value]:
-    """What stands in for missing numbers, and the first name of each text column that is one."""
-    row: dict[str, Value] = {t.column: t.fill for t in encoding.terms if isinstance(t, Number)}
+    """What stands in for missing numbers, and what most training rows have of each text column, which may be no value;
+    model files of before, which do not know it, have the first name."""
+    row: dict[str, Value] = dict(encoding.fills)
+    row |= {t.column: t.usual for t in encoding.terms if isinstance(t, Offset)}
     for column, levels in encoding.known.items():
-        row[column] = next((level for level in levels if level != MISSING_LEVEL), None)
+        usual = encoding.usual.get(column) or next((level for level in levels if level != MISSING_LEVEL), None)
+        row[column] = None if usual == MISSING_LEVEL else usual
     return row
 
 
 def encode(encoding: Encoding, row: Row) -> Array:
     """The design row, as the encoder of data sets makes it: a missing number becomes its fill, a missing name the
-    level for that, and a name that is not known sets no term."""
+    level for that, and a name that is not known sets no term, or that of rare ones."""
+
+    def value(term: Term) -> Array:
+        if isinstance(term, Offset):
+            given = row.get(term.column)
+            return term.of(np.array([term.usual if given is None else float(given)]))
+        return term.of(factor) if isinstance(term, Product) else factor(term)
 
     def factor(term: Factor) -> Array:
         given = row.get(term.column)
         if isinstance(term, Number):
             return np.array([term.fill if given is None else float(given)])
+        if isinstance(term, Shaped):
+            return term.of(np.array([np.nan if given is None else float(given)]))
         if isinstance(term, Indicator):
             return np.array([float(given is None)])
-        return np.array([float((MISSING_LEVEL if given is None else given) == term.level)])
+        return np.array([float(term.holds(MISSING_LEVEL if given is None else str(given)))])
 
-    values = [term.of(factor) if isinstance(term, Product) else factor(term) for term in encoding.terms]
+    values = [value(term) for term in encoding.terms]
     return np.concatenate([np.zeros(0), *values])
 
 
@@ -95,5 +106,5 @@ def _part(columns: tuple[str, ...], row: Row, encoding: Encoding, adds: float, a
     return Contribution(
         column, given, adds, against,
         filled=given is None and known is None,
-        unseen=known is not None and (given or MISSING_LEVEL) not in known,
+        unseen=known is not None and not encoding.knows(column, str(given or MISSING_LEVEL)),
     )  # fmt: skip

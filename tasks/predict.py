@@ -3,112 +3,293 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
-from shoal.data.files import file_format, inspect_text
+from shoal.data.files import file_format
+from shoal.data.kinds import Wanted, order_of, style_of
+from shoal.data.notation.dates import ORDERS, has_times
 from shoal.data.parquet_reader import inspect_parquet
-from shoal.data.terms import Number
-from shoal.errors import DataError, SourceChanged
+from shoal.data.parts.heads import columns_of
+from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
+from shoal.files.parts import parts_of, title
+from shoal.files.remote import place
 from shoal.fitting.exact import words_told
-from shoal.fitting.model_file import SavedModel, load_model
-from shoal.passes.blocks import Predict, PredictLines
+from shoal.fitting.model_file import SavedModel, in_days, load_model, without_zeros
+from shoal.kernels.csv_kernel import FieldKind
+from shoal.passes.blocks import LOCATED, Predict, PredictLines
+from shoal.passes.ingest import FileReading
+from shoal.results.model import WITH_DATES
+from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
+from shoal.sparse.prediction import write_predictions
+from shoal.sparse.table import is_sparse
+from shoal.tasks.kept_columns import SAMPLE, Beside, CellsBeside, Keep, PartsBeside, csv_line, parquet_rows
+from shoal.tasks.kept_text import TextBeside, first_rows
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
-from shoal.words import listed, plural
+from shoal.words import date_text, listed, number, plural
+
+FAR = 0.5  # of the range of a column in training, beyond which its values are told
+SHOWN = 3  # rows without a prediction that a warning names
 
 
 def predict_file(
-    model_path: Path, config: RunConfig, out: str | Path, progress: Progress = silent, interval: float | None = None
+    model_path: Path,
+    config: RunConfig,
+    out: str | Path,
+    progress: Progress = silent,
+    interval: float | None = None,
+    keep: Sequence[str] = (),
+    threshold: float | None = None,
 ) -> dict[str, Any]:
     """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
 
-    With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level.
+    With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level;
+    of a yes/no model `set`, the values that are usual at that level: one, or both with a | between.
+    Of a yes/no model `row,prediction,probability`: its yes from the threshold on, of 0.5 if none is given. Of several
+    classes the likeliest, and `probability_CLASS` of each.
+    With columns to `keep`, or `all` of them, or `ids`, these stand before the prediction in place of the row's number.
     """
     output = Output(out, {"the file with the rows to predict for": config.file, "the model's own file": model_path})
     output.check()
-    model = load_model(model_path)
+    model = without_zeros(load_model(model_path))
+    if interval is not None and not classes_of(model):
+        model.check_linear("Prediction intervals")
+    called_from = check_threshold(model.outcome, threshold)
     width = None if interval is None else half_width_of(model.report.prediction_interval, interval)
-    with coordinated(config, progress) as coordinator:
-        open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
+    if is_sparse(config):
+        if keep:
+            raise ConfigError("Sparse rows have no cells to stand beside predictions. Leave keep out.")
+        with coordinated(config, progress) as coordinator:
+            said = write_predictions(model, coordinator, config, output, width)
+        return {**said, "out": str(out), "interval": interval}
+    with coordinated(config, progress) as coordinator, coordinator.cache.workshop() as folder:
+        found = open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
+        beside = _beside(model, coordinator, config, keep, found, folder) if keep else None
         with output.open() as file:
-            writing = _Writing(model, coordinator, config, width, file)
+            writing = _Writing(model, coordinator, config, width, file, beside, called_from)
             dataset = coordinator.cache.mending(writing.go_on)
-    rows, empty, unseen = writing.rows, writing.empty, writing.unseen
+            if beside:
+                beside.finish()
+    bad = dataset.manifest.bad_rows
+    return {"rows": writing.rows, "unseen_levels": writing.unseen, "bad_rows": writing.empty, "target": model.target,
+            "out": str(out), "interval": interval, "half_width": width,
+            "several": model.several, "threshold": called_from if classes_of(model) and not model.several else None,
+            "kept": list(beside.keep.names) if beside else [], "made": len(writing.made),
+            "not_predicted": [*(row.as_dict() for row in bad),
+                              *({"row": row, "problem": what} for row, what in writing.undefined)],
+            "warnings": _warnings(model, dataset, writing)}  # fmt: skip
+
+
+def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[str]:
+    """What to know of the predictions."""
     warnings = list(dataset.notes)
-    fills = {t.column: t.fill for t in model.encoding.terms if isinstance(t, Number)}
-    for name, fill in fills.items():
-        if dataset.columns[name].missing:
-            warnings.append(
-                f"Column '{name}' has no value in {dataset.columns[name].missing} rows; {fill:g} stands in."
-            )
-    if unseen:
+    for name, fill in model.encoding.fills.items():
+        if missing := dataset.columns[name].missing:
+            dated = model.report.dates.get(name)
+            shown = f"{fill:g}" if dated is None else date_text(fill, has_times(dated))
+            warnings.append(f"Column '{name}' has no value in {plural(missing, 'row')}; {shown} stands in.")
+    warnings += beyond_training(model, dataset)
+    if unseen := writing.unseen:
         warnings.append(
-            f"{unseen} rows have a level that the model was not trained with; its 0/1 columns are all 0 there."
+            f"{plural(unseen, 'row')} {'has' if unseen == 1 else 'have'} a level that the model was not trained with; "
+            "its 0/1 columns are all 0 there."
         )
-    if empty:
-        why = words_told(dataset) or "; ".join(f"line {line}: {what}" for line, what in dataset.manifest.bad_rows[:3])
+    if writing.undefined:
+        undefined = writing.empty - dataset.manifest.bad_count
+        first = [f"row {row}: {what}" for row, what in writing.undefined[:SHOWN]]
+        more = f"; and {undefined - len(first):,} more" if undefined > len(first) else ""
+        warnings.append(
+            f"{plural(undefined, 'row')} {'has' if undefined == 1 else 'have'} no prediction: {'; '.join(first)}{more}."
+        )
+    if empty := min(writing.empty, dataset.manifest.bad_count):
+        first = [bad.told for bad in dataset.manifest.bad_rows[:SHOWN]]
+        more = f"; and {empty - len(first):,} more" if empty > len(first) else ""
+        why = words_told(dataset) or "; ".join(first) + more
         warnings.append(
             f"{plural(empty, 'row')} could not be read and {'has' if empty == 1 else 'have'} no prediction: {why}."
         )
-    return {"rows": rows, "unseen_levels": unseen, "bad_rows": empty, "target": model.target,
-            "out": str(out), "interval": interval, "half_width": width, "warnings": warnings}  # fmt: skip
+    return warnings
+
+
+def beyond_training(model: SavedModel, dataset: Dataset) -> list[str]:
+    """Columns whose values lie where no training row did: dates past either end, numbers by half their range."""
+    notes = []
+    for name, (low, high) in model.file.design.seen.items():
+        column = dataset.columns.get(name)
+        used = column is not None and name in model.encoding.columns
+        if column is None or not used or column.minimum is None or column.maximum is None:
+            continue
+        dated = model.report.dates.get(name)
+        room = 0.0 if dated is not None else FAR * (high - low)
+        ends = [end for end, beyond in ((column.minimum, column.minimum < low - room),
+                                        (column.maximum, column.maximum > high + room)) if beyond]  # fmt: skip
+        if ends:
+            shown = [number(at, 6) if dated is None else date_text(at, has_times(dated)) for at in (*ends, low, high)]
+            notes.append(
+                f"'{name}' goes to {' and '.join(shown[:-2])}; the model has seen {shown[-2]} to {shown[-1]}. "
+                "Predictions beyond rest on its lines going on there."
+            )
+    return notes
+
+
+def _beside(
+    model: SavedModel, coordinator: Coordinator, config: RunConfig, keep: Sequence[str], dataset: Dataset, folder: Path
+) -> Beside:
+    """The cells of the file that are to stand beside predictions."""
+    used = [*model.encoding.columns, model.target]
+    paths = [place(part.file) for part in dataset.manifest.parts] or parts_of(config.file)
+    first = _cells(coordinator, config, paths[0], folder / "rows-0")
+    chosen = Keep.of(keep, first.names, first.sample(), used, first.empty)
+    if not dataset.manifest.parts:
+        return first.beside(chosen)
+
+    def parts() -> Iterator[tuple[int, Beside]]:
+        for i, part in enumerate(dataset.manifest.parts):
+            path = place(part.file)
+            cells = _cells(coordinator, config, path, folder / f"rows-{i}") if i else first
+            yield part.rows, cells.beside(chosen.within(cells.names, path.name))
+
+    return PartsBeside(chosen, parts())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cells:
+    """One file whose cells may stand beside predictions."""
+
+    names: Sequence[str]
+    sample: Callable[[], Iterable[Sequence[str]]]
+    beside: Callable[[Keep], Beside]
+    empty: frozenset[str] = frozenset()  # columns at the end of a text that are left out
+
+
+def _cells(coordinator: Coordinator, config: RunConfig, path: Path, folder: Path) -> _Cells:
+    if file_format(path) == "parquet":
+        names = inspect_parquet(path, (), ()).layout.names
+        return _Cells(names, lambda: parquet_rows(path), lambda keep: CellsBeside(keep, parquet_rows(path)))
+    folder.mkdir()
+    one = dataclasses.replace(config, file=str(path))
+    source = FileReading(one, coordinator.cache, coordinator.engine.sweep, coordinator.progress).source(folder)
+    layout = source.layout
+    empty = frozenset(name for name, kind in zip(layout.names, layout.kinds, strict=True) if kind == FieldKind.SKIP)
+    return _Cells(layout.names, lambda: first_rows(source, SAMPLE), lambda keep: TextBeside(keep, source), empty)
 
 
 class _Writing:
     """The predictions on their way to a file or pipe, block by block; what was written is not written again."""
 
     def __init__(
-        self, model: SavedModel, coordinator: Coordinator, config: RunConfig, width: float | None, file: IO[bytes]
+        self,
+        model: SavedModel,
+        coordinator: Coordinator,
+        config: RunConfig,
+        width: float | None,
+        file: IO[bytes],
+        beside: Beside | None,
+        threshold: float,
     ) -> None:
         self.model, self.coordinator, self.config, self.width, self.file = model, coordinator, config, width, file
+        self.beside, self.threshold = beside, threshold
         self.blocks = self.rows = self.empty = self.unseen = 0
+        self.undefined: list[tuple[int, str]] = []  # rows that could be read and have no prediction; the first of them
         self.content = ""  # of the data set that the first ones are from
-        file.write(b"row,prediction\n" if width is None else b"row,prediction,lower,upper\n")
+        made = ["prediction"] if width is None else ["prediction", "lower", "upper"]
+        if classes_of(model):
+            several = [f"probability_{name}" for name in classes_of(model)] if model.several else ["probability"]
+            made = ["prediction", *several, *(["set"] if width is not None else [])]
+        self.made = made
+        file.write(csv_line(beside.keep.beside(*made) if beside else ["row", *made]))
 
     def go_on(self) -> Dataset:
         """All that is left to be written."""
         dataset = open_for(self.model, self.coordinator, self.config)
         self.content = self.content or dataset.manifest.content
         if dataset.manifest.content != self.content:
-            raise SourceChanged(f"'{self.config.file}' changed while predictions were made for it. Try again.")
-        left = _requests(self.model, dataset, self.width)[self.blocks :]
+            raise SourceChanged(f"'{title(self.config.file)}' changed while predictions were made for it. Try again.")
+        left = _requests(suited(self.model, dataset), dataset, self.width, self.threshold)[self.blocks :]
         for lines in self.coordinator.swept("predicting", left):
-            self.file.write(lines.text)
+            self.file.write(self.beside.joined(lines.text) if self.beside else lines.text)
             self.blocks, self.rows = self.blocks + 1, self.rows + lines.rows
             self.empty, self.unseen = self.empty + lines.empty, self.unseen + lines.unseen
+            self.undefined += lines.undefined[: LOCATED - len(self.undefined)]
         return dataset
 
 
-def _requests(model: SavedModel, dataset: Dataset, width: float | None) -> list[PredictLines]:
-    place, fitted = str(dataset.directory), (model.encoding, model.coef, model.intercept)
-    return [PredictLines(Predict(place, block, *fitted), width) for block in dataset.blocks]
+def _requests(model: SavedModel, dataset: Dataset, width: float | None, threshold: float) -> list[PredictLines]:
+    classes = classes_of(model)
+    place, times = str(dataset.directory), _times(model)
+    return [
+        PredictLines(Predict(place, block, *model.fitted), width, classes, times, threshold) for block in dataset.blocks
+    ]
 
 
-def open_for(model: SavedModel, coordinator: Coordinator, config: RunConfig) -> Dataset:
-    """The data set of a file with its columns read as the model needs them."""
+def _times(model: SavedModel) -> bool | None:
+    """Whether dates that are predicted have a time of day; None where numbers are."""
+    dated = model.report.dates.get(model.target)
+    return None if dated is None or model.file.version < WITH_DATES else has_times(dated)
+
+
+def classes_of(model: SavedModel) -> tuple[str, ...]:
+    """The values of a target that is yes or no, or has classes; none of other models."""
+    return model.outcome.classes if model.outcome else ()
+
+
+def suited(model: SavedModel, dataset: Dataset) -> SavedModel:
+    """The model for the columns as they are: a file of an older program has dates in another unit."""
+    return in_days(model, {column.name for column in dataset.number_columns if column.is_date})
+
+
+def open_for(
+    model: SavedModel, coordinator: Coordinator, config: RunConfig, days: bool = False, target: bool = False
+) -> Dataset:
+    """The columns of a file that the model needs, and the `target` if that is asked for, read as it needs them.
+
+    Others are not looked at: nothing in them can keep a row from being predicted. `days`: dates may be numbers of days.
+    """
+    needed = [*model.numbers, *model.texts]
     known = config_from(model.file.config)  # what means that there is no value is the model's, unless it was said anew
     missing = known.missing if config.missing is None else config.missing
     config = dataclasses.replace(
         config, categorical=model.texts, numeric=model.numbers, missing=missing,
-        also_missing=config.also_missing or known.also_missing,
+        also_missing=config.also_missing or known.also_missing, dates=config.dates or _orders(model),
     )  # fmt: skip
-    _check_columns(config, [*model.numbers, *model.texts])
-    dataset = coordinator.open(config)
-    _check_types(dataset, model)
+    _check_columns(config, needed)
+    there = [*needed, model.target] if target else needed
+    dataset = coordinator.open(config, Wanted(tuple(there), written(model)))
+    _check_types(dataset, model, days)
     return dataset
 
 
-def _check_types(dataset: Dataset, model: SavedModel) -> None:
+def written(model: SavedModel) -> dict[str, str]:
+    """How numbers were written in training; a file of an older program does not say."""
+    return {name: text for name, text in model.file.design.written.items() if name in model.numbers}
+
+
+def _orders(model: SavedModel) -> tuple[str, ...]:
+    """The order that dates had in training, for those that could be read in several."""
+    styles = {name: style_of(written) for name, written in model.report.dates.items() if name in model.numbers}
+    return tuple(f"{name}={ORDERS[order_of(style)]}" for name, style in styles.items() if style is not None)
+
+
+def _check_types(dataset: Dataset, model: SavedModel, days: bool) -> None:
     for name in model.numbers:
-        if not dataset.columns[name].is_number:
-            raise DataError(f"The model needs numbers in column '{name}', got text. Correct the file.")
+        column, wanted = dataset.columns[name], "dates" if name in model.report.dates else "numbers"
+        if not column.is_number:
+            raise DataError(f"The model needs {wanted} in column '{name}', got text. Correct the file.")
+        if wanted == "dates" and not column.is_date and column.missing < dataset.rows and not days:
+            raise DataError(
+                f"The model needs dates in column '{name}', such as {model.report.dates[name]}, got numbers. "
+                "Correct the file."
+            )
+        if model.file.version >= WITH_DATES and wanted == "numbers" and column.is_date:
+            raise DataError(f"The model needs numbers in column '{name}', got dates. Correct the file.")
     for name in model.texts:
         if dataset.columns[name].more_levels:  # some rows' levels are not remembered, known ones among them
             raise DataError(
@@ -119,16 +300,22 @@ def _check_types(dataset: Dataset, model: SavedModel) -> None:
 
 
 def _check_columns(config: RunConfig, needed: list[str]) -> None:
-    path = Path(config.file).expanduser()
+    paths = parts_of(config.file)
+    for path in paths:
+        _check_part(path, config, needed, f"'{path.name}'" if len(paths) > 1 else "the file")
+
+
+def _check_part(path: Path, config: RunConfig, needed: Sequence[str], called: str) -> None:
     if not path.is_file():
         raise DataError(f"Expected a file at '{path}', found none. Check the path.")
-    if file_format(path) == "parquet":
-        names = inspect_parquet(path, (), ()).layout.names
-    else:
-        names = inspect_text(path, config.dialect, (), ()).layout.names
-    absent = [name for name in needed if name not in names]
-    if absent:
+    names = columns_of(path, config.dialect)
+    called_so = Wanted(tuple(needed)).called(names or ())
+    absent = [name for name in needed if name not in called_so] if names is not None else []
+    if absent and names:
         raise DataError(
-            f"The model needs columns that the file does not have: {listed(absent)}. "
-            f"The file has: {listed(names)}. Rename or add them."
+            f"The model needs columns that {called} does not have: {listed(absent)}. "
+            f"{called[:1].upper()}{called[1:]} has: {listed(names)}. Rename or add them.",
+            Remedy.set(
+                "Or, if they are not known when predicting, train the model without them", "exclude", ",".join(absent)
+            ),
         )

@@ -8,19 +8,57 @@ from pathlib import Path
 from typing import Any
 
 from shoal.data.dialects import as_kernel_bytes, body, dialect_from, split
-from shoal.data.files import file_format, inspect_text, read_sample
+from shoal.data.files import file_format, read_sample
+from shoal.data.first_look.source import inspect_text
+from shoal.data.parts.heads import columns_of, is_empty
+from shoal.files.parts import is_several, parts_of
 
 ROWS = 20
 COLUMNS = 100
 LONGEST = 200  # characters of a cell; a preview is for the eye
+SETTLED = ("encoding", "delimiter", "quote", "escape", "header")  # by other parts, of what names depend on
 
 
-def preview(path: Path, dialect: Mapping[str, Any], names: Sequence[str], rows: int = ROWS) -> list[list[str]]:
-    """Up to `rows` rows without the header, each with a text for the first names; a short row is filled up."""
+def preview(
+    path: Path, dialect: Mapping[str, Any], names: Sequence[str], rows: int = ROWS, own: Sequence[str] = ()
+) -> list[list[str]]:
+    """Up to `rows` rows without the header, each with a text for the first names; a short row is filled up.
+
+    `own` are the names of the file's columns, where not all of them are asked for or they are in another order.
+    """
     names = names[:COLUMNS]
     found = _parquet_rows(path, names, rows) if file_format(path) == "parquet" else _text_rows(path, dialect, rows)
+    if own and file_format(path) != "parquet":
+        places = [own.index(name) for name in names]
+        found = [[row[place] if place < len(row) else "" for place in places] for row in found]
     width = len(names)
     return [[cell[:LONGEST] for cell in [*row[:width], *[""] * (width - len(row))]] for row in found]
+
+
+def first_part(file: str) -> Path:
+    """The file of a table whose first rows stand for it."""
+    paths = parts_of(file)
+    return next((path for path in paths if len(paths) == 1 or not is_empty(path)), paths[0])
+
+
+def table_preview(
+    file: str, given: Mapping[str, Any], dialect: Mapping[str, Any], names: Sequence[str]
+) -> list[list[str]]:
+    """The first rows of a table of one or several files in its columns `names`; `given` is what was said of how it is
+    written, `dialect` what it was read with."""
+    path = first_part(file)
+    own = _own_names(path, given, dialect, names) if is_several(file) else ()
+    return preview(path, dialect, names, own=own)
+
+
+def _own_names(
+    path: Path, given: Mapping[str, Any], dialect: Mapping[str, Any], names: Sequence[str]
+) -> tuple[str, ...]:
+    """Those of a part's columns: a part may have more than the table, and what it leaves open others settle."""
+    own = columns_of(path, given) or ()
+    if not set(names) <= set(own):
+        own = columns_of(path, {**given, **{mark: dialect[mark] for mark in SETTLED}}) or ()
+    return own if set(names) <= set(own) else ()
 
 
 def first_rows(path: Path, dialect: Mapping[str, Any], rows: int = ROWS) -> dict[str, Any]:
@@ -36,8 +74,8 @@ def first_rows(path: Path, dialect: Mapping[str, Any], rows: int = ROWS) -> dict
 
 
 def _text_rows(path: Path, dialect: Mapping[str, Any], rows: int) -> list[list[str]]:
-    raw, at_end = read_sample(path)
     known = dialect_from(dialect)
+    raw, at_end = read_sample(path, known.sheet)
     text = body(as_kernel_bytes(raw, known.encoding, at_end), known)
     return split(text, known, at_end, rows + known.header)[known.header :]
 

@@ -11,17 +11,24 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.errors import StateError
 from shoal.fitting.exact import Fit, Reduced, precision_notes, prepare
+from shoal.fitting.wide import is_wide
 from shoal.metrics import Residuals, Timings
 from shoal.models import penalty_for
 from shoal.passes.blocks import Sums
 from shoal.results.model import ModelFile
 from shoal.settings.config import RunConfig
+from shoal.settings.strength import strength
 from shoal.settings.values import config_from
 from shoal.solve.inference import inference
 from shoal.solve.least_squares import needs_data
 from shoal.solve.moments import Moments, residual_squares
 from shoal.solve.paths import solve
 from shoal.tasks.workers import kept_coordinator
+
+WITHOUT_SUMS = (
+    "A table with so many columns is fitted from its rows, so there are no sums from which another penalty could be "
+    "answered. Fit it anew with shoal.fit."
+)
 
 
 @dataclass(frozen=True)
@@ -33,10 +40,9 @@ class Basis:
     moments: tuple[Moments, Moments] | None = None
 
     @classmethod
-    def of_fit(cls, fit: Fit) -> Basis:
-        if not isinstance(fit.prepared, Reduced):
-            raise StateError("This fit was made without moments, so nothing can be answered from them.")
-        return cls(fit.prepared)
+    def of_fit(cls, fit: Fit) -> Basis | None:
+        """None of a fit that was made from the rows, as that of a table wider than long."""
+        return cls(fit.prepared) if isinstance(fit.prepared, Reduced) else None
 
     @classmethod
     def of_model(cls, file: ModelFile) -> Basis:
@@ -46,9 +52,18 @@ class Basis:
 
             def made() -> Basis:
                 dataset = _unchanged(coordinator, config, file.data.content)
+                if is_wide(dataset, config):
+                    raise StateError(WITHOUT_SUMS)
                 return cls(prepare(coordinator, dataset, config, Timings())).summed(coordinator)
 
             return coordinator.cache.mending(made)
+
+    @property
+    def rows(self) -> int:
+        """Of the file, for training and for testing together."""
+        if weighting := self.prepared.weighting:
+            return weighting.seen.rows + weighting.seen.test_rows
+        return sum(round(part.n) for part in self.moments or ())
 
     def summed(self, coordinator: Coordinator) -> Basis:
         prepared = self.prepared
@@ -80,14 +95,16 @@ class Basis:
     def _is_too_coarse(self, config: RunConfig) -> bool:
         """Rows that are not kept, as those of a data frame, cannot help; the certificate then says `moments`."""
         problem = self.prepared.problem
-        penalty = penalty_for(config.model, config.alpha, config.l1_ratio, problem.n)
+        penalty = penalty_for(config.model, strength(config), config.l1_ratio, problem.n)
         return self.prepared.dataset.directory.exists() and needs_data(problem, penalty.l2)
 
     def fit(self, config: RunConfig, rows_dropped: dict[str, int]) -> Fit:
         """As `fitting.fit_exact` gives it, but for what only rows can tell: MAE and a certificate of their own."""
         problem = self.prepared.problem
-        penalty = penalty_for(config.model, config.alpha, config.l1_ratio, problem.n)
+        penalty = penalty_for(config.model, strength(config), config.l1_ratio, problem.n)
         solution = solve(problem, penalty)
+        if config.robust != "none" and config.model == "linear":
+            raise StateError("Robust standard errors need the rows, not sums alone. Fit it anew with shoal.fit.")
         worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
         assert self.moments is not None
         train, test = self.moments
@@ -111,4 +128,4 @@ def _unchanged(coordinator: Coordinator, config: RunConfig, content: str) -> Dat
 def _residuals(moments: Moments, squares: float) -> Residuals:
     """As a pass over the rows would give them, but for the sizes, which moments do not hold."""
     mean, scatter = float(moments.mean[-1]), float(moments.scatter[-1, -1])
-    return Residuals(int(moments.n), squares, float("nan"), mean, scatter)
+    return Residuals(round(moments.n), squares, float("nan"), mean, scatter)

@@ -5,6 +5,7 @@ The life of a detached process is in `processes.run`, which imports this module 
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 import warnings
@@ -12,27 +13,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shoal.coordinator import Coordinator
+from shoal.data.dataset import Dataset
 from shoal.data.files import Identity
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
-from shoal.fitting.exact import Fit, fit_exact
+from shoal.files.parts import parts_of
 from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import model_output, save_model
-from shoal.fitting.reports import Trained, described
+from shoal.fitting.reports import Trained, described, noted
+from shoal.fitting.tuned import AlphaChoice, with_tuning
+from shoal.fitting.tuned import with_alpha as with_linear_alpha
+from shoal.fitting.wide import fit_table
 from shoal.home import home
 from shoal.metrics import Timings
+from shoal.networks.extra import need_torch
+from shoal.results.answers.table import TableLook
 from shoal.results.fit import FitReport
 from shoal.results.model import model_bytes
+from shoal.results.tuned import CrossValidated
 from shoal.runs.folder import Run, new_run_id
-from shoal.runs.slots import cores
+from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import worker_count
-from shoal.utils import Progress, silent
+from shoal.settings.strength import chooses_alpha
+from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, MODULE, TUNED_LOSSES
+from shoal.sparse.table import is_sparse
+from shoal.utils import Progress, silent, write_atomically
+
+if TYPE_CHECKING:
+    from shoal.training.checkpoints import Snapshot
 
 __all__ = ["cores"]
 
@@ -40,53 +54,137 @@ __all__ = ["cores"]
 def workers_for(config: RunConfig) -> int:
     """How many worker processes suit the file and the config; 0 for none, this process does it."""
     config.ready(target=False)
-    return worker_count(config, Identity.of(Path(config.file).expanduser()).size, cores())
+    return worker_count(config, _size(config.file), cores())
 
 
-def make_engine(workers: int, solver: str = "exact") -> Engine:
-    if not workers:
-        return InlineEngine()
-    return ProcessEngine(
-        workers, preload=["shoal.passes.blocks" if solver == "exact" else "shoal.passes.gradient_loop"]
-    )
+def _size(file: str) -> int:
+    return sum(Identity.of(path).size for path in parts_of(file))
+
+
+def make_engine(config: RunConfig) -> Engine:
+    """The engine that the config asks for; whoever opens it closes it."""
+    preload = ["shoal.passes.blocks" if config.solver == "exact" else "shoal.passes.gradient_loop"]
+    if config.model == MODULE:
+        need_torch()
+        preload.append("shoal.networks.live")  # PyTorch takes seconds to import: before the first batch, not in it
+    if config.engine == "ray":
+        return _cluster_engine(config, preload)
+    workers = workers_for(config)
+    return ProcessEngine(workers, preload=preload) if workers else InlineEngine()
+
+
+def _cluster_engine(config: RunConfig, preload: list[str]) -> Engine:
+    from shoal.engines.cluster.connection import Connection  # here: only those who ask for it need Ray
+
+    address = config.cluster or os.environ.get(CLUSTER, "")
+    connection = Connection.to(address, max(config.workers, cores()), config.open_cluster)
+    from shoal.engines.cluster.engine import RayEngine
+
+    return RayEngine(config.workers, connection, preload=preload)
 
 
 @contextmanager
 def coordinated(config: RunConfig, progress: Progress = silent) -> Iterator[Coordinator]:
     """A coordinator with an engine of its own, which is gone afterwards."""
-    with make_engine(workers_for(config), config.solver) as engine:
+    with make_engine(config) as engine:
+        engine.on_wait = lambda why: progress(why, 0.0)
         yield Coordinator(engine, home(), progress)
 
 
-def train_with(coordinator: Coordinator, config: RunConfig, run_id: str | None = None) -> Trained:
-    """Fit and report; writes the model where the config says."""
+def train_with(
+    coordinator: Coordinator, config: RunConfig, run_id: str | None = None, tuned: CrossValidated | None = None
+) -> Trained:
+    """Fit and report; writes the model where the config says. `tuned` is how its penalty was chosen."""
+    if sparse := is_sparse(config):
+        from shoal.sparse.fit import fit_sparse, suited  # here: tables of cells need none of it
+
+        config = suited(config)
     config.ready()
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
     started, timings, output = time.perf_counter(), Timings(), model_output(config)
 
-    def fitted() -> Fit:
+    def fitted() -> tuple[Trained, AlphaChoice]:
         with timings.stage("ingest"):
             dataset = coordinator.open(config)
-        return fit_exact(coordinator, dataset, config, timings)
+        suited, why = config, []
+        if config.model == BY_TARGET:
+            suited, said = by_target(coordinator, dataset, config)
+            why.append(said)
+        with timings.stage("tune"):
+            chosen = _with_alpha(coordinator, dataset, suited)
+        return noted(exactly(coordinator, dataset, chosen.config, timings), (*why, *chosen.notes)), chosen
 
-    trained = described(coordinator.cache.mending(fitted))
+    def fitted_sparse() -> tuple[Trained, AlphaChoice]:
+        return fit_sparse(coordinator, config, timings), AlphaChoice(config)
+
+    trained, chosen = coordinator.cache.mending(fitted_sparse if sparse else fitted)
+    if found := tuned or chosen.found:
+        trained = with_tuning(trained, found)
     if output:
         output.write(model_bytes(trained.model))
     timings.seconds["total"] = time.perf_counter() - started
     return replace(trained, report=replace(trained.report, timings=timings.seconds, run_id=run_id or new_run_id()))
 
 
-def train(config: RunConfig, progress: Progress = silent, run_id: str | None = None) -> Trained:
+def _with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> AlphaChoice:
+    if config.model in TUNED_LOSSES and chooses_alpha(config):
+        from shoal.tuning.alpha import with_alpha  # here: only models of other losses need it
+
+        return with_alpha(coordinator, dataset, config)
+    return with_linear_alpha(coordinator, dataset, config)
+
+
+def exactly(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Trained:
+    """From sums, or by Newton steps where the loss is another one."""
+    if config.model not in LOSSES:
+        return described(fit_table(coordinator, dataset, config, timings))
+    if config.model == CLASSES:
+        from shoal.fitting.classes.fit import fit_classes
+        from shoal.fitting.classes.report import described_classes
+
+        return described_classes(fit_classes(coordinator, dataset, config, timings))
+    from shoal.fitting.losses import fit_loss  # here: linear models need none of it
+    from shoal.fitting.outcomes import described_loss
+    from shoal.fitting.robust.quantile import fit_quantile
+
+    fit = fit_quantile if config.model == "quantile" else fit_loss
+    return described_loss(fit(coordinator, dataset, config, timings))
+
+
+def by_target(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> tuple[RunConfig, str]:
+    """The same with the model that suits the values of the target, and why it does."""
+    from shoal.fitting.looks.proposal import look_for
+
+    found = look_for(coordinator, dataset, config)
+    if not found.model:
+        raise ConfigError(f"{found.why} Choose another target.", knobs=["target", "model"])
+    why = f"The model was chosen by the target: {found.why} So it is {found.model}."
+    return replace(config, model=found.model), why
+
+
+def train(
+    config: RunConfig, progress: Progress = silent, run_id: str | None = None, tuned: CrossValidated | None = None
+) -> Trained:
     """A fit with an engine of its own."""
     with coordinated(config, progress) as coordinator:
-        return train_with(coordinator, config, run_id)
+        return train_with(coordinator, config, run_id, tuned)
 
 
-def look(config: RunConfig, progress: Progress = silent) -> dict[str, Any]:
-    """What is in a file; the object that `inspect --json` prints."""
+def look(config: RunConfig, progress: Progress = silent) -> TableLook:
+    """What is in a file."""
     with coordinated(config, progress) as coordinator:
-        return coordinator.cache.mending(lambda: inspect(coordinator, coordinator.open(config), config))
+        return coordinator.cache.mending(lambda: looked(coordinator, coordinator.open(config), config))
+
+
+def looked(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> TableLook:
+    """What is in a table, and what the target is taken for; None where there is none, or nothing in it."""
+    found, column, target = inspect(coordinator, dataset, config), dataset.columns.get(config.target), None
+    if column is not None and column.missing < dataset.rows - dataset.manifest.bad_count:
+        from shoal.fitting.looks.proposal import look_for  # here: a fit needs none of it
+
+        target = look_for(coordinator, dataset, config)
+    return replace(found, target=target)
 
 
 def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> Trained:
@@ -111,12 +209,21 @@ def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> Trained:
     return trained
 
 
+def _staffed(config: RunConfig, newest: Snapshot | None) -> RunConfig:
+    """With as many workers as the run had at its checkpoint: people add and remove some while it goes on."""
+    count = newest.meta.get("workers") if newest else None
+    return replace(config, workers=count) if count and workers_for(config) else config
+
+
 def train_in_folder(
-    run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[Standing], None]
-) -> FitReport:
-    """A gradient run from its newest checkpoint, if it has one, to its model file; what its result.json says."""
+    run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[Standing], None],
+    again: str = "",
+) -> FitReport:  # fmt: skip
+    """A gradient run from its newest checkpoint, if it has one, to its model file; what its result.json says.
+
+    `again` says why, where nobody asked for it to go on.
+    """
     # Imported here: an exact fit, which may take less time than this, needs none of it.
-    from shoal.storage import open_storage
     from shoal.training.callbacks import callbacks_named
     from shoal.training.checkpoints import Checkpoints
     from shoal.training.conductor import Session
@@ -126,15 +233,18 @@ def train_in_folder(
         log("warning", text)
 
     callbacks = callbacks_named(config.callbacks, warn)
-    checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn)
-    with open_storage(run.metrics_url) as storage, coordinated(config, progress) as coordinator:
-        session = Session(storage, checkpoints, callbacks, log, state)
-        newest = checkpoints.newest()
+    checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn, run.owner)
+    newest = checkpoints.newest()
+    with run.open_records() as storage, coordinated(_staffed(config, newest), progress) as coordinator:
+        session = Session(storage, checkpoints, callbacks, log, state, again)
         if newest is None and "forked_from" in run.job:
             way = Remedy.run("Fork it again", "fork", run.job["forked_from"]["run"])
             raise StateError("The checkpoint that this fork begins from is damaged or gone.", way)
         trained = train_gradient(coordinator, config, session, newest, run.id)
-    save_model(run.model_path, trained.model)
+    for name, content in trained.files.items():
+        write_atomically(run.directory / name, content)
+    if not trained.files:
+        save_model(run.model_path, trained.model)
     if output := model_output(config):
         output.write(model_bytes(trained.model))
     return trained.report

@@ -5,46 +5,68 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from shoal.coordinator import Coordinator
 from shoal.data.columns import choose_columns
 from shoal.data.dataset import Dataset
 from shoal.errors import ConfigError
 from shoal.fitting.exact import bad_row_notes
-from shoal.fitting.summing import sum_cells
+from shoal.fitting.reports import Trained, finite
+from shoal.fitting.summing import sum_cells, wide_cells
+from shoal.fitting.tuned import cross_validated
 from shoal.metrics import Timings
+from shoal.results.tuned import CrossValidated
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import understood
+from shoal.settings.when import TUNED_LOSSES, penalised_as
+from shoal.tasks.train import coordinated, train_with
+from shoal.utils import Progress
 from shoal.whatif.cells import CellMoments
-from shoal.whatif.folds import FoldChoice
+from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, tune
+from shoal.whatif.wide_choice import WideCells, tune_wide
+
+USUAL_RATIO = RunConfig.l1_ratio
 
 
 @dataclass(frozen=True)
 class TuningRequest:
-    """Which penalties to try, and on which folds."""
+    """Which penalties to try, and on which folds; fold_by "": by row, or by hash beside test rows; mixing ratios are
+    said for an elastic net only."""
 
     folds: int = 10
-    fold_by: str = "row"
-    l1_ratio: float | Sequence[float] = 0.5
+    fold_by: str = ""
+    l1_ratio: float | Sequence[float] | None = None
     alphas: Sequence[float] | None = None
     n_alphas: int | None = None
 
+    @property
+    def ratios(self) -> float | Sequence[float]:
+        return USUAL_RATIO if self.l1_ratio is None else self.l1_ratio
+
     def choice(self, config: RunConfig) -> FoldChoice:
-        return FoldChoice.parse(self.folds, self.fold_by, config.seed)
+        way = self.fold_by or usual_way(config.test_every, config.model)
+        return FoldChoice.parse(self.folds, way, config.seed)
 
     def check(self, config: RunConfig) -> None:
         """Before a file is read for it."""
         config.ready()
         self.choice(config)
-        checked_ratios(config.model, self.l1_ratio)
-        checked_alphas(config.model, self.alphas, self.n_alphas)
+        if self.l1_ratio is not None:
+            understood(config, {"l1_ratio"})
+        kind = penalised_as(config.model, config.shrink)
+        checked_ratios(kind, self.ratios)
+        checked_alphas(kind, self.alphas, self.n_alphas)
 
 
 def tune_with(coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings) -> Tuned:
     """A file that was read before is not read again; rows are looked at once, after that nothing depends on them."""
     request.check(config)
+    if config.model in TUNED_LOSSES:
+        return coordinator.cache.mending(lambda: _tuned_loss(coordinator, config, request, timings))
 
-    def read() -> tuple[Dataset, CellMoments]:
+    def read() -> tuple[Dataset, CellMoments | WideCells]:
         with timings.stage("ingest"):
             dataset = coordinator.open(config)
         with timings.stage("sums"):
@@ -55,19 +77,78 @@ def tune_with(coordinator: Coordinator, config: RunConfig, request: TuningReques
         return tuned_from(cells, dataset, config, request)
 
 
-def summed(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> CellMoments:
+def _tuned_loss(coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings) -> Tuned:
+    """By sweeps over the rows, which all folds and penalties share."""
+    with timings.stage("ingest"):
+        dataset = coordinator.open(config)
+    with timings.stage("tune"):
+        return loss_tuned(coordinator, dataset, config, request)
+
+
+def loss_tuned(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, request: TuningRequest, with_folds: bool = True
+) -> Tuned:
+    from shoal.tuning.choice import tune_loss  # here: linear models need none of it
+
+    choice = request.choice(config) if with_folds else None
+    asked = request.ratios, request.alphas, request.n_alphas
+    return tune_loss(coordinator, dataset, _plain(config), choice, *asked)
+
+
+def summed(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice
+) -> CellMoments | WideCells:
     if choice.count > dataset.rows:
         raise ConfigError(
             f"Expected at most as many folds as rows, got {choice.count:,} folds of {dataset.rows:,} rows. "
             "5 or 10 are usual."
         )
-    return sum_cells(coordinator, dataset, _plain(config), choice)
+    plain = _plain(config)
+    return wide_cells(coordinator, dataset, plain, choice) or sum_cells(coordinator, dataset, plain, choice)
 
 
 def _plain(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, solver="exact")
 
 
-def tuned_from(cells: CellMoments, dataset: Dataset, config: RunConfig, request: TuningRequest) -> Tuned:
+def tuned_from(cells: CellMoments | WideCells, dataset: Dataset, config: RunConfig, request: TuningRequest) -> Tuned:
     notes = (*dataset.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes)
-    return tune(cells, config.model, request.l1_ratio, request.alphas, request.n_alphas, notes)
+    asked = config.model, request.ratios, request.alphas, request.n_alphas
+    return tune_wide(cells, *asked, notes) if isinstance(cells, WideCells) else tune(cells, *asked, notes)
+
+
+def tuned_answer(config: RunConfig, request: TuningRequest, progress: Progress) -> dict[str, Any]:
+    """What `shoal tune --json` says, but for the times."""
+    with coordinated(config, progress) as coordinator:
+        tuned = tune_with(coordinator, config, request, Timings())
+    found: dict[str, Any] = finite({"target": config.target, **tuned.as_dict()})
+    return found
+
+
+def whole_curve(config: RunConfig, request: TuningRequest, progress: Progress) -> dict[str, Any]:
+    """What a page draws of a tuning: all that `shoal tune --json` says, and the coefficients at every point."""
+    with coordinated(config, progress) as coordinator:
+        tuned = tune_with(coordinator, config, request, Timings())
+    along = {"names": list(tuned.names), "weights": tuned.path.W.tolist(), "coef": tuned.path.coef.tolist()}
+    found: dict[str, Any] = finite({**tuned.as_dict(), **along})
+    return found
+
+
+# ------------------------------------------------------------------ the model that was chosen
+
+
+def train_tuned(coordinator: Coordinator, config: RunConfig, tuned: Tuned, which: str, timings: Timings) -> Trained:
+    """The model at `best` or `one_se`, fitted to all training rows and written where the config says."""
+    chosen = dataclasses.replace(_plain(config), alpha=tuned.alpha(which), l1_ratio=tuned.path.l1_ratio)
+    if penalised_as(config.model, config.shrink) == "linear":
+        chosen = _plain(config)
+    with timings.stage("train"):
+        return train_with(coordinator, chosen, tuned=_kept_of(tuned, which))
+
+
+def _kept_of(tuned: Tuned, which: str) -> CrossValidated:
+    if tuned.path.model not in TUNED_LOSSES:
+        return cross_validated(tuned, which)
+    from shoal.tuning.alpha import kept_of
+
+    return kept_of(tuned, which)

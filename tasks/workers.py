@@ -1,4 +1,4 @@
-"""Worker processes that are kept between fits; which work goes to them is not decided here.
+"""Worker processes kept between fits, and the machines of a cluster; which work goes to them is not decided here.
 
 Starting workers takes longer than most fits. So an engine stays open for a while after its last use, one for each
 number of workers, and is gone after an idle time, at the exit of this process, or when this process is killed.
@@ -10,17 +10,20 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from shoal.coordinator import Coordinator
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.errors import ConfigError
 from shoal.home import home
+from shoal.runs.slots import CLUSTER
 from shoal.settings.config import RunConfig
-from shoal.tasks.train import workers_for
+from shoal.tasks.train import make_engine, workers_for
 from shoal.utils import Progress, silent
 
 IDLE_SECONDS = 60.0
@@ -29,9 +32,9 @@ IDLE_SECONDS = 60.0
 class KeptEngine:
     """One engine, used by one thread at a time: a second one waits, as there are no more cores than workers."""
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
-        self.engine: ProcessEngine | None = None
+    def __init__(self, make: Callable[[], Engine]) -> None:
+        self.make = make
+        self.engine: Engine | None = None
         self.turn = threading.Lock()
         self.last_used = 0.0
         self.watched = False
@@ -40,7 +43,7 @@ class KeptEngine:
     def lent(self) -> Iterator[Engine]:
         with self.turn:
             if self.engine is None:
-                self.engine = ProcessEngine(self.workers)
+                self.engine = self.make()
             try:
                 yield self.engine
             except BaseException:
@@ -82,16 +85,20 @@ class KeptEngine:
                 self._watch(left)
 
 
-_kept: dict[int, KeptEngine] = {}
+_kept: dict[Hashable, KeptEngine] = {}
 _lock = threading.Lock()
 _of_parent: list[KeptEngine] = []
 
 
-@contextmanager
-def pooled_engine(workers: int) -> Iterator[Engine]:
+def pooled_engine(workers: int) -> AbstractContextManager[Engine]:
     """An engine with that many worker processes, kept from the last use where there was one."""
+    return _pooled(workers, lambda: ProcessEngine(workers))
+
+
+@contextmanager
+def _pooled(key: Hashable, make: Callable[[], Engine]) -> Iterator[Engine]:
     with _lock:
-        kept = _kept.setdefault(workers, KeptEngine(workers))
+        kept = _kept.setdefault(key, KeptEngine(make))
     with kept.lent() as engine:
         yield engine
 
@@ -103,12 +110,19 @@ def engine_for(workers: int) -> Iterator[Engine]:
         yield engine
 
 
+def _engine_of(config: RunConfig) -> AbstractContextManager[Engine]:
+    if config.engine == "ray":
+        key = config.engine, config.cluster, config.open_cluster, config.workers
+        return _pooled(key, lambda: make_engine(config))
+    return engine_for(workers_for(config))
+
+
 @contextmanager
 def kept_coordinator(
     config: RunConfig, progress: Progress | None = None, folder: Path | None = None
 ) -> Iterator[Coordinator]:
     """A coordinator for the config's file whose workers, if the file is large enough for some, are kept."""
-    with engine_for(workers_for(config)) as engine:
+    with _engine_of(config) as engine:
         yield Coordinator(engine, folder or home(), progress or silent)
 
 
@@ -134,3 +148,24 @@ def _after_fork() -> None:
 atexit.register(close_pools, patience=1.0)  # a thread that still fits ends with this process, and its workers too
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+# ------------------------------------------------------------------ machines
+
+
+def cluster_nodes(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The nodes of the config's cluster or of the environment's, those with cores first."""
+    address = config.cluster or os.environ.get(CLUSTER, "")
+    if not address:
+        raise ConfigError(f"Expected the address of a cluster in {CLUSTER}, got none. Set it to HOST:PORT.")
+    progress(f"asking the cluster at {address}", 0.0)
+    from shoal.engines.cluster.connection import Connection  # here: only those who ask for it need Ray
+
+    connection = Connection.to(address, allow_open=config.open_cluster)
+    try:
+        from shoal.engines.cluster.nodes import look_at_nodes
+
+        found = look_at_nodes()
+        return {"address": address, "cores": connection.cores(), "free": connection.free_cores(), "nodes": found}
+    finally:
+        connection.close()

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
 import re
 import signal
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 
 from shoal.utils import THREAD_LIMITS
 from support.processes import command_of
+
+__all__ = ["pytest_collection_modifyitems", "pytest_xdist_make_scheduler"]
+
+pytest.register_assert_rewrite("support.engines.contract")
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS depend on threads, and workers have one
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: processes of tests would be deaf too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-NOTHING_SKIPPED = "SHOAL_NOTHING_SKIPPED"  # set where shared data and a browser have to be there
-WANTED = re.compile("shared|chromium|browser|playwright", re.IGNORECASE)
+NOTHING_SKIPPED = "SHOAL_NOTHING_SKIPPED"  # set where shared data, a browser, Prometheus and Ray have to be there
+WANTED = re.compile("shared|chromium|browser|playwright|promtool|Ray is not installed", re.IGNORECASE)
 SHARED_MEMORY = Path("/dev/shm")
 NAMED = ("shoal", "psm_", "sem.mp-", "pymp-")  # ours, and those that multiprocessing gives
 DESCRIPTORS = Path("/proc/self/fd")
+TASKS = Path("/proc/self/task")  # Linux; each thread's children are listed in it
 GRACE = 30.0  # seconds for a process that was told to end; the machine may be busy
 
 
@@ -48,15 +56,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{NOTHING_SKIPPED} is set, but this was skipped: {name}", red=True)
 
 
-def new_processes(before: set[psutil.Process]) -> list[psutil.Process]:
+def children() -> set[int]:
+    """Direct ones, from the kernel's own list: psutil reads all processes of the machine, 10 ms a test and more."""
+    try:
+        lists = [(task / "children").read_text() for task in TASKS.iterdir()]
+    except OSError:  # another system, or a thread that ended just now
+        return {child.pid for child in psutil.Process().children()}
+    return {int(number) for line in lists for number in line.split()}
+
+
+def new_processes(before: set[int]) -> list[psutil.Process]:
     """Descendants that came since; not those of an earlier child, such as a browser of several tests."""
-    own = psutil.Process()
     came = []
-    for child in set(own.children()) - before:
-        try:
+    for number in children() - before:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child = psutil.Process(number)
             came += [child, *child.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            continue
     return [process for process in came if not is_tracker(process)]
 
 
@@ -72,8 +87,10 @@ def segments() -> set[str]:
 
 def abandoned(names: set[str]) -> set[str]:
     """Those that nobody has mapped but processes of this one: what other programs work with is no concern of ours."""
+    if not names:
+        return names
     own = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-    for process in psutil.process_iter() if names else ():
+    for process in psutil.process_iter():
         if process.pid not in own:
             with contextlib.suppress(psutil.Error, OSError):
                 names = names - {Path(mapped.path).name for mapped in process.memory_maps()}
@@ -91,6 +108,16 @@ def descriptors() -> Counter[str]:
         if target.startswith(("pipe:", "socket:", "/memfd:")):
             kinds[target.split(":")[0]] += 1
     return kinds
+
+
+_LOOPS: weakref.WeakSet[asyncio.BaseEventLoop] = weakref.WeakSet()  # that were seen before
+
+
+def new_loops() -> int:
+    """Open event loops that threads of pages hold, of whichever test: each has two sockets of its own."""
+    loops = [each for each in gc.get_objects() if isinstance(each, asyncio.BaseEventLoop) and each not in _LOOPS]
+    _LOOPS.update(loops)
+    return sum(not loop.is_closed() for loop in loops)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -114,10 +141,11 @@ def _one_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
-    processes = set(psutil.Process().children())
+    processes = children()
     memory, files = segments(), descriptors()
     yield
-    _, alive = psutil.wait_procs(new_processes(processes), timeout=GRACE)
+    came = new_processes(processes)
+    _, alive = psutil.wait_procs(came, timeout=GRACE) if came else ([], [])
     names = [f"{process.pid} {command_of(process)}" for process in alive if process.is_running()]
     for process in alive:
         process.kill()  # or the next test would be blamed as well
@@ -125,5 +153,7 @@ def _nothing_left_behind() -> Iterator[None]:
         gc.collect()  # what only waits for that is not left behind; it takes a while, so not after every test
     left = abandoned(segments() - memory)
     grown = descriptors() - files
+    if grown:
+        grown -= Counter({"socket": 2 * new_loops()})
     if names or left or grown:
         pytest.fail(f"left behind: processes {names}, /dev/shm {sorted(left)}, descriptors {dict(grown)}")

@@ -14,6 +14,7 @@ from shoal import errors
 from shoal.cli.app import _parser
 from shoal.dashboard.parts import wording
 from shoal.errors import ConfigError, Reason, Remedy, RemedyKind, Standing, StateError, TrainingError, remedies_from
+from shoal.results.findings import LEAVE_OUT, YES_OR_NO
 from shoal.settings.config import RunConfig
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +23,7 @@ REMEDIES = {
     RemedyKind.SET: (
         Remedy.set("Leave these rows out", "on_bad_rows", "skip"),
         "Leave these rows out with --on-bad-rows skip.",
-        "Leave these rows out: set 'Rows that cannot be read' to 'leave out all of them'.",
+        "Leave these rows out: set 'Rows that cannot be read' to 'skip all of them'.",
     ),
     RemedyKind.CHOOSE: (
         Remedy.choose("Name it", "target"), "Name it with --target.", "Name it under 'Column to predict'.",
@@ -92,12 +93,12 @@ def remedies_in_source() -> list[tuple[str, str]]:
     for path, call in calls():
         made = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "Remedy"
         if made and isinstance(call.func, ast.Attribute) and call.func.attr != "say":
-            if path == ROOT / "settings" / "meaning.py":  # names what a knob needs
-                continue
+            if path in (ROOT / "settings" / "meaning.py", ROOT / "results" / "findings.py"):
+                continue  # they name what a knob needs, and what a finding sets
             assert isinstance(call.args[1], ast.Constant), f"{path}: {ast.unparse(call)}"
             found.append((call.func.attr, str(call.args[1].value)))
     needs = {name for knob in RunConfig.knobs().values() for name, _ in knob.metadata.get("needs", ())}
-    return found + [(RemedyKind.SET, name) for name in sorted(needs)]
+    return found + [(RemedyKind.SET, name) for name in sorted({*needs, LEAVE_OUT, YES_OR_NO[0]})]
 
 
 def test_all_remedies_name_what_there_is() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.errors import ConfigError
 from shoal.models import L1L2, certify, penalty_for, squared_loss
-from shoal.settings.config import MODELS
+from shoal.settings.when import MODELS
 
 PENALTIES = [L1L2(), L1L2(l2=0.7), L1L2(l1=0.4), L1L2(l1=0.4, l2=0.7)]
 

@@ -13,6 +13,8 @@ import pytest
 
 from shoal import plugins
 from shoal.data import files
+from shoal.data.first_look.source import inspect_text
+from shoal.data.formats import plugin_text
 from shoal.errors import ConfigError, DataError
 from shoal.steps.optimizers import STEP_RULES, StepRule
 from shoal.tasks.previews import preview
@@ -221,9 +223,9 @@ def with_reader(install: Install, arguments: str, name: str = "plug-a") -> None:
 ])  # fmt: skip
 def test_a_reader_is_chosen_by_the_end_of_the_name(name: str, read: bool, install: Install) -> None:
     with_reader(install, "'.odd', '.deep.er', '.packed.gz', '.csv', '.txt'")
-    found = files.plugin_reader(Path("folder.odd") / name)
+    found = plugin_text.plugin_reader(Path("folder.odd") / name)
     assert (found is not None) == read
-    assert files.reader_question(Path(name)) == ({"reader": "plug-a 1.2: mine"} if read else {})
+    assert plugin_text.reader_question(Path(name)) == ({"reader": "plug-a 1.2: mine"} if read else {})
 
 
 def test_the_longest_end_counts_and_two_of_one_end_are_refused(install: Install) -> None:
@@ -231,11 +233,11 @@ def test_the_longest_end_counts_and_two_of_one_end_are_refused(install: Install)
     with_reader(install, "'.very.odd', '.x', '.same'", "plug-b")
     with_reader(install, "'.same'", "plug-c")
     for name, origin in {"a.odd": "plug-a 1.2", "a.very.odd": "plug-b 1.2", "a.x": "plug-b 1.2"}.items():
-        found = files.plugin_reader(Path(name))
+        found = plugin_text.plugin_reader(Path(name))
         assert found is not None
         assert found.origin == origin
     with pytest.raises(ConfigError, match=r"such as 'a\.same': plug-[bc] 1\.2 and plug-[bc] 1\.2"):
-        files.plugin_reader(Path("a.same"))
+        plugin_text.plugin_reader(Path("a.same"))
 
 
 @pytest.mark.parametrize("code", [
@@ -247,7 +249,7 @@ def test_the_longest_end_counts_and_two_of_one_end_are_refused(install: Install)
 def test_what_is_no_reader_is_refused(code: str, install: Install) -> None:
     install("plug-a", "shoal.readers", "mine = plug_a:reader", code)
     with pytest.raises(ConfigError, match=r"The reader 'mine' of the plug-in plug-a 1\.2 is not what it has to be"):
-        files.plugin_reader(Path("a.odd"))
+        plugin_text.plugin_reader(Path("a.odd"))
 
 
 def test_text_comes_in_pieces_of_any_size(install: Install, tmp_path: Path) -> None:
@@ -258,7 +260,7 @@ def test_text_comes_in_pieces_of_any_size(install: Install, tmp_path: Path) -> N
     path.write_bytes(b"PK\x03\x04 whatever it is")
     assert files.file_format(path) == "plugin"
     assert files.read_sample(path) == (whole[: files.SAMPLE_BYTES], False)
-    source = files.inspect_text(path, {"delimiter": ";", "header": False, "encoding": "utf-16"}, (), ())
+    source = inspect_text(path, {"delimiter": ";", "header": False, "encoding": "utf-16"}, (), ())
     assert (source.layout.names, source.data_start, source.dialect.delimiter) == (("a", "b"), 4, ",")
     files.spool(path, source.dialect, target, lambda part: None)
     assert target.read_bytes() == whole
@@ -269,7 +271,7 @@ def test_texts_are_read_as_agreed_not_as_guessed(install: Install, tmp_path: Pat
     (tmp_path / "t.odd").write_text("")
     text = b'1\n"#1;2,5"\n"#2;3,5"\n'
     with_reader(install, f"'.odd', pieces=[{text!r}]")
-    source = files.inspect_text(tmp_path / "t.odd", {}, (), ())
+    source = inspect_text(tmp_path / "t.odd", {}, (), ())
     assert source.layout.names == ("1",)
     assert (source.dialect.comment, source.dialect.delimiter, source.data_start) == ("", ",", 2)
     assert preview(tmp_path / "t.odd", source.dialect.as_dict(), ["1"]) == [["#1;2,5"], ["#2;3,5"]]
@@ -289,7 +291,7 @@ def test_a_reader_that_fails_is_said_to_have(
     (tmp_path / "t.odd").write_text("")
     with_reader(install, f"'.odd', pieces={pieces}")
     with pytest.raises(kind, match=said):
-        files.inspect_text(tmp_path / "t.odd", {}, (), ())
+        inspect_text(tmp_path / "t.odd", {}, (), ())
 
 
 def test_a_reader_that_is_left_early_lets_go_of_its_file(install: Install, tmp_path: Path) -> None:

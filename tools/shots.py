@@ -52,7 +52,7 @@ DRAWN = """() => !/Waiting for the first round|Loading the curves/.test(document
 
 
 @dataclass(frozen=True)
-class View:
+class PageView:
     """A page at an address, with a text and so many curves once it is drawn; phone: also at that width."""
 
     name: str
@@ -94,7 +94,8 @@ def generated() -> Path:
 def live_run(path: Path) -> Run:
     """Two workers in mode ssp, one of which is killed and replaced; it would go on for a long time."""
     knobs = {"solver": "gradient", "workers": 2, "mode": "ssp", "epochs": 20_000, "tolerance": 0, "test_every": 5}
-    config = config_from({"file": str(path), "target": "y", "model": "ridge", "learning_rate": 0.0001, **knobs})
+    own = {"model": "ridge", "alpha": 1.0, "learning_rate": 0.0001}
+    config = config_from({"file": str(path), "target": "y", **own, **knobs})
     run = launch(config)
     until(lambda: _round(run) > 150 or not run.is_active, "some rounds")
     post(run, "kill_worker", {"rank": 1})
@@ -117,7 +118,7 @@ def _events(run: Run) -> set[str]:
         return {event.kind for _, event in storage.events()} if storage else set()
 
 
-def views(open_: Callable[[str], None]) -> list[View]:
+def views(open_: Callable[[str], None]) -> list[PageView]:
     """Make what the pictures show. `open_` visits an address: samples are written when they are first looked at."""
     home = Path(os.environ["SHOAL_HOME"])
     for sample in ("penguins", "seattle-weather"):
@@ -125,26 +126,29 @@ def views(open_: Callable[[str], None]) -> list[View]:
     until(lambda: all(not Run(path).is_active for path in jobs_directory().glob("inspect/*")), "the looks at files")
     penguins, weather = home / "samples" / "penguins.csv", home / "samples" / "seattle-weather.csv"
     until(lambda: penguins.exists() and weather.exists(), "the samples")
-    ridge = fitted(penguins, "body_mass_g", model="ridge", test_every=5)
-    linear = fitted(penguins, "body_mass_g", model="linear", test_every=5)
-    fitted(weather, "temp_max", model="lasso", alpha=0.1, test_every=5)
+    kept = {"test_every": 5, "register": "penguins-body_mass_g"}
+    ridge = fitted(penguins, "body_mass_g", model="ridge", **kept)
+    linear = fitted(penguins, "body_mass_g", model="linear", **kept)
+    fitted(weather, "temp_max", model="lasso", alpha=0.1, test_every=5, register="seattle-weather-temp_max")
     steps = {"solver": "gradient", "engine": "inline", "epochs": 30, "test_every": 5}
     momentum = fitted(penguins, "body_mass_g", step_rule="momentum", **steps)
     adam = fitted(penguins, "body_mass_g", step_rule="adam", **steps)
     live = live_run(generated())
     model = min(path.name for path in (home / "models").iterdir() if path.is_dir())
     return [
-        View("run", f"train?run={live.id}", "Epoch", phone=True, curves=4),
-        View("system", "system", "Disk space", phone=True),
-        View("choose", "", "Choose"),
-        View("data", "?data=penguins", "344", phone=True),
-        View("train", "train?data=penguins", "Column to predict", phone=True),
-        View("tune", "tune?data=penguins&model=elasticnet", "Cross-validated error", phone=True, curves=6, height=1420),
-        View("result", f"train?run={linear.id}", "penguins", phone=True),
-        View("runs", "runs", "6 runs", phone=True),
-        View("compare", f"runs?compare={momentum.id},{adam.id},{ridge.id}", "Settings that differ", curves=2),
-        View("models", "models", "penguins"),
-        View("model", f"models?model={model}&version=1", model, phone=True),
+        PageView("run", f"train?run={live.id}", "Epoch", phone=True, curves=4),
+        PageView("system", "system", "Disk space", phone=True),
+        PageView("choose", "", "Choose"),
+        PageView("data", "?data=penguins", "344", phone=True),
+        PageView("train", "train?data=penguins", "Column to predict", phone=True),
+        PageView(
+            "tune", "tune?data=penguins&model=elasticnet", "Cross-validated error", phone=True, curves=6, height=1420
+        ),
+        PageView("result", f"train?run={linear.id}", "penguins", phone=True),
+        PageView("runs", "runs", "6 runs", phone=True),
+        PageView("compare", f"runs?compare={momentum.id},{adam.id},{ridge.id}", "Settings that differ", curves=2),
+        PageView("models", "models", "penguins"),
+        PageView("model", f"models?model={model}&version=1", model, phone=True),
     ]
 
 
@@ -187,7 +191,7 @@ class Camera:
         if "unforeseen reason" in page.inner_text("body"):
             self.problems.append(f"{page.url}: the page failed")
 
-    def shoot(self, page: Page, view: View, name: str) -> Path:
+    def shoot(self, page: Page, view: PageView, name: str) -> Path:
         narrow = (page.viewport_size or {}).get("width") == NARROW[0]
         curves = min(view.curves, 1) if narrow else view.curves  # charts below the window are drawn when they are seen
         if not narrow:

@@ -18,6 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from shoal.errors import ConfigError, DiskFull, ResourceError, StateError
@@ -39,6 +40,7 @@ from shoal.words import listed
 __all__ = ["MAGIC", "Checkpoints", "Damaged", "OtherFormat", "Snapshot", "decode", "encode", "spread"]
 
 FILE = re.compile(r"step-(\d{12,})\.ckpt")
+RUN = "run"  # in a snapshot's meta: whose it is
 TEMPORARY = re.compile(r"\.step-\d{12,}\.ckpt-.+\.tmp")
 
 
@@ -47,13 +49,18 @@ def to_stderr(text: str) -> None:
 
 
 class Checkpoints:
-    """The checkpoints of one run, in one folder. One process saves; others may read at the same time."""
+    """The checkpoints of one run, in one folder. One process saves; others may read at the same time.
 
-    def __init__(self, directory: Path, keep: int = 5, warn: Callable[[str], None] = to_stderr) -> None:
+    Where it is said whose they are (`of`), those of another run are not taken for its own, whole as they may be.
+    """
+
+    def __init__(
+        self, directory: Path, keep: int = 5, warn: Callable[[str], None] = to_stderr, of: str = ""
+    ) -> None:  # fmt: skip
         if keep < 1:
             raise ConfigError(f"Expected keep_checkpoints to be at least 1, got {keep}. Give a number such as 5.")
         self.directory, self.archive = directory, directory / "archive"
-        self.keep, self.warn = keep, warn
+        self.keep, self.warn, self.of = keep, warn, of
         self._latest: tuple[int, bytearray] | None = None
         self._whole: dict[Path, tuple[int, ...]] = {}  # what files looked like when they were found to be whole
         for folder in (self.directory, self.archive):
@@ -68,7 +75,7 @@ class Checkpoints:
         """
         if snapshot.step < 0:
             raise StateError(f"Expected a step of at least 0 to save, got {snapshot.step}.")
-        data = encode(snapshot)
+        data = encode(replace(snapshot, meta={**snapshot.meta, RUN: self.of}) if self.of else snapshot)
         path = self.directory / _name(snapshot.step)
         try:
             _write(path, data)
@@ -110,7 +117,7 @@ class Checkpoints:
         """Copy a step to the archive; whether the plain file may go."""
         plain, packed = self.directory / _name(step), self.archive / _name(step)
         try:
-            _write(packed, encode(_read(plain, step), pack=True))
+            _write(packed, encode(self._read(plain, step), pack=True))
         except OtherFormat:
             return False
         except Damaged as damage:
@@ -144,7 +151,7 @@ class Checkpoints:
         found = None
         for path, step in self._files():
             try:
-                found = _read(path, step)
+                found = self._read(path, step)
             except FileNotFoundError:
                 continue  # the process that saves has thinned it out meanwhile
             except OtherFormat as other:
@@ -170,7 +177,7 @@ class Checkpoints:
         for path, other in self._files():
             try:
                 if other == step:
-                    return _read(path, step)
+                    return self._read(path, step)
             except FileNotFoundError:
                 continue
             except Damaged as damage:
@@ -191,11 +198,21 @@ class Checkpoints:
     def _is_whole(self, path: Path, step: int) -> bool:
         try:
             if self._whole.get(path) != _signature(path):
-                _read(path, step)
+                self._read(path, step)
                 self._remember(path)
         except (Damaged, OSError):
             return False
         return True
+
+    def _read(self, path: Path, step: int) -> Snapshot:
+        """The snapshot in a file, Damaged, or FileNotFoundError; those of older versions do not say whose they are."""
+        snapshot = decode(_content(path))
+        if snapshot.step != step:
+            raise Damaged(f"holds step {snapshot.step}, not the one that its name says")
+        whose = snapshot.meta.get(RUN, self.of)
+        if self.of and whose != self.of:
+            raise Damaged(f"is one of the run {whose}, not of {self.of}")
+        return snapshot
 
     def _remember(self, path: Path) -> None:
         with contextlib.suppress(OSError):
@@ -236,14 +253,6 @@ def _is_of_other_format(path: Path) -> bool:
 def _signature(path: Path) -> tuple[int, ...]:
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def _read(path: Path, step: int) -> Snapshot:
-    """The snapshot in a file, Damaged, or FileNotFoundError."""
-    snapshot = decode(_content(path))
-    if snapshot.step != step:
-        raise Damaged(f"holds step {snapshot.step}, not the one that its name says")
-    return snapshot
 
 
 def _content(path: Path) -> bytes:

@@ -14,8 +14,10 @@ from shoal.errors import ResourceError, StateError, TrainingError
 from shoal.settings.config import COMPRESSIONS, RunConfig
 from shoal.steps.steering import Steering
 from shoal.storage.base import Storage
-from shoal.training.objective import Objective
-from shoal.training.phases import staleness_bound
+from shoal.training.objectives.base import Objective
+from shoal.training.staffing import Staffing
+
+ON_REQUEST = f"killed by signal {signal.SIGKILL.value} ({signal.SIGKILL.name}), on request"
 
 
 class Refused(TrainingError):
@@ -31,7 +33,7 @@ class Steered(Protocol):
     steering: Steering
     phase: str
     base_rate: float
-    person_scales: bool
+    staffing: Staffing
 
     def pause(self, cause: str) -> None: ...
 
@@ -46,6 +48,8 @@ class Steered(Protocol):
     def set_alpha(self, alpha: float) -> None: ...
 
     def set_compression(self, name: str) -> None: ...
+
+    def in_force(self) -> dict[str, Any]: ...
 
     def happened(self, kind: str, text: str, rank: int | None = None, **data: Any) -> None: ...
 
@@ -114,11 +118,7 @@ class Commands:
 
     def _values(self) -> dict[str, Any]:
         """What `set` may change, as it is now."""
-        run = self._run
-        return {
-            "learning_rate": run.base_rate, "alpha": run.objective.alpha, "compression": run.steering.compression,
-            "staleness": staleness_bound(run.config, run.server.policy),
-        }  # fmt: skip
+        return self._run.in_force()
 
     # ---------------------------------------------------------------- the run as a whole
 
@@ -155,8 +155,8 @@ class Commands:
 
     def _set_alpha(self, value: Any) -> None:
         run = self._run
-        if run.objective.config.model == "linear" and not run.objective.config.penalty:
-            raise Refused("The linear model has no penalty, so it has no alpha to set.")
+        if not run.objective.penalised:
+            raise Refused(f"The {run.objective.config.model} model has no penalty, so it has no alpha to set.")
         run.set_alpha(_number("alpha", value, least=0))
 
     def _set_staleness(self, value: Any) -> None:
@@ -174,7 +174,7 @@ class Commands:
 
     def do_add_worker(self) -> None:
         self._check_elastic()
-        self._run.person_scales = True
+        self._run.staffing.by_person = True
         self._run.server.hire(self._run.server.free_rank())
 
     def do_remove_worker(self, rank: Any = None) -> None:
@@ -182,11 +182,13 @@ class Commands:
         server = self._run.server
         if len(server.workers) < 2:
             raise Refused("The last worker cannot be removed. Stop or pause the run instead.")
-        self._run.person_scales = True
+        self._run.staffing.by_person = True
         if not server.dismiss(max(server.workers) if rank is None else self._rank(rank)):
             raise Refused("All other workers are about to leave, so this one stays. Stop or pause the run instead.")
 
     def do_kill_worker(self, rank: Any = 0) -> None:
+        self._check_elastic()
+        self._run.server.evict(self._rank(rank), ON_REQUEST, kill=False)  # the server finds out as of any other death
         self._signal(rank, signal.SIGKILL)
 
     def do_hang_worker(self, rank: Any = 0) -> None:

@@ -6,7 +6,6 @@ Numbers come from `objective`, steps are made by the server, processes belong to
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,16 +22,16 @@ from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
 from shoal.steps.failure import FailurePolicy
 from shoal.steps.optimizers import schedule, unbounded
-from shoal.steps.scaling import Scaler
 from shoal.steps.stale import Stale
 from shoal.steps.steering import Phase, Steering
 from shoal.storage.base import Storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.commands import Commands
-from shoal.training.objective import DistanceToOptimum, Objective, header_of
-from shoal.training.phases import first_phase, full_passes, share_of_rate, staleness_bound
+from shoal.training.objectives.base import UNKNOWN, DistanceToOptimum, Objective
+from shoal.training.phases import finishes, first_phase, full_passes, share_of_rate, staleness_bound
 from shoal.training.recorder import Recorder
+from shoal.training.staffing import Staffing
 from shoal.utils import Progress, silent
 
 CHECK = 10  # rounds between two looks at the objective; fixed, so that where a run stops does not depend on the clock
@@ -50,6 +49,7 @@ class Session:
     callbacks: Callbacks
     log: Callable[[str, str], None]  # (level, text)
     state: Callable[[Standing], None]
+    again: str = ""  # why it goes on, where nobody asked for that
 
 
 class Conductor:
@@ -67,24 +67,23 @@ class Conductor:
             tamed=config.learning_rate == 0 and config.mode in ("ssp", "async"), prefetch=resolved.prefetch,
         )  # fmt: skip
         failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
-        self.server = ParameterServer(engine, shards, objective.model, self.steering, failure, self)
-        self.phase = "steps"
-        self.base_rate = resolved.learning_rate
+        self.server = ParameterServer(engine, shards, objective.model, objective.start, self.steering, failure, self)
+        self.phase, self.base_rate = "steps", resolved.learning_rate
         self.ending: Standing | None = None  # finished or stopped
-        self.away = DistanceToOptimum(None, None, None)
+        self.away = UNKNOWN
         self.good = self.server.w.copy()  # the last weights that were better than none
         self.best: tuple[float, Array] | None = None  # of the scores on test rows
+        self.score: float | None = None  # on test rows, as it was last asked for
         self.chosen: Array | None = None  # what the model will have, whatever workers still have in hand
         self.saving = 0.0  # seconds that checkpoints took
         self.commands = Commands(self, session.storage)
-        self.person_scales = bool(config.workers)
+        self.staffing = Staffing(self.server, engine, recorder, by_person=bool(config.workers))
         self._bad_epochs = self._seen_epochs = self._checked = self.steps_done = 0
         self._steps_ledger: dict[str, int] | None = None
         self._saved = self._looked = clock()
         self._progress = progress
         self._pausing = ""  # the cause, until all work in hand is done
-        self._rows_before, self._scaled = 0, 0.0
-        self._scaler = Scaler(max(1, os.cpu_count() or 1))
+        self._compression, self._bound = config.compression, staleness_bound(config)  # of the steps
 
     # ---------------------------------------------------------------- phases
 
@@ -92,13 +91,15 @@ class Conductor:
         """The first phase, or the one that a checkpoint was taken in."""
         if saved is not None:
             self._restore(saved)
-        self._begin(first_phase(self.config, self.resolved, self.server.shards, saved))
+        self._begin(first_phase(self.config, self.resolved, self.server.shards, self.objective, saved))
         self._seen_epochs, self._checked = self.server.policy.counts.epochs, self.server.version // CHECK
 
     def _begin(self, phase: Phase) -> None:
         self.phase = phase.name
         if phase.name == "finish":
             self.steering.compression = "none"
+            if isinstance(self.server.policy, Stale):
+                self._bound = staleness_bound(self.config, self.server.policy)
         self.server.begin(phase)
 
     def _restore(self, saved: Snapshot) -> None:
@@ -106,8 +107,10 @@ class Conductor:
         self.server.restore(meta["version"], saved.arrays)
         self.server.retune(self.objective.set_alpha(meta["alpha"]))
         self.steering.tamed, self.steering.compression = meta["tamed"], meta["compression"]
+        self._compression = meta.get("compression_of_steps", self._compression)
+        self.staffing.by_person |= meta.get("workers_by_person", False)
         self.base_rate, self._bad_epochs = meta["base_rate"], meta["bad_epochs"]
-        self.steps_done, self._steps_ledger = meta["steps_done"], meta["steps_ledger"]
+        self.steps_done, self._steps_ledger, self._bound = meta["steps_done"], meta["steps_ledger"], meta["staleness"]
         self.good = np.array(saved.arrays["good"])
         if "best" in saved.arrays:
             self.best = meta["best"], np.array(saved.arrays["best"])
@@ -117,16 +120,17 @@ class Conductor:
 
     def final_look(self) -> None:
         """Once more at the weights that the model will have, for the record."""
-        if self.objective.problem is not None:
-            self.away = self.objective.away(self.server.w)
+        found = self.objective.away(self.server.w)
+        self.away = found if found.is_known else self.away
+        self.score = self.objective.score(self.server.w)
         self._record()
 
     def phase_ended(self, now: float) -> None:
-        if self.ending is None and self.phase == "steps" and self.config.tolerance > 0 and self.config.finish_passes:
+        if self.ending is None and self.phase == "steps" and finishes(self.config, self.objective):
             self.steps_done, self._steps_ledger = self.server.policy.counts.epochs, self.server.policy.counts.summary()
             self._look()
             if self.ending is None:
-                self._begin(full_passes(self.config, self.server.shards))
+                self._begin(full_passes(self.config, self.server.shards, self.objective))
                 self._seen_epochs = 0
                 self.happened(
                     "phase", f"Full passes begin after {self.steps_done} epochs of steps.", epochs=self.steps_done
@@ -200,16 +204,14 @@ class Conductor:
     def _look(self) -> None:
         """Where the run stands: at the optimum, on the way, or lost."""
         server, objective = self.server, self.objective
-        if objective.problem is not None:
-            self.away, loss = objective.away(server.w), objective.loss(server.w)
-        elif self.phase == "finish":  # the gradient is that of all rows, at the point it was asked for
-            self.away = objective.away_by_rows(server.gradient_at, server.gradient, server.squares)
-            loss = objective.loss(server.gradient_at, server.squares)
+        if not objective.knows_loss and self.phase == "finish":  # the gradient is of all rows, where it was asked for
+            self.away = objective.away_by_rows(server.gradient_at, server.gradient, server.value)
+            loss = objective.loss(server.gradient_at, server.value)
         else:
-            loss = objective.loss(server.w, server.squares_of_all)
-        if not loss <= DIVERGED * objective.at_zero:
+            self.away, loss = self._known()
+        if not loss <= DIVERGED * objective.at_start:
             self._diverged()
-        elif loss <= objective.at_zero:
+        elif loss <= objective.at_start:
             self.good = server.w.copy()
         if self.config.tolerance > 0 and self.away.within(self.config.tolerance):
             self.end(Standing("finished", "converged", Reason.CONVERGED), server.w)
@@ -224,11 +226,11 @@ class Conductor:
 
     def _score(self) -> None:
         """Patience: stop when the score on the test rows has not risen for some epochs, with the best weights."""
-        if not self.config.patience or self.ending is not None:
+        if self.ending is not None or (self.objective.scores_cheaply and not self.config.patience):
             return
-        score = self.objective.held.r2(self.server.w)
-        if score is None:
-            return  # test rows that all have the same target
+        score = self.score = self.objective.score(self.server.w)
+        if score is None or not self.config.patience:
+            return  # none, or test rows that all have the same target
         if self.best is None or score > self.best[0]:
             self.best, self._bad_epochs = (score, self.server.w.copy()), 0
             return
@@ -239,19 +241,26 @@ class Conductor:
 
     @unbounded
     def _record(self) -> None:
-        server = self.server
-        if self.objective.problem is not None:
-            away, loss = self.objective.away(server.w), self.objective.loss(server.w)
-        else:
-            away, loss = self.away, self.objective.loss(server.w, server.squares_of_all)
-        record = self.recorder.round(server, self.phase, self.epoch, away.objective, loss)
+        away, loss = self._known()
+        self.score = self.objective.score(self.server.w) if self.objective.scores_cheaply else self.score
+        record = self.recorder.round(self.server, self.phase, self.epoch, away.objective, loss, self.score)
         self.session.callbacks.round_ended(self, record)
+
+    def _known(self) -> tuple[DistanceToOptimum, float]:
+        """Distance and loss at the weights, as far as that is known without another pass over the rows."""
+        server, objective = self.server, self.objective
+        if objective.knows_loss:
+            return objective.away(server.w), objective.loss(server.w)
+        found = objective.away(server.w)
+        return found if found.is_known else self.away, objective.loss(server.w, server.value_of_all)
 
     def ticked(self, now: float) -> None:
         if self.clock() - self._looked >= COMMANDS:
             self._looked = self.clock()
             if self.commands.take():
                 self.recorder.flush()
+            if self.ending is None:
+                self.staffing.look()
         if self._pausing and self.server.policy.idle and self.server.policy.paused:
             cause, self._pausing = self._pausing, ""
             self.checkpoint()
@@ -259,7 +268,7 @@ class Conductor:
         if self.recorder.tick(self.server, now):
             self._progress(*self._so_far())
             self._follow_memory()
-            self._scale(now)
+            self.staffing.scale(now)
 
     def _so_far(self) -> tuple[str, float]:
         """What a page or bar says of the run: the stage, and how much of it is done."""
@@ -328,7 +337,15 @@ class Conductor:
         self.server.retune(self.objective.set_alpha(alpha))
 
     def set_compression(self, name: str) -> None:
-        self.steering.compression = name
+        self.steering.compression = self._compression = name
+
+    def in_force(self) -> dict[str, Any]:
+        """The knobs that may be changed on the way, as they are."""
+        bound = self._bound if self.phase == "finish" else staleness_bound(self.config, self.server.policy)
+        return {
+            "learning_rate": self.base_rate, "alpha": self.objective.alpha, "compression": self._compression,
+            "staleness": bound, "workers": self.staffing.count if self.server.elastic else None,
+        }  # fmt: skip
 
     def checkpoint(self) -> bool:
         """Save, or, where there is no room, pause: the last good checkpoint stays. Whether it was saved."""
@@ -350,13 +367,13 @@ class Conductor:
         meta, arrays = self.server.state()
         meta |= {
             "config": self.config.as_dict(), "resolved": vars(self.resolved), "phase": self.phase,
-            "content": self.objective.prepared.dataset.manifest.content,
-            "header": header_of(self.objective.prepared.dataset),
-            "columns": self.objective.prepared.encoding.names,
+            **self.objective.identity,
             "base_rate": self.base_rate, "alpha": self.objective.alpha, "compression": self.steering.compression,
-            "staleness": staleness_bound(self.config, self.server.policy), "bad_epochs": self._bad_epochs,
+            "staleness": self.in_force()["staleness"], "bad_epochs": self._bad_epochs,
             "steps_done": self.steps_done, "steps_ledger": self._steps_ledger, "tamed": self.steering.tamed,
             "seconds": self.clock(), "epoch": self.epoch,
+            "workers": self.staffing.count, "workers_by_person": self.staffing.by_person,
+            "compression_of_steps": self._compression,
         }  # fmt: skip
         if self.server.finished and self.ending is not None and self.ending.state == "finished":
             meta["ended"] = {**self.ending.as_dict(), "run": self.run_id, "away": list(self.away)}
@@ -381,18 +398,3 @@ class Conductor:
             )  # fmt: skip
         elif used < self.config.max_memory - ROOM and knobs.tight:
             knobs.tight, knobs.prefetch = False, self.resolved.prefetch
-
-    def _scale(self, now: float) -> None:
-        """With `workers: auto`: more while that helps, fewer when others need the machine."""
-        done, self._rows_before = self.server.rows_done - self._rows_before, self.server.rows_done
-        span, self._scaled = now - self._scaled, now
-        host, fixed = self.recorder.host, self.person_scales or not self.server.elastic
-        if fixed or host is None or self.server.hired or self.server.policy.paused:
-            return
-        workers = len(self.server.workers)
-        others = max(0.0, host.cpu * self._scaler.most - self.recorder.busy)
-        advice = self._scaler.advice(now, workers, done / max(span, 1e-9), others)
-        if advice > 0:
-            self.server.hire(self.server.free_rank())
-        elif advice < 0 and workers > 1:
-            self.server.dismiss(max(self.server.workers))

@@ -12,21 +12,24 @@ from shoal.plugins import find_class
 from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
 from shoal.steps.compression import fed_back, make_compression
-from shoal.steps.optimizers import STEP_RULES, Accelerated, StepRule
+from shoal.steps.optimizers import STEP_RULES, Accelerated, AdamW, Careful, StepRule
 from shoal.steps.policy import Barrier, Plan, Policy
 from shoal.steps.stale import Stale
 from shoal.steps.steering import Kind, Phase, Steering
 from shoal.training.checkpoints import Snapshot
+from shoal.training.objectives.base import Objective
 
 
-def first_phase(config: RunConfig, resolved: Resolved, shards: Shards, saved: Snapshot | None) -> Phase:
+def first_phase(
+    config: RunConfig, resolved: Resolved, shards: Shards, objective: Objective, saved: Snapshot | None
+) -> Phase:
     """The steps; or the phase that a checkpoint was taken in, where it was."""
     if saved is None:
-        return _steps(config, resolved, shards, None, staleness_bound(config))
+        return _steps(config, resolved, shards, objective.size, None, staleness_bound(config))
     phase = (
-        full_passes(config, shards, saved.meta["policy"])
+        full_passes(config, shards, objective, saved.meta["policy"])
         if saved.meta["phase"] == "finish"
-        else _steps(config, resolved, shards, saved.meta["policy"], saved.meta["staleness"])
+        else _steps(config, resolved, shards, objective.size, saved.meta["policy"], saved.meta["staleness"])
     )
     rule = {name.removeprefix("rule."): array for name, array in saved.arrays.items() if name.startswith("rule.")}
     phase.rule.restore(rule)
@@ -34,8 +37,9 @@ def first_phase(config: RunConfig, resolved: Resolved, shards: Shards, saved: Sn
 
 
 def _steps(
-    config: RunConfig, resolved: Resolved, shards: Shards, counted: Mapping[str, Any] | None, bound: float | None
-) -> Phase:
+    config: RunConfig, resolved: Resolved, shards: Shards, size: int, counted: Mapping[str, Any] | None,
+    bound: float | None,
+) -> Phase:  # fmt: skip
     steps = [-(-n // resolved.batch_size) for n in shards.rows]
     if config.mode == "local":
         steps = [-(-n // resolved.local_steps) for n in steps]
@@ -45,14 +49,22 @@ def _steps(
         policy = Stale(plan, config.epochs, math.inf if bound is None else bound, counted)
     else:
         policy = Barrier(plan, config.epochs, counted)
-    rule = step_rule(config, shards.width)
+    rule = step_rule(config, size)
     return Phase("steps", policy, rule, "local" if config.mode == "local" else "gradient")
 
 
-def full_passes(config: RunConfig, shards: Shards, counted: Mapping[str, Any] | None = None) -> Phase:
+def full_passes(
+    config: RunConfig, shards: Shards, objective: Objective, counted: Mapping[str, Any] | None = None
+) -> Phase:
     """Full passes of all workers by accelerated proximal steps: to the optimum, not to a noise floor."""
     plan = Plan(tuple(int(n > 0) for n in shards.rows))
-    return Phase("finish", Barrier(plan, config.finish_passes, counted), Accelerated(shards.width), "full")
+    rule = (Accelerated if objective.evenly_curved else Careful)(objective.size)
+    return Phase("finish", Barrier(plan, config.finish_passes, counted), rule, "full")
+
+
+def finishes(config: RunConfig, objective: Objective) -> bool:
+    """Whether full passes follow the steps."""
+    return objective.convex and config.tolerance > 0 and bool(config.finish_passes)
 
 
 def staleness_bound(config: RunConfig, policy: Policy | None = None) -> float | None:
@@ -76,4 +88,6 @@ def step_rule(config: RunConfig, width: int) -> StepRule:
         kind = STEP_RULES[config.step_rule]
     else:
         kind = find_class(STEP_RULE_PLUGINS, config.step_rule, StepRule, list(STEP_RULES))
+    if kind is AdamW:
+        return AdamW(width, config.momentum, config.weight_decay)
     return kind(width, config.momentum)

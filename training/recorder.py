@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 
 from shoal.coordinator import ParameterServer
+from shoal.engines.base import Link
 from shoal.errors import ResourceError, StateError, TrainingError
-from shoal.metrics import Event, HostSample, Record, ResourceSampler, Round, Tally, WorkerSample
+from shoal.metrics import Event, HostSample, LinkSample, Record, ResourceSampler, Round, Tally, WorkerSample
 from shoal.storage.base import Storage
-from shoal.training.objective import Objective
+from shoal.training.objectives.base import Objective
 
 FLUSH = 0.1  # seconds between two writes
 SAMPLE = 1.0  # seconds between two looks at workers and host
@@ -23,9 +24,12 @@ class Recorder:
     """Collects records and hands them to the store at most ten times a second."""
 
     def __init__(
-        self, storage: Storage, objective: Objective, clock: Callable[[], float], warn: Callable[[str], None]
-    ) -> None:
-        """`clock` tells the seconds since the run began."""
+        self, storage: Storage, objective: Objective, clock: Callable[[], float], warn: Callable[[str], None],
+        used: Callable[[int], tuple[float, int] | None] = lambda rank: None,
+        link: Callable[[int], Link | None] = lambda rank: None,
+    ) -> None:  # fmt: skip
+        """`clock` tells the seconds since the run began; `used` and `link` are those of the engine."""
+        self._used_by, self._link = used, link
         self._storage, self._objective, self._clock, self._warn = storage, objective, clock, warn
         self._sampler = ResourceSampler()
         self._waiting: list[Record] = []
@@ -50,10 +54,13 @@ class Recorder:
         self.events.append(event)
         self._waiting.append(event)
 
-    def round(self, server: ParameterServer, phase: str, epoch: float, distance: float | None, loss: float) -> Round:
+    def round(
+        self, server: ParameterServer, phase: str, epoch: float, distance: float | None, loss: float,
+        score: float | None,
+    ) -> Round:  # fmt: skip
         started = time.perf_counter()
         now, tally = self._clock(), server.take_tally()
-        record = self._made(server, tally, now, phase, epoch, distance, loss)
+        record = self._made(server, tally, now, phase, epoch, distance, loss, score)
         if self.last is not None and self.last.round == record.round:  # at the end, perhaps with other weights
             judged = {name: getattr(record, name) for name in ("loss", "validation", "distance", "nonzeros")}
             record = dataclasses.replace(self.last, **judged)
@@ -65,13 +72,13 @@ class Recorder:
 
     def _made(
         self, server: ParameterServer, tally: Tally, now: float, phase: str, epoch: float, distance: float | None,
-        loss: float,
+        loss: float, score: float | None,
     ) -> Round:  # fmt: skip
         return Round(
             round=server.version, epoch=epoch, phase="finish" if phase == "finish" else "steps", seconds=now, loss=loss,
-            validation=self._objective.held.r2(server.w), distance=distance,
+            validation=score, distance=distance,
             gradient_norm=float((server.gradient**2).sum() ** 0.5), learning_rate=server.rate,
-            alpha=self._objective.alpha, nonzeros=int((server.w != 0).sum()),
+            alpha=self._objective.alpha, nonzeros=self._objective.nonzeros(server.w),
             bytes_raw=tally.bytes_raw, bytes_sent=tally.bytes_sent,
             staleness=tally.staleness / max(1, tally.steps), workers=len(server.workers),
             **tally.speed(max(now - self._recorded, 1e-9), len(server.workers)),
@@ -97,11 +104,14 @@ class Recorder:
         for rank, worker in server.workers.items():
             state = "working" if server.policy.is_working(rank) else "waiting"
             found: WorkerSample | None = self._sampler.sample_worker(
-                rank, worker.pid, seconds, state, worker.rows, worker.staleness, worker.wait(now)
-            )
+                rank, worker.pid, seconds, state, worker.rows, worker.staleness, worker.wait(now),
+                self._used_by(rank),
+            )  # fmt: skip
             if found is not None:
                 self._waiting.append(found)
                 self.busy += found.cpu
+            if (link := self._link(rank)) is not None:
+                self._waiting.append(LinkSample(seconds, rank, *dataclasses.astuple(link)))
         self.spent += time.perf_counter() - started
 
     def flush(self) -> None:

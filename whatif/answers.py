@@ -17,7 +17,7 @@ import numpy as np
 from shoal.errors import ConfigError
 from shoal.kernels.path_kernel import sparse_path
 from shoal.models import L1L2, Array, penalty_for
-from shoal.settings.config import MODELS
+from shoal.settings.when import check_linear
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import mean_squares
 from shoal.solve.paths import alpha_grid, follow, solve, weights_along
@@ -31,6 +31,7 @@ BEST, ONE_SE = "best", "one_se"
 RATIOS = tuple(round(0.05 * step, 2) for step in range(21))  # where a slider of the mixing ratio stops
 KEPT_BYTES = 256 << 20  # of answers, and as much of problems
 STILL = 0.5  # seconds for which a course makes way at most
+WIDE = 300  # coefficients from which on the problems of all folds take longer to make than somebody likes to wait
 QUICK = 1.0  # seconds of a course after which the others of its kind are not made ahead of time
 
 
@@ -43,6 +44,10 @@ class _CourseRequest:
     asked: bool = False  # by somebody, not only ahead of time
     course: Course | None = None
     error: Exception | None = None
+
+
+class _GivenUp(Exception):
+    """Nobody waits for this course any more."""
 
 
 class _Kept:
@@ -79,8 +84,28 @@ class WhatIf:
         self._values: OrderedDict[Hashable, Importance] = OrderedDict()
         self._requests: OrderedDict[Question, _CourseRequest] = OrderedDict()  # the last one is worked on next
         self._worker: threading.Thread | None = None
+        self._closed = False
         self._at_hand = 0  # questions that somebody waits for right now
+        self._preparing = threading.Lock()  # one problem at a time: two who need the same one make it once
+        self._progress: tuple[Question | None, float] = (None, 0.0)  # of the course that is worked on
         self.pace: float | None = None  # seconds that the last course took
+
+    # ---- what is held
+
+    @property
+    def size(self) -> int:
+        """Bytes, nearly, of the answers that are kept."""
+        with self._lock:
+            return self._settings.used + self._courses.used
+
+    def close(self) -> None:
+        """Give back what is kept, and make nothing ahead of time any more; whoever waits for an answer gets it."""
+        with self._lock:
+            self._closed = True
+            self._settings, self._courses = _Kept(KEPT_BYTES), _Kept(KEPT_BYTES)
+            self._values.clear()
+            for question in [question for question, request in self._requests.items() if not request.waiting]:
+                del self._requests[question]
 
     # ---- what can be asked
 
@@ -95,8 +120,7 @@ class WhatIf:
 
     def question(self, target: str, left_out: Iterable[str], model: str, l1_ratio: float = 0.5) -> Question:
         """Checked, and the same for all that mean the same."""
-        if model not in MODELS:
-            raise ConfigError(f"Expected a model out of {', '.join(MODELS)}, got '{model}'. Choose one of these.")
+        check_linear(model, "answers from sums")
         if not 0 <= l1_ratio <= 1:
             raise ConfigError(f"Expected a mixing ratio from 0 to 1, got {l1_ratio}. Give a share such as 0.5.")
         out = {*left_out, target}
@@ -110,12 +134,15 @@ class WhatIf:
     def setting(self, question: Question) -> Setting:
         with self._lock:
             found: Setting | None = self._settings.get(question.setting)
-        if found is None:
-            found = Setting.of(self.cells.toward(question.target).only(question.columns))
+        if found is not None:
+            return found
+        with self._preparing:
             with self._lock:
-                self._settings.put(question.setting, found)
                 found = self._settings.get(question.setting)
-        assert found is not None
+            if found is None:
+                found = Setting.of(self.cells.toward(question.target).only(question.columns))
+                with self._lock:
+                    self._settings.put(question.setting, found)
         return found
 
     def alphas(self, question: Question) -> Array:
@@ -141,6 +168,21 @@ class WhatIf:
             raise request.error
         return request.course
 
+    def progress(self, question: Question) -> float:
+        """The share of a course that is done."""
+        if self.ready(question) is not None:
+            return 1.0
+        asked, share = self._progress
+        return share if asked == question else 0.0
+
+    def first_point(self, question: Question, alpha: float) -> Point:
+        """As `point`, but without its errors over folds where their problems are not made yet and take a while."""
+        setting = self.setting(question)
+        if self.ready(question) is None and not setting.has_folds and len(setting.problem.z) > WIDE:
+            with self._in_hand():
+                return self._between(question, alpha, tested=False)
+        return self.point(question, alpha)
+
     def point(self, question: Question, alpha: float) -> Point:
         """The model at an alpha, on the path or between; does not wait for a course."""
         course = self.ready(question)
@@ -165,7 +207,7 @@ class WhatIf:
 
     # ---- one alpha that no course has
 
-    def _between(self, question: Question, alpha: float) -> Point:
+    def _between(self, question: Question, alpha: float, tested: bool = True) -> Point:
         setting, model, l1_ratio = self.setting(question), question.model, question.l1_ratio
         problem = setting.problem
         penalty = penalty_for(model, alpha, l1_ratio, problem.n)
@@ -173,6 +215,8 @@ class WhatIf:
         if penalty.l1 and start is None:
             start = self._led(question, alpha)
         w = _weights(problem, penalty, start)
+        if not tested:
+            return point_at(setting, alpha, penalty, w, None)
         errors = setting.errors(lambda fold: _weights(fold, penalty_for(model, alpha, l1_ratio, fold.n), w)[None])
         return point_at(setting, alpha, penalty, w, CrossValidation(np.array([alpha]), errors))
 
@@ -207,6 +251,10 @@ class WhatIf:
                 self._at_hand -= 1
 
     def _stand_still(self) -> None:
+        """Between two folds: make way for what is urgent, and give up what nobody wants any more."""
+        with self._lock:
+            if self._closed and not any(request.waiting for request in self._requests.values()):
+                raise _GivenUp
         deadline = time.monotonic() + STILL
         while self._at_hand and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -259,7 +307,7 @@ class WhatIf:
 
     def _look_ahead(self, question: Question, seconds: float) -> None:
         """Mixing ratios are likely to be asked for next, the nearest first."""
-        if not _share(question) or seconds > QUICK:
+        if self._closed or not _share(question) or seconds > QUICK:
             return
         for ratio in sorted(RATIOS, key=lambda ratio: abs(ratio - question.l1_ratio)):
             other = question._replace(model="elasticnet", l1_ratio=ratio)
@@ -272,8 +320,18 @@ class WhatIf:
         setting = self.setting(question)
         alphas = self.alphas(question)
         path = follow(setting.problem, question.model, alphas, question.l1_ratio)
+        steps = (2 if setting.keeps_folds else 1) * len(
+            setting.cells.tested
+        ) + 1  # making the problem of a fold takes about as long as its path
+        done = iter(range(1, steps))
+
+        def next_step() -> None:
+            self._progress = (question, next(done, steps) / steps)
+            self._stand_still()
+
+        setting.make_folds(next_step)
         errors = setting.errors(
-            lambda problem: weights_along(problem, question.model, alphas, question.l1_ratio), self._stand_still
+            lambda problem: weights_along(problem, question.model, alphas, question.l1_ratio), next_step
         )
         return Course(
             path,

@@ -12,6 +12,7 @@ import numpy as np
 
 from shoal.errors import ConfigError, StateError
 from shoal.models import Array, penalty_for
+from shoal.solve.distributions import student_quantile, student_tail
 from shoal.solve.intervals import meaning
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.resampling import Pool, Refits
@@ -68,11 +69,10 @@ class Resampled:
 
     @cached_property
     def _ranks(self) -> list[float]:
-        from scipy.special import ndtr, stdtrit
-
         m = self.units
-        reach = float(stdtrit(m - 1, (1 + self.confidence) / 2)) * np.sqrt(m / (m - 1))
-        return [float(ndtr(-reach)), float(ndtr(reach))]
+        reach = student_quantile(m - 1, (1 + self.confidence) / 2) * np.sqrt(m / (m - 1))
+        below = float(student_tail(np.inf, np.array([reach]))[0])
+        return [below, 1 - below]
 
     @property
     def drawn_from(self) -> str:

@@ -24,6 +24,13 @@ from shoal.solve.moments import Moments, merge_all
 from shoal.whatif.folds import FoldChoice
 
 
+def instead(features: Sequence[str], before: str, target: str) -> tuple[str, ...]:
+    """The columns to use where another target takes the place of the one `before`, which becomes one of them; none
+    were named where all are used."""
+    named = dict.fromkeys((*features, before)) if features else ()
+    return tuple(name for name in named if name != target)
+
+
 @dataclass(frozen=True, eq=False)
 class Factors:
     """A triangle (q + 1, q + 1) for each cell, of its rows [1, z - origin] with z = (base terms..., target).
@@ -134,7 +141,9 @@ class CellMoments:
         before = range(len(self.base.terms) + 1) if self.places is None else self.places
         return dataclasses.replace(
             self,
-            config=dataclasses.replace(self.config, target=target),
+            config=dataclasses.replace(
+                self.config, target=target, features=instead(self.config.features, self.config.target, target)
+            ),
             base=dataclasses.replace(self.base, terms=tuple(terms), known=known, target=target),
             cells=tuple(cell.take(taken) for cell in self.cells),
             held=self.held.take(taken),
@@ -147,8 +156,8 @@ class CellMoments:
     @property
     def tested(self) -> list[int]:
         """The folds that have rows. One has none where rows by their index are kept for testing, and just these."""
-        filled = [fold for fold in range(self.choice.count) if self.cells[self.choice.test_cell(fold)].n >= 1]
-        if len(filled) == self.choice.count or (self.held.n >= 1 and len(filled) >= 2):
+        filled = [fold for fold in range(self.choice.count) if self.cells[self.choice.test_cell(fold)].n > 0]
+        if len(filled) == self.choice.count or (self.held.n > 0 and len(filled) >= 2):
             return filled
         raise DataError(
             f"Expected rows in each of the {self.choice.count} folds, got some in {len(filled)} only. "
@@ -161,10 +170,10 @@ class CellMoments:
     def training(self, fold: int | None) -> tuple[Encoding, Moments]:
         """The design of a fold's training rows and their moments in it; of all rows for None."""
         moments = merge_all(self.cells[c] for c in self.training_cells(fold))
-        if moments.n < 1:
+        if not moments.n > 0:
             raise DataError(f"Fold {fold} has no training rows. Choose fewer folds.")
         fills = fills_for(self.base, self.config, moments.mean, self.medians[-1 if fold is None else fold])
-        encoding, _ = design_encoding(self.base, self.config, fills, moments.mean[:-1])
+        encoding, _ = design_encoding(self.base, self.config, fills, moments.mean[:-1], moments.n)
         return encoding, mapped(moments, self.base, encoding)
 
     def problem(self, fold: int | None = None) -> tuple[Encoding, LeastSquares]:

@@ -4,7 +4,8 @@ works on answers, and which of them are kept, is in `answers`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from shoal.solve.moments import Moments, mean_squares
 from shoal.solve.paths import Path, certificate_of
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.curve import CrossValidation, Fold, fold_of
+
+FOLDS_BYTES = 512 << 20  # of the problems of all folds: some 1,200 columns in ten folds
 
 
 class Question(NamedTuple):
@@ -49,14 +52,44 @@ class Setting:
         held = mapped(cells.held, cells.base, encoding) if cells.held.n else None
         return cls(cells, encoding, problem, cells.training(None)[1], held)
 
+    @property
+    def folds(self) -> Iterable[Fold]:
+        """Kept for the next question, unless the table is so wide that they are made anew, one at a time."""
+        return self._folds if self.keeps_folds else self._made()
+
     @cached_property
-    def folds(self) -> list[Fold]:
-        return [fold_of(self.cells, number)[1] for number in self.cells.tested]
+    def _folds(self) -> list[Fold]:
+        return list(self._made())
+
+    def _made(self) -> Iterator[Fold]:
+        return (fold_of(self.cells, number)[1] for number in self.cells.tested)
+
+    @property
+    def keeps_folds(self) -> bool:
+        return self._bytes(len(self.cells.cells)) <= FOLDS_BYTES
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether their problems are made: where columns are many, that takes longer than one model."""
+        return "_folds" in vars(self)
+
+    def make_folds(self, pause: Callable[[], None]) -> None:
+        """One by one, with a pause before each; those that are not kept are made when they are asked for."""
+        if self.has_folds or not self.keeps_folds:
+            return
+        made = []
+        for number in self.cells.tested:
+            pause()
+            made.append(fold_of(self.cells, number)[1])
+        vars(self).setdefault("_folds", made)
 
     @property
     def size(self) -> int:
-        """Bytes, nearly: R and its square for every fold, the sums of its cell, and the same in its design."""
-        return 32 * (len(self.cells.cells) + 2) * (len(self.problem.z) + 1) ** 2
+        return self._bytes(len(self.cells.cells) if self.keeps_folds else 1)
+
+    def _bytes(self, folds: int) -> int:
+        """Nearly: R and its square for so many folds, the sums of their cells, and the same in their designs."""
+        return 32 * (folds + 2) * (len(self.problem.z) + 1) ** 2
 
     def errors(self, weights: Callable[[LeastSquares], Array], pause: Callable[[], None] = lambda: None) -> Array:
         """(folds, m): the mean squared errors of the weights (m, p) that each fold's problem is given."""
@@ -141,16 +174,17 @@ class Course:
         )
 
 
-def point_at(setting: Setting, alpha: float, penalty: L1L2, w: Array, cv: CrossValidation) -> Point:
+def point_at(setting: Setting, alpha: float, penalty: L1L2, w: Array, cv: CrossValidation | None) -> Point:
+    """Without errors over folds its figures of cross-validation are NaN."""
     problem = setting.problem
     coef, intercepts = problem.units.raw_along(w[None])
-    mean = float(cv.mean[0])
+    mean, error = (float(cv.mean[0]), float(cv.standard_error[0])) if cv else (math.nan, math.nan)
     scores = [
         None if rows is None else Scores.of(float(mean_squares(rows, coef, intercepts)[0]), rows)
         for rows in (setting.train, setting.held)
     ]
     assert scores[0] is not None
     return Point(
-        alpha, w, coef[0], float(intercepts[0]), mean, float(cv.standard_error[0]), Scores.of(mean, setting.train),
+        alpha, w, coef[0], float(intercepts[0]), mean, error, Scores.of(mean, setting.train),
         scores[0], scores[1], certificate_of(problem, penalty, w),
     )  # fmt: skip

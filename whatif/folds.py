@@ -1,4 +1,4 @@
-"""Which fold a row is in: by its index, by a hash of it, by a group, or by time. What is fitted is elsewhere.
+"""Which fold a row is in: by its index, by a hash of it, by class, by a group, or by time. What is fitted is elsewhere.
 
 Rows are sorted into *cells*, and a fold is a choice of cells: to train on all but one, or (by time) on all before it.
 So sums over the rows of each cell answer for every fold.
@@ -6,7 +6,7 @@ So sums over the rows of each cell answer for every fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -14,12 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dataset import Block, Dataset
-from shoal.data.splits import hashed_index
+from shoal.data.splits import Split, Yes, hashed_index, row_weights, target_values
 from shoal.errors import ConfigError
 from shoal.models import Array
 
-WAYS = ("row", "hash", "group", "time")
+WAYS = ("row", "hash", "class", "group", "time")
 Cells = npt.NDArray[np.int64]
+
+
+def usual_way(test_every: int, model: str = "") -> str:
+    """Where nobody says how: of a yes/no target each fold has its share; every k-th row kept for testing would leave
+    some folds by row without any."""
+    if model == "logistic":
+        return "class"
+    return "hash" if test_every else "row"
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,12 @@ class FoldChoice:
 
     @classmethod
     def parse(cls, count: object, text: str, seed: int = 0) -> FoldChoice:
-        """From `row`, `hash`, `group:COLUMN` or `time:COLUMN`."""
+        """From `row`, `hash`, `class`, `group:COLUMN` or `time:COLUMN`."""
         by, colon, column = text.partition(":")
         if by not in WAYS or (by in ("group", "time")) != bool(column) or (colon and not column):
-            raise ConfigError(f"Expected folds by row, hash, group:COLUMN or time:COLUMN, got '{text}'. Choose one.")
+            raise ConfigError(
+                f"Expected folds by row, hash, class, group:COLUMN or time:COLUMN, got '{text}'. Choose one."
+            )
         if isinstance(count, bool) or not isinstance(count, Integral):
             raise ConfigError(f"Expected a whole number of folds, got {count!r}. 5 or 10 are usual.")
         if count < 2:
@@ -60,12 +70,39 @@ class FoldChoice:
 
 
 @dataclass(frozen=True)
+class ClassRanks:
+    """The place of each training row among those of its class, in the order of the file; the rows of yes are counted on
+    from those of no. Every k-th of them makes a fold: folds differ by one row at most, and so does either class."""
+
+    target: str
+    yes: Yes
+    split: Split
+    weights: str  # rows without a weight above 0 do not count
+    starts: Mapping[int, tuple[int, int]]  # by the first row of a block: where its rows of no and of yes begin
+
+    def of(self, dataset: Dataset, block: Block) -> Cells:
+        """Of all rows of a block; -1 for those that do not count."""
+        index = np.arange(block.first, block.first + block.rows)
+        y = target_values(dataset, block, self.target, self.yes)
+        counted = ~np.isnan(y) & ~self.split.is_test(index)
+        if self.weights:
+            counted &= row_weights(dataset, block, self.weights) > 0
+        ranks = np.full(block.rows, -1, np.int64)
+        for value, start in zip((0.0, 1.0), self.starts[block.first], strict=True):
+            own = np.flatnonzero(counted & (y == value))
+            ranks[own] = start + np.arange(len(own))
+        return ranks
+
+
+@dataclass(frozen=True)
 class Folds:
-    """The choice with what the data add to it: the cell of each group, or the moments in time where cells begin."""
+    """The choice with what the data add to it: the cell of each group, the moments in time where cells begin, or the
+    places of rows in their class."""
 
     choice: FoldChoice
     values: Array | None = None  # group by a number: all values in order; time: the first moment of each later cell
     cells: Cells | None = None  # group: the cell of each value or level; the last is that of a missing one
+    ranks: ClassRanks | None = None
 
     def of(self, dataset: Dataset, block: Block, rows: npt.NDArray[np.int64]) -> Cells:
         """The cells of some rows of a block, by their index in the file; -1: in none (a missing time)."""
@@ -74,8 +111,12 @@ class Folds:
             return np.asarray(rows % choice.count)
         if choice.by == "hash":
             return np.asarray(hashed_index(rows, choice.seed) % np.uint64(choice.count)).astype(np.int64)
-        column = dataset.columns[choice.column]
         local = rows - block.first
+        if choice.by == "class":
+            assert self.ranks is not None
+            ranks = self.ranks.of(dataset, block)[local]
+            return np.where(ranks < 0, -1, ranks % choice.count)
+        column = dataset.columns[choice.column]
         if not column.is_number:
             assert self.cells is not None
             return np.asarray(self.cells[dataset.codes(block, column.slot)[local]])  # -1, missing, is the last one

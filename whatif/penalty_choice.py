@@ -12,25 +12,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from shoal.data.encoding import mapped
 from shoal.errors import ConfigError
 from shoal.models import Array, Certificate
-from shoal.settings.config import MODELS
+from shoal.settings.limits import USUAL_POINTS
+from shoal.settings.when import check_linear
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments, mean_squares, merge_all
-from shoal.solve.paths import Path, alpha_grid, certify_along, follow, weights_along
+from shoal.solve.paths import Path, Slopes, alpha_grid, certify_along, follow, weights_along
+from shoal.solve.rows.dense import WideRows
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.curve import CrossValidation, fold_of
 from shoal.whatif.folds import FoldChoice
 from shoal.words import listed
 
-USUAL_COUNT = 100  # alphas of a path where none are given
 MOST = 10_000  # alphas of a path; more say nothing more
 PLACES = ("best", "one_se")
+
+
+class FoldsOf(Protocol):
+    """Who has the rows of folds."""
+
+    @property
+    def choice(self) -> FoldChoice: ...
+
+    @property
+    def columns(self) -> list[str]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +53,17 @@ class Tuned:
     paths: tuple[Path, ...]  # of all training rows, one for each mixing ratio
     curves: tuple[CrossValidation, ...]
     certificate: Certificate  # the worst of all points of all paths, those of the folds among them
-    problem: LeastSquares  # of all training rows
+    train: tuple[Array, ...]  # mean squared errors on the training rows along each path
+    test: tuple[Array, ...]  # and on the rows kept for testing
     target: Moments  # over the training rows
-    held: Moments  # of (design columns..., target) over the rows kept for testing
+    held: Moments  # of the target over the rows kept for testing
     choice: FoldChoice
     notes: tuple[str, ...]
+
+    @property
+    def measure(self) -> str:
+        """What errors are."""
+        return "mean squared error"
 
     @property
     def chosen(self) -> int:
@@ -80,11 +97,10 @@ class Tuned:
 
     def scores(self, which: str) -> dict[str, dict[str, float | int | None]]:
         """On the training rows, and on those that were kept for testing."""
-        place = self.place(which)
-        test = mean_squares(self.held, self.path.coef[[place]], self.path.intercepts[[place]]) if self.held.n else [0.0]
+        path, place = self.chosen, self.place(which)
         return {
-            "train": _scores(self.target, self.problem.rss(self.path.W[place]) / self.problem.n),
-            "test": _scores(self.held.take([-1]), float(test[0])),
+            "train": _scores(self.target, float(self.train[path][place])),
+            "test": _scores(self.held, float(self.test[path][place])),
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -102,6 +118,7 @@ class Tuned:
             "n_features_kept": self.path.kept.tolist(),
             "l1_ratios": [self._ratio(i) for i in range(len(self.paths))] if model == "elasticnet" else [],
             "folds": choice.count,
+            "folds_tested": len(self.curve.errors),
             "fold_by": choice.text,
             "rows": round(self.target.n),
             "certificate": dataclasses.asdict(certificate),
@@ -127,23 +144,34 @@ def tune(
     given, about_alphas = checked_alphas(model, alphas, n_alphas)
     encoding, problem = cells.problem()
     grids = [grid_for(problem, model, ratio, n_alphas) if given is None else given for ratio in ratios]
-    paths = tuple(follow(problem, model, grid, ratio) for ratio, grid in zip(ratios, grids, strict=True))
     # The arithmetic of a fold runs outside the interpreter's lock, so threads are enough for all cores.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as hands:
+        whole = [hands.submit(follow, problem, model, grid, ratio) for ratio, grid in zip(ratios, grids, strict=True)]
         found = hands.map(lambda number: _answer(cells, number, model, ratios, grids), cells.tested)
         folds = dict(zip(cells.tested, found, strict=True))
-    errors = zip(*(fold.errors for fold in folds.values()), strict=True)
+    paths = tuple(path.result() for path in whole)
+    held = mapped(cells.held, cells.base, encoding)
     return Tuned(
         tuple(encoding.names),
         paths,
-        tuple(CrossValidation(grid, np.array(found)) for grid, found in zip(grids, errors, strict=True)),
-        max((*(fold.worst for fold in folds.values()), *(path.worst for path in paths)), key=_relative),
-        problem,
+        curves_of(grids, folds),
+        worst_of(paths, folds),
+        tuple(np.array([problem.rss(w) / problem.n for w in path.W]) for path in paths),
+        tuple(mean_squares(held, path.coef, path.intercepts) if held.n else np.zeros(len(path.W)) for path in paths),
         merge_all(cell.take([-1]) for cell in cells.cells),
-        mapped(cells.held, cells.base, encoding),
+        held.take([-1]),
         cells.choice,
-        (*notes, *about_alphas, *_notes(cells, problem, encoding.names, folds)),
+        (*notes, *about_alphas, *notes_of(cells, problem, encoding.names, folds)),
     )
+
+
+def curves_of(grids: Sequence[Array], folds: Mapping[int, FoldAnswer]) -> tuple[CrossValidation, ...]:
+    errors = zip(*(fold.errors for fold in folds.values()), strict=True)
+    return tuple(CrossValidation(grid, np.array(found)) for grid, found in zip(grids, errors, strict=True))
+
+
+def worst_of(paths: Sequence[Path], folds: Mapping[int, FoldAnswer]) -> Certificate:
+    return max((*(fold.worst for fold in folds.values()), *(path.worst for path in paths)), key=_relative)
 
 
 # ---- what is asked for
@@ -183,8 +211,7 @@ def _is_whole(value: object) -> bool:
 
 
 def checked_ratios(model: str, l1_ratio: float | Sequence[float]) -> tuple[float, ...]:
-    if model not in MODELS:
-        raise ConfigError(f"Expected a model out of {', '.join(MODELS)}, got {model!r}. Choose one of these.")
+    check_linear(model, "a path of penalties or cross-validation")
     ratios = list(l1_ratio) if isinstance(l1_ratio, (Sequence, np.ndarray)) else [l1_ratio]
     for ratio in ratios:
         if not (is_number(ratio) and 0 <= ratio <= 1):
@@ -196,14 +223,14 @@ def checked_ratios(model: str, l1_ratio: float | Sequence[float]) -> tuple[float
     return tuple(dict.fromkeys(float(ratio) for ratio in ratios))
 
 
-def grid_for(problem: LeastSquares, model: str, l1_ratio: float, n_alphas: int | None) -> Array:
-    return alpha_grid(problem, model, l1_ratio, USUAL_COUNT if n_alphas is None else int(n_alphas))
+def grid_for(problem: Slopes, model: str, l1_ratio: float, n_alphas: int | None) -> Array:
+    return alpha_grid(problem, model, l1_ratio, USUAL_POINTS if n_alphas is None else int(n_alphas))
 
 
 # ---- the folds
 
 
-class _Answer(NamedTuple):
+class FoldAnswer(NamedTuple):
     """What one fold says: its errors for each mixing ratio, its worst certificate, and what is odd about it."""
 
     errors: list[Array]
@@ -213,7 +240,7 @@ class _Answer(NamedTuple):
     still: set[str]
 
 
-def _answer(cells: CellMoments, number: int, model: str, ratios: Sequence[float], grids: Sequence[Array]) -> _Answer:
+def _answer(cells: CellMoments, number: int, model: str, ratios: Sequence[float], grids: Sequence[Array]) -> FoldAnswer:
     encoding, fold = fold_of(cells, number)
     problem = fold.problem
     errors: list[Array] = []
@@ -224,14 +251,14 @@ def _answer(cells: CellMoments, number: int, model: str, ratios: Sequence[float]
         certificates += certify_along(problem, model, grid, ratio, W)
     worst = max(certificates, key=_relative)
     flat, wide = not problem.y_scatter > 0, problem.n <= len(problem.z)
-    return _Answer(errors, worst, flat, wide, _still(problem, encoding.names))
+    return FoldAnswer(errors, worst, flat, wide, still(problem, encoding.names))
 
 
 def _relative(certificate: Certificate) -> float:
     return certificate.relative
 
 
-def _still(problem: LeastSquares, names: Sequence[str]) -> set[str]:
+def still(problem: LeastSquares | WideRows, names: Sequence[str]) -> set[str]:
     """The columns that do not vary."""
     return {name for name, norm in zip(names, problem.norms.tolist(), strict=True) if norm == 0}
 
@@ -239,9 +266,11 @@ def _still(problem: LeastSquares, names: Sequence[str]) -> set[str]:
 # ---- what is said
 
 
-def _notes(cells: CellMoments, problem: LeastSquares, names: Sequence[str], folds: Mapping[int, _Answer]) -> list[str]:
+def notes_of(
+    cells: FoldsOf, problem: LeastSquares | WideRows, names: Sequence[str], folds: Mapping[int, FoldAnswer]
+) -> list[str]:
     notes = []
-    always = _still(problem, names)
+    always = still(problem, names)
     if always:
         notes.append(f"These columns do not vary, so that their weights are 0: {listed(sorted(always))}.")
     at_times = set().union(*(fold.still for fold in folds.values())) - always
@@ -270,7 +299,7 @@ def _notes(cells: CellMoments, problem: LeastSquares, names: Sequence[str], fold
     return notes + _about_groups(cells)
 
 
-def _about_groups(cells: CellMoments) -> list[str]:
+def _about_groups(cells: FoldsOf) -> list[str]:
     choice = cells.choice
     if choice.by != "group" or choice.column not in cells.columns:
         return []
@@ -282,7 +311,7 @@ def _about_groups(cells: CellMoments) -> list[str]:
 
 def _scores(target: Moments, square: float) -> dict[str, float | int | None]:
     """R2 and RMSE from the mean squared error; None without rows, or for R2 without variation."""
-    if target.n < 1:
+    if not target.n > 0:
         return {"rows": 0, "r2": None, "rmse": None}
     scatter = float(target.scatter[0, 0])
     r2 = 1 - square * target.n / scatter if scatter > 0 else None

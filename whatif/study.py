@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.encoding import Encoding, encoding_from
-from shoal.errors import DamagedFile, ResourceError, StateError
+from shoal.errors import ConfigError, DamagedFile, ResourceError, StateError
 from shoal.files import sealed
 from shoal.files.checksums import Seal, mapped, written
 from shoal.models import Array
@@ -85,6 +85,11 @@ class Study:
     directory: Path | None = None  # where the sample is read from when it is first asked for
     seals: Mapping[str, Seal] = field(default_factory=dict)  # of the array files there
 
+    @property
+    def size(self) -> int:
+        """Bytes of its arrays in its folder, which are mapped; 0 for one that is in none."""
+        return sum(seal.size for seal in self.seals.values())
+
     @cached_property
     def drawn_from(self) -> Buckets | RowSample | None:
         """None where neither rows nor buckets were kept: there are too many columns for that."""
@@ -148,7 +153,7 @@ def open_study(directory: Path) -> Study:
         return Study(cells, tuple(summary["notes"]), summary["content"], directory=directory, seals=seals)
     except DamagedFile as error:
         raise DamagedFile(f"{error.message} Make the study anew.", path=error.path, identity=error.identity) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:  # a knob of a later program
         raise StateError(f"The study in '{directory.name}' cannot be read ({error}). Make it anew.") from None
 
 
@@ -176,7 +181,8 @@ def _cells(directory: Path, summary: dict[str, Any], seals: Mapping[str, Seal]) 
         Moments(float(n), np.array(mean), np.array(scatter)) for n, mean, scatter in zip(*arrays, strict=True)
     )
     encoding = encoding_from(summary["terms"], summary["known_levels"])
-    base = Encoding(encoding.terms, encoding.known, summary["target"], summary["drop_missing"])
+    weights = summary["config"].get("weights", "")
+    base = Encoding(encoding.terms, encoding.known, summary["target"], summary["drop_missing"], weights=weights)
     factors = None
     if "factor_origin" in seals:
         triangles = tuple(np.array(T) for T in _load(directory, "factor_triangles", seals))

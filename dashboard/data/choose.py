@@ -16,6 +16,7 @@ from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.samples import SAMPLES, Sample
 from shoal.dashboard.tables.sources import find_table
 from shoal.dashboard.tables.upload_box import upload_box
+from shoal.files.parts import size_of
 from shoal.words import ago, file_size, plural
 
 SHOWN = 5  # files of a list; the rest is found by searching
@@ -34,7 +35,8 @@ class Offer:
 def choose_view() -> None:
     st.title("What would you like to predict?", anchor=False)
     st.caption(
-        "Bring a table. Shoal reads it, shows what is in it, and fits linear models whose answers it can prove. "
+        "Bring a table. Shoal reads it, shows what is in it, and fits models of numbers, of yes or no and of counts "
+        "whose answers it can prove. "
         "The file stays on this machine."
     )
     if key := upload_box("Drop a CSV file here", key="upload"):
@@ -43,7 +45,7 @@ def choose_view() -> None:
     if problem := st.session_state.pop("problem", None):
         notice("error", problem, "That did not work")
     _files()
-    st.subheader("Try a sample", anchor=False)
+    st.header("Try a sample", anchor=False)
     with st.grid(4, min_column_width=230):
         for sample in SAMPLES.values():
             _sample_card(sample)
@@ -84,7 +86,7 @@ def _recent_offer(seen: recent.Seen) -> Offer | None:
     parts = []
     if seen.rows is not None and seen.columns is not None:
         parts.append(f"{plural(seen.rows, 'row')} × {plural(seen.columns, 'column')}")
-    parts += [file_size(table.path.stat().st_size), ago(time.time() - seen.at)]
+    parts += [file_size(size_of(str(table.path))), ago(time.time() - seen.at)]
     return Offer(seen.key, table.title, " · ".join(parts))
 
 
@@ -117,8 +119,9 @@ def _server_list() -> None:
 
 
 def _server_offer(file: server_files.ServerFile) -> Offer:
-    about = f"{file_size(file.size)} · {ago(time.time() - file.changed)}"
-    return Offer(file.key, file.name, about)
+    several = f"{plural(file.parts, 'file')} as one table · " if file.parts else ""
+    about = f"{several}{file_size(file.size)} · {ago(time.time() - file.changed)}"
+    return Offer(file.key, f"{file.name}/" if file.parts else file.name, about)
 
 
 def _list(kind: str, offers: list[Offer]) -> None:

@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.data.options import read_otherwise
-from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import line
+from shoal.dashboard.parts import literal, places, wording
+from shoal.dashboard.parts.literal import line, scroll_text
 from shoal.dashboard.tables.sources import Asked
-from shoal.words import number, plural
+from shoal.results.answers.table import ColumnLook, TableLook
+from shoal.settings.levels import levels_by_column
+from shoal.words import number, plural, shortened
 
 AS_FOUND = "as found"
+COMPARED = "Compared with"
+EDITED = ("Read as", COMPARED)
 READ_AS = {"numeric": "number", "categorical": "names", "exclude": "leave out"}  # knobs, and what a person chooses
 MANY = 15  # columns from which there is a search and a limit to the height
 SHOWN = 200  # columns at a time
 HEIGHT = 560  # pixels
 ROW = 44
 LONGEST = 40  # characters of a level; a summary is for the eye
+NAME = 32  # characters of a name; longer ones are cut in the middle
+LETTER, EDGE = 6.6, 20  # pixels of a letter, as most are, and beside a text
 
 
-def column_table(found: Asked, result: dict[str, Any], target: str | None) -> None:
+def column_table(found: Asked, result: TableLook, target: str | None) -> None:
     """The table, with what each column is to be read as open to change."""
-    columns = _turned_to(_searched(result["columns"]))
+    columns = _turned_to(_searched(result.columns))
     if not columns:
         st.caption("No column has a name like that.")
         return
-    names = [column["name"] for column in columns]
+    names = [column.name for column in columns]
     # A table remembers its edits. They are of no use in another turn of the address or where other rows are shown.
     key = places.key(f"columns:{found.table.key}:{hash(tuple(names))}")
     st.data_editor(
-        described(columns, found.read, target, result["rows"] - result["bad_rows"]["count"]),
+        described(columns, found.read, target, result.rows_read),
         hide_index=True,
         height="content" if len(columns) <= MANY else HEIGHT,
         row_height=ROW,
-        disabled=[title for title in COLUMNS if title != "Read as"],
-        column_config=COLUMNS,
+        disabled=[title for title in COLUMNS if title not in EDITED],
+        column_config={**COLUMNS, "Column": _name_column(names)},
         key=key,
         on_change=_edited,
-        args=(found, key, names),
+        args=(places.turn(), found, key, columns),
         alt=f"{plural(len(columns), 'column')} of the file, with type, missing values, different values and range",
     )
+    if cut := [name for name in names if len(name) > NAME]:
+        with st.expander(f"Whole names of {plural(len(cut), 'column')}"):
+            scroll_text("\n".join(cut), "Whole names of columns")
+
+
+def _name_column(names: list[str]) -> Any:
+    """As wide as its names need."""
+    longest = max(len(shortened(name, NAME)) for name in names)
+    return st.column_config.TextColumn(pinned=True, width=max(110, round(EDGE + LETTER * longest)))
 
 
 COLUMNS: dict[str, Any] = {
-    "Column": st.column_config.TextColumn(pinned=True, width=150),
+    "Column": st.column_config.TextColumn(pinned=True),
     "Read as": st.column_config.SelectboxColumn(
         options=[AS_FOUND, *READ_AS.values()],
         required=True,
@@ -55,7 +71,7 @@ COLUMNS: dict[str, Any] = {
     ),
     "Type": st.column_config.TextColumn(width=80, help="What the column is read as now."),
     "Spread": st.column_config.BarChartColumn(
-        width=105,
+        width=90,
         y_min=0,
         help="Numbers: how many rows from the smallest value (left) to the largest. Names: rows of the most frequent.",
     ),
@@ -64,6 +80,10 @@ COLUMNS: dict[str, Any] = {
     "Missing %": st.column_config.NumberColumn(format="%.1f %%", width=80, help="Share of the rows without a value."),
     "Different": st.column_config.TextColumn(alignment="right", width=80, help="How many different values there are."),
     "Worth knowing": st.column_config.TextColumn(width=185),
+    COMPARED: st.column_config.TextColumn(
+        width=145,
+        help="Names: the one that coefficients of the others are differences to. Type another name of that column.",
+    ),
 }
 
 
@@ -71,7 +91,7 @@ def _choices(read: dict[str, Any]) -> dict[str, str]:
     return {name: label for knob, label in READ_AS.items() for name in read.get(knob, [])}
 
 
-def _searched(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _searched(columns: Sequence[ColumnLook]) -> Sequence[ColumnLook]:
     if len(columns) <= MANY:
         return columns
     wanted = st.text_input(
@@ -81,10 +101,10 @@ def _searched(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
         icon=":material/search:",
         key="column-search",
     )
-    return [column for column in columns if wanted.casefold() in column["name"].casefold()]
+    return [column for column in columns if wanted.casefold() in column.name.casefold()]
 
 
-def _turned_to(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _turned_to(columns: Sequence[ColumnLook]) -> Sequence[ColumnLook]:
     """Those of the page that was turned to: a browser does not take the figures of a hundred thousand at once."""
     if len(columns) <= SHOWN:
         return columns
@@ -101,52 +121,70 @@ def _turned_to(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return shown
 
 
-def described(columns: list[dict[str, Any]], read: dict[str, Any], target: str | None, rows: int) -> pd.DataFrame:
+def described(columns: Sequence[ColumnLook], read: dict[str, Any], target: str | None, rows: int) -> pd.DataFrame:
     """One row a column of the file, in plain words."""
     chosen = _choices(read)
+    levels = levels_by_column(read.get("reference", []), [column.name for column in columns])
     return pd.DataFrame(
         {
-            "Column": column["name"],
-            "Read as": chosen.get(column["name"], AS_FOUND),
-            "Type": wording.TYPES.get(column["type"], column["type"]),
-            "Spread": column.get("histogram") or [count for _, count in column.get("frequent", [])],
+            "Column": shortened(column.name, NAME),
+            "Read as": chosen.get(column.name, AS_FOUND),
+            "Type": wording.TYPES.get(column.type, column.type),
+            "Spread": list(column.histogram or (count for _, count in column.frequent or ())),
             "Values": _values(column),
-            "Missing": column["missing"],
-            "Missing %": 100 * column["missing"] / rows if rows else 0.0,
-            "Different": ("" if column["distinct_exact"] else "about ") + f"{column['distinct']:,}",
+            "Missing": column.missing,
+            "Missing %": 100 * column.missing / rows if rows else 0.0,
+            "Different": ("" if column.distinct_exact else "about ") + f"{column.distinct:,}",
             "Worth knowing": _remarks(column, target),
+            COMPARED: _compared_with(column, levels),
         }
         for column in columns
     )
 
 
-def _values(column: dict[str, Any]) -> str:
-    if column["min"] is not None:
-        return f"{_end(column['min'])} to {_end(column['max'])}"
-    return ", ".join(f"{_cut(level)} ({count:,})" for level, count in column.get("frequent", []))
-
-
-def _cut(level: str) -> str:
-    return level if len(level) <= LONGEST else level[:LONGEST] + "…"
+def _values(column: ColumnLook) -> str:
+    if column.min is not None:
+        return f"{_end(column.min)} to {_end(column.max)}"
+    return ", ".join(f"{shortened(level, LONGEST)} ({count:,})" for level, count in column.frequent or ())
 
 
 def _end(value: Any) -> str:
     return value.removesuffix("T00:00:00Z") if isinstance(value, str) else number(value, 6)
 
 
-def _remarks(column: dict[str, Any], target: str | None) -> str:
-    first = ["the column to predict"] if column["name"] == target else []
-    if column.get("written"):
-        first.append(f"written {column['written']}")
-    return ", ".join([*first, *(wording.FLAGS.get(flag, flag) for flag in column["flags"])])
+def _remarks(column: ColumnLook, target: str | None) -> str:
+    first = ["the column to predict"] if column.name == target else []
+    if column.written:
+        first.append(f"written {column.written}")
+    return ", ".join([*first, *(wording.FLAGS.get(flag, flag) for flag in column.flags)])
 
 
-def _edited(found: Asked, key: str, names: list[str]) -> None:
+def _compared_with(column: ColumnLook, chosen: dict[str, str]) -> str:
+    """The level that was chosen, else the first."""
+    return chosen.get(column.name) or next(iter(column.levels or ()), "")
+
+
+def _edited(turn: int, found: Asked, key: str, columns: Sequence[ColumnLook]) -> None:
+    if places.is_over(turn):
+        return
     read = found.read
     for row, cells in st.session_state[key]["edited_rows"].items():
+        column = columns[int(row)]
         if "Read as" in cells:
-            read = changed(read, names[int(row)], cells["Read as"] or AS_FOUND)
+            read = changed(read, column.name, cells["Read as"] or AS_FOUND)
+        if COMPARED in cells:
+            read = compared_with(read, column, cells[COMPARED] or "")
     read_otherwise(found, read)
+
+
+def compared_with(read: dict[str, Any], column: ColumnLook, level: str) -> dict[str, Any]:
+    """The same with another level that those of a column are compared with; without a text of its own, as at first."""
+    name, levels = column.name, list(column.levels or ())
+    if level and level not in levels:
+        st.toast(literal.label(f"'{name}' has no name '{level}' to compare with."), icon=":material/info:")
+        return read
+    rest = [text for text in read.get("reference", []) if not text.startswith(f"{name}=")]
+    return {**read, "reference": [*rest, *([f"{name}={level}"] if level and level != levels[0] else [])]}
 
 
 def changed(read: dict[str, Any], name: str, choice: str) -> dict[str, Any]:

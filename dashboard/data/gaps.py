@@ -1,7 +1,9 @@
-"""Words among numbers, and numbers that may stand for none: offered as missing, each with one click."""
+"""What a person can settle with one click: words among numbers and codes as missing, dates in another order."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -9,36 +11,90 @@ import streamlit as st
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.sources import Asked
-from shoal.words import number, plural
+from shoal.results.answers.table import ColumnLook, TableLook
+from shoal.words import number, plural, totals_told
 
 TREAT = "Treat as missing"
+OPEN = 3  # lines that are not folded away
+MOST = 50  # of those that are
 
 
-def offered(found: Asked, result: dict[str, Any]) -> None:
-    """One line a column with its button; one for all words where several columns have some."""
-    words = {column["name"]: column["words"] for column in result["columns"] if column.get("words")}
-    codes = {column["name"]: column["codes"] for column in result["columns"] if column.get("codes")}
-    if not words and not codes:
+def offered(found: Asked, result: TableLook) -> None:
+    """One for all words where several columns have some; then a line a column with its button, many of them folded."""
+    columns = result.columns
+    lines = [*_words(found, columns), *_totals(columns), *_codes(found, columns), *_dates(found, columns)]
+    if not lines:
         return
     with st.container(border=True):
-        for name, pairs in words.items():
-            told = ", ".join(f"'{word}' ({plural(count, 'row')})" for word, count in pairs)
-            _offer(
-                found, f"'{name}' holds numbers but for words: {told}.", [word for word, _ in pairs], f"words:{name}"
-            )
-        for name, pairs in codes.items():
-            for value, count in pairs:
-                said = f"'{name}' is {number(value, 6)} in {plural(count, 'row')}, far from its other values."
-                _offer(found, said, [f"{name}={value:g}"], f"code:{name}:{value:g}")
-        if len(words) > 1:
-            every = list(dict.fromkeys(word for pairs in words.values() for word, _ in pairs))
+        _all_words(found, columns)
+        for draw in lines[:OPEN]:
+            draw()
+        if rest := lines[OPEN:]:
+            with st.expander(f"{len(rest):,} more of these"):
+                for draw in rest[:MOST]:
+                    draw()
+                if len(rest) > MOST:
+                    line(f"And {len(rest) - MOST:,} more, which are shown when these are settled.")
+
+
+def _all_words(found: Asked, columns: Sequence[ColumnLook]) -> None:
+    words = [column.words for column in columns if column.words]
+    if len(words) > 1:
+        every = list(dict.fromkeys(word for pairs in words for word, _ in pairs))
+        with _row():
+            line(f"{plural(len(words), 'column')} hold numbers but for words.")
             _button(found, "Treat all these words as missing", every, "words", "primary")
 
 
+def _words(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
+    for column in columns:
+        if pairs := column.words:
+            told = ", ".join(f"'{word}' ({plural(count, 'row')})" for word, count in pairs)
+            said = f"'{column.name}' holds numbers but for words: {told}."
+            yield partial(_offer, found, said, [word for word, _ in pairs], f"words:{column.name}")
+
+
+def _totals(columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
+    """Rows that are no data are named; to make them rows with a value missing is not offered."""
+    return (partial(line, totals_told(c.name, c.totals)) for c in columns if c.totals)
+
+
+def _codes(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
+    for column in columns:
+        name = column.name
+        for value, count in column.codes:
+            said = f"'{name}' is {number(value, 6)} in {plural(count, 'row')}, far from its other values."
+            yield partial(_offer, found, said, [f"{name}={value:g}"], f"code:{name}:{value:g}")
+
+
+def _dates(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
+    return (partial(_offer_order, found, column) for column in columns if column.orders)
+
+
+def _row() -> Any:
+    return st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+
+
 def _offer(found: Asked, said: str, texts: list[str], key: str) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+    with _row():
         line(said)
         _button(found, TREAT, texts, key, "secondary")
+
+
+def _offer_order(found: Asked, column: ColumnLook) -> None:
+    name = column.name
+    with _row():
+        line(f"Dates in '{name}' could be in another order; they are read as in {column.written}.")
+        for order in column.orders:
+            st.button(
+                f"Read them {order}", key=f"gaps:dates:{name}:{order}", width="content", on_click=_read_dates,
+                args=(found, name, order),
+            )  # fmt: skip
+
+
+def _read_dates(found: Asked, name: str, order: str) -> None:
+    others = [entry for entry in found.read.get("dates", []) if not entry.startswith(f"{name}=")]
+    read_otherwise(found, {**found.read, "dates": [*others, f"{name}={order}"]})
 
 
 def _button(found: Asked, label: str, texts: list[str], key: str, kind: Any) -> None:

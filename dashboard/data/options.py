@@ -5,6 +5,7 @@ The address is the truth: options are drawn from it, and a changed one changes i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,8 +18,9 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import CHOICES, LABELS, default_of, help_for
 from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked, tidy
-from shoal.settings.config import BAD_ROW_CHOICES
-from shoal.words import plural
+from shoal.results.answers.table import BadRows, TableLook
+from shoal.settings.config import BAD_ROW_CHOICES, PARTS, RunConfig
+from shoal.words import line_told, plural
 
 AUTO = "automatic"
 DELIMITERS = {AUTO: None, "comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|", "space": " "}
@@ -37,9 +39,16 @@ MARKS: dict[str, dict[str, Any]] = {
     "quote": QUOTES,
     "comment": COMMENTS,
 }
-TOKENS = ("missing", "also_missing")
-WRITTEN = (*MARKS, "skip_lines", "on_bad_rows", *TOKENS)  # the knobs of this form; types belong to the column table
-BAD_ROWS_SHOWN = 3
+TOKENS = ("missing", "also_missing", "dates")
+PLACEHOLDERS = {"missing": "NA, NaN, null, ? and the like", "also_missing": "none", "dates": AUTO}
+WRITTEN = (
+    "sheet",
+    *MARKS,
+    "skip_lines",
+    "on_bad_rows",
+    "parts",
+    *TOKENS,
+)  # the knobs of this form; types belong to the column table
 
 
 # ------------------------------------------------------------------ options
@@ -53,13 +62,21 @@ def reading_options(found: Asked, open_: bool) -> None:
             for knob, marks in MARKS.items():
                 _choice(found, knob, marks)
             _lines(found)
-            _bad_row_choice(found)
+            _words(found, "on_bad_rows", BAD_ROW_CHOICES)
+            if found.table.path.is_dir():
+                _words(found, "parts", PARTS)
             for knob in TOKENS:
                 _tokens(found, knob)
         if any(knob in found.read for knob in WRITTEN):
             st.button(
                 "Detect everything again", icon=":material/undo:", on_click=_forget, args=(found,), key="as-found"
             )
+
+
+def sheet_choice(found: Asked, result: TableLook) -> None:
+    """Which sheet of a workbook is read, where it has several."""
+    if len(result.sheets) > 1:
+        st.selectbox(options=result.sheets, width=420, **_shown(found, "sheet", result.dialect["sheet"]))
 
 
 def _shown(found: Asked, knob: str, value: Any) -> dict[str, Any]:
@@ -85,22 +102,23 @@ def _lines(found: Asked) -> None:
     st.number_input(min_value=0, max_value=1_000_000, value=None, step=1, placeholder=AUTO, **common)
 
 
-def _bad_row_choice(found: Asked) -> None:
-    now = found.read.get("on_bad_rows", default_of("on_bad_rows"))
-    st.selectbox(options=BAD_ROW_CHOICES, format_func=CHOICES.__getitem__, **_shown(found, "on_bad_rows", now))
+def _words(found: Asked, knob: str, options: Sequence[str]) -> None:
+    now = found.read.get(knob, default_of(knob))
+    st.selectbox(options=options, format_func=CHOICES.__getitem__, **_shown(found, knob, now))
 
 
 def _tokens(found: Asked, knob: str) -> None:
     common = _shown(found, knob, ",".join(found.read.get(knob, [])))
-    common["help"] += " Write them with commas between: NA,?,-999. An empty field always counts."
-    st.text_input(placeholder="NA, NaN, null, ? and the like" if knob == "missing" else "none", **common)
+    if knob != "dates":
+        common["help"] += " Write them with commas between: NA,?,-999. An empty field always counts."
+    st.text_input(placeholder=PLACEHOLDERS[knob], **common)
 
 
 def _changed(found: Asked, knob: str, value: Any) -> None:
     if knob in MARKS:
         value = MARKS[knob].get(value, found.read.get(knob))
     elif knob in TOKENS:
-        value = [token.strip() for token in value.split(",") if token.strip()] or None
+        value = [token.strip() for token in value.split(",") if token.strip()] or RunConfig().as_dict()[knob]
     read_otherwise(found, {**found.read, knob: value})
 
 
@@ -123,18 +141,16 @@ def read_otherwise(found: Asked, read: dict[str, Any]) -> None:
 # ------------------------------------------------------------------ what was seen
 
 
-def summary(found: dict[str, Any]) -> str:
+def summary(found: TableLook) -> str:
     """How the file is written, in one line."""
-    dialect = found["dialect"]
+    dialect = found.dialect
     names = {mark: name for name, mark in DELIMITERS.items() if mark}
     between = names.get(dialect["delimiter"], dialect["delimiter"])
     mark = "comma" if dialect["decimal"] == "," else "point"
-    parts = [
-        f"fields separated by {between}",
-        f"decimal {mark}",
-        dialect["encoding"].upper(),
-        "first row names the columns" if dialect["header"] else "no header row",
-    ]
+    parts = [f"fields separated by {between}", f"decimal {mark}", dialect["encoding"].upper()]
+    if dialect.get("sheet"):
+        parts = [f"sheet {dialect['sheet']}"]
+    parts.append("first row names the columns" if dialect["header"] else "no header row")
     if dialect["skip_lines"]:
         parts.append(f"{plural(dialect['skip_lines'], 'line')} above the table left out")
     if dialect["comment"]:
@@ -142,28 +158,36 @@ def summary(found: dict[str, Any]) -> str:
     return "Read as: " + " · ".join(parts)
 
 
-def bad_rows(bad: dict[str, Any]) -> None:
-    """The rows that could not be read, with their lines in the file."""
-    if not bad["count"]:
+def bad_rows(found: Asked, bad: BadRows) -> None:
+    """The rows that could not be read, with their lines in the file, and the way to do without them."""
+    count = bad.lost
+    if not count:
         return
-    first = "; ".join(f"line {entry['line']:,}: {entry['problem']}" for entry in bad["first"][:BAD_ROWS_SHOWN])
-    more = f"; and {bad['count'] - BAD_ROWS_SHOWN:,} more" if bad["count"] > BAD_ROWS_SHOWN else ""
-    way_out = "A model leaves out up to 1 % of such rows, at most 100; for more, choose so under Reading options."
-    notice("warning", f"{first}{more}.\n{way_out}", f"{plural(bad['count'], 'row')} could not be read")
-    if bad["count"] > BAD_ROWS_SHOWN:
-        with st.expander("All lines that could not be read" if bad["count"] <= 100 else "The first 100 such lines"):
-            table = pd.DataFrame(bad["first"]).rename(columns={"line": "Line", "problem": "What is wrong"})
+    lines = [entry.as_dict() for entry in bad.first]
+    more = f"; and {count - 1:,} more" if count > 1 else ""
+    skipped = found.read.get("on_bad_rows") == "skip"
+    rule = "Models leave all of them out." if skipped else "A model leaves out up to 1 % of such rows, at most 100."
+    example = f"{line_told(lines[0])}{more}."
+    with st.container(horizontal=True, vertical_alignment="center", key="bad-rows"):
+        notice("warning", f"{example}\n{rule}", f"{plural(count, 'row')} could not be read")
+        if not skipped:
+            without = partial(read_otherwise, found, {**found.read, "on_bad_rows": "skip"})
+            st.button("Leave them all out", key="skip-bad-rows", on_click=without, width="content")
+    if count > 1:
+        with st.expander("All lines that could not be read" if count <= 100 else "The first 100 such lines"):
+            names = {"file": "File", "line": "Line", "problem": "What is wrong"}
+            table = pd.DataFrame(lines).rename(columns=names)
             st.dataframe(table, hide_index=True, alt="Lines of the file that could not be read, and what is wrong")
 
 
-def preview(found: dict[str, Any]) -> None:
+def preview(found: TableLook) -> None:
     """The first rows, as the texts that are in the file."""
-    rows = found.get("preview") or []
+    rows = found.preview
     if not rows:
         st.caption("There are no rows below the header.")
         return
     # Columns go by number: a name may come twice for Arrow, or be taken for a setting of ours.
-    names = [column["name"] for column in found["columns"][: len(rows[0])]]
+    names = [column.name for column in found.columns[: len(rows[0])]]
     table = pd.DataFrame(rows, columns=[str(i) for i in range(len(names))])
     config = {str(i): st.column_config.TextColumn(name) for i, name in enumerate(names)}
     st.dataframe(
@@ -173,7 +197,7 @@ def preview(found: dict[str, Any]) -> None:
         column_config=config,
         alt=f"The first {len(rows)} rows of the file, as texts",
     )
-    all_ = len(found["columns"])
+    all_ = len(found.columns)
     of = f" in the first {len(names):,} of {all_:,} columns" if len(names) < all_ else ""
     line(
         f"The first {plural(len(rows), 'row')}{of}, as the texts that are in the file, before anything is made of them."

@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.data import gaps
+from shoal.dashboard.data import chosen, gaps
 from shoal.dashboard.data import options as reading
 from shoal.dashboard.data.choose import choose_view
 from shoal.dashboard.data.columns import column_table
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import pick_column
-from shoal.dashboard.parts.waiting import answered, watch
+from shoal.dashboard.parts.targets import (
+    HELP,
+    PLACEHOLDER,
+    SUITED,
+    offered_targets,
+    suited_model,
+    why_not,
+    why_not_tuned,
+)
+from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.parts.wording import LABELS, help_for
-from shoal.dashboard.tables import choices, generation, recent
-from shoal.dashboard.tables.needed import inspection, nothing_there
+from shoal.dashboard.tables import at_hand, choices, generation, recent
+from shoal.dashboard.tables.needed import Inspection, inspection, nothing_there
 from shoal.dashboard.tables.samples import generated
-from shoal.dashboard.tables.sources import Asked, asked
-from shoal.runs.launch import Run
-from shoal.words import file_size, listed, plural
+from shoal.dashboard.tables.sources import Asked
+from shoal.files.parts import size_of
+from shoal.results.answers.table import TableLook
+from shoal.results.target import TargetLook
+from shoal.settings.when import LOSSES, MODELS
+from shoal.words import MODELS as MODEL_NAMES
+from shoal.words import file_size, plural
 
 TUNE = "Find the strength of the penalty by cross-validation, and see what each column is worth."
 
 
 def show() -> None:
-    if "data" not in st.query_params:
+    chooses = "choose" in st.query_params or places.was_here()  # where Back leads to no table, one is chosen
+    if "data" not in st.query_params and chooses:
         choose_view()
-    elif found := asked():
+    elif found := at_hand.opened("data"):
         _table_view(found)
+    elif "data" not in st.query_params:
+        choose_view()
     elif sample := generated(st.query_params["data"]):
         generation.unmade_view(sample)
     else:
@@ -40,15 +56,13 @@ def show() -> None:
 # ------------------------------------------------------------------ the look at the file
 
 
-def inspected(run: Run) -> dict[str, Any] | None:
+def inspected(look: Inspection) -> TableLook | None:
     """What was found, or the wait for it, or why there is nothing."""
-    if run.is_active:
-        watch(run, "Reading the file")
-        return None
-    result = run.result
-    if result is None:
-        notice("error", wording.told(run.error), "This file could not be read")
-    return result
+    if look.run.is_active:
+        watch(look.run, "Reading the file")
+    elif look.table is None:
+        notice("error", wording.told(look.run.error), "This file could not be read")
+    return look.table
 
 
 # ------------------------------------------------------------------ one table
@@ -56,29 +70,26 @@ def inspected(run: Run) -> dict[str, Any] | None:
 
 def _table_view(found: Asked) -> None:
     head, body = st.container(), st.container()  # first of all, so that the options below keep their place
-    run = inspection(found)
-    failed = not run.is_active and run.result is None
+    look = inspection(found.inspection)
     with body:
-        result = inspected(run)
+        result = inspected(look)
         if result:
             _report(found, result)
-        elif failed:
+        elif look.has_failed:
             _way_out(found)
     with head:
         _header(found, result)
-    hopeless = failed or (result is not None and not _numbers(result))
+    hopeless = look.has_failed or (result is not None and not offered_targets(result))
     reading.reading_options(found, open_=hopeless)
 
 
-def _header(found: Asked, result: dict[str, Any] | None) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        heading(found.table.title)
-        st.button("Other data", icon=":material/arrow_back:", on_click=places.stay, key="new", width="content")
-    parts = [file_size(found.table.path.stat().st_size)]
+def _header(found: Asked, result: TableLook | None) -> None:
+    at_hand.header("data", found, found.table.title)
+    parts = [file_size(size_of(str(found.table.path)))]
     if result:
-        parts = [plural(result["rows"], "row"), plural(len(result["columns"]), "column"), *parts]
+        parts = [plural(result.rows, "row"), plural(len(result.columns), "column"), *parts]
     line(" · ".join(parts))
-    _choices(found)
+    chosen.show(found)
     if sample := found.table.sample:
         st.caption(f"{sample.about} {sample.source}. Licence: {sample.licence}.")
 
@@ -91,85 +102,96 @@ def _way_out(found: Asked) -> None:
     )
 
 
-def _choices(found: Asked) -> None:
-    """What was chosen of how the table is read, and the way back to what was detected."""
-    if not found.read:
-        return
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        line(f"Chosen for this table: {', '.join(_chosen(*one) for one in found.read.items())}.")
-        forget = partial(reading.read_otherwise, found, {})
-        st.button("Forget all choices", icon=":material/undo:", key="forget", on_click=forget)
-
-
-def _chosen(knob: str, value: Any) -> str:
-    text = listed([str(one) for one in value], 5) if isinstance(value, (list, tuple)) else str(value)
-    return f"{LABELS.get(knob, knob).lower()} {text}"
-
-
-def _numbers(result: dict[str, Any]) -> list[str]:
-    return [column["name"] for column in result["columns"] if column["type"] == "numeric"]
-
-
-def _report(found: Asked, result: dict[str, Any]) -> None:
+def _report(found: Asked, result: TableLook) -> None:
     if not found.table.is_bundled:
-        recent.remember(found.table.key, result["rows"], len(result["columns"]))
-    reading.bad_rows(result["bad_rows"])
-    for note in result["notes"]:
-        notice("info", note)
-    gaps.offered(found, result)
-    target = found.target if found.target in _numbers(result) and result["rows"] else None
+        recent.remember(found.table.key, result.rows, len(result.columns))
+    reading.sheet_choice(found, result)
+    gaps.offered(found, result)  # what mends rows, before those that need it
+    reading.bad_rows(found, result.bad_rows)
+    _notes(result.notes)
+    known = result.rows and found.target in result.named
+    target = found.target if known else None
     _action(found, result, target)
-    st.subheader("Columns", anchor=False)
+    st.header("Columns", anchor=False)
     column_table(found, _with_leaks(found, result) if target else result, target)
     if found.table.sample:
         generation.truth(found.table.sample)
-    st.subheader("First rows", anchor=False)
+    st.header("First rows", anchor=False)
     line(reading.summary(result))
     reading.preview(result)
+
+
+def _notes(notes: Sequence[str]) -> None:
+    """One is read at once; several would push what to predict below the fold."""
+    if len(notes) == 1:
+        notice("info", notes[0])
+    elif notes:
+        with st.expander(f"{len(notes)} notes on how the file is read", icon=":material/info:"):
+            for note in notes:
+                line(note)
 
 
 # ------------------------------------------------------------------ what to predict
 
 
-def _action(found: Asked, result: dict[str, Any], target: str | None) -> None:
+def _action(found: Asked, result: TableLook, target: str | None) -> None:
     """The column to predict, and on to training."""
-    numbers = _numbers(result)
-    if not result["rows"]:
+    if not result.rows:
         notice("warning", "There are no rows below the header, so there is nothing to learn from. Choose another file.")
         return
-    if not numbers:
+    if not offered_targets(result):
         notice(
             "warning",
-            "There is no column of numbers to predict. If one should be, set it to number in the table below, "
-            "or check the delimiter and the decimal mark under Reading options.",
+            "There is no column of numbers, or of few texts, to predict. If one of numbers should be, set it "
+            "to number in the table below, or check the delimiter and the decimal mark under Reading options.",
             "Nothing to predict yet",
         )
         return
-    with st.container(border=True), st.container(horizontal=True, vertical_alignment="bottom"):
-        _target_picker(found, numbers, target)
-        if st.button(
-            "Train a model", type="primary", icon=":material/model_training:", disabled=target is None, key="train"
-        ):
-            places.go("train", **found.address)
-        if st.button("Tune", icon=":material/tune:", disabled=target is None, key="tune", help=TUNE):
-            places.go("tune", **found.address)
+    why = why_not(result, target, suited_model(result, target) or MODELS[0]) if target else ""
+    untuned = why_not_tuned(result, target) if target else ""
+    with st.container(border=True):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            with st.container():  # with what is said below it of many columns
+                _target_picker(found, offered_targets(result), target)
+            train = ":material/model_training:"
+            if st.button("Train a model", type="primary", icon=train, disabled=not target or bool(why), key="train"):
+                places.go("train", **found.address)
+            held = not target or bool(untuned)
+            if st.button("Tune", icon=":material/tune:", disabled=held, key="tune", help=untuned or TUNE):
+                places.go("tune", **found.address)
+        if why or untuned:
+            line(why or untuned)
+        if target:
+            _proposal(found, target)
 
 
-def _target_picker(found: Asked, numbers: list[str], target: str | None) -> None:
+def _proposal(found: Asked, target: str) -> None:
+    """What the values of the column speak for, as soon as they were looked at, and one click to take it."""
+    table = inspection(found.guidance).table
+    look = (table and table.target) or TargetLook("", "", "")
+    model = look.model
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        line(look.why)
+        name = MODEL_NAMES.get(model, model)
+        if model in LOSSES and st.button(f"Train a {name} model", icon=":material/recommend:", key="suited"):
+            places.go("train", **{SUITED: model}, **found.address)
+
+
+def _target_picker(found: Asked, targets: list[str], target: str | None) -> None:
     pick_column(
         LABELS["target"],
-        numbers,
+        targets,
         target,
         f"{found.table.key}:target",
         partial(choices.predict, found),
-        placeholder="Choose a column of numbers",
-        help=f"{help_for('target')} Only columns of numbers can be predicted.",
+        placeholder=PLACEHOLDER,
+        help=f"{help_for('target')} {HELP}",
     )
 
 
-def _with_leaks(found: Asked, result: dict[str, Any]) -> dict[str, Any]:
+def _with_leaks(found: Asked, result: TableLook) -> TableLook:
     """The same with columns flagged that give the target away, as soon as that is known."""
-    run = answered("inspect", found.leak_check)
-    if run.is_active:
-        watch(run, "Looking for columns that give the target away")
-    return run.result or result
+    look = inspection(found.guidance)
+    if look.run.is_active:
+        watch(look.run, "Looking for columns that give the target away")
+    return look.table or result

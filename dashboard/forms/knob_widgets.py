@@ -11,15 +11,18 @@ from typing import Any
 import streamlit as st
 
 from shoal import plugins
+from shoal.dashboard.parts import widget_values
 from shoal.dashboard.parts.picking import LISTED, offered
 from shoal.dashboard.parts.wording import choice_for, default_of, help_for, label_for
 from shoal.errors import ConfigError
-from shoal.settings.config import RANGES, RunConfig
+from shoal.settings.checks import RANGES
+from shoal.settings.config import RunConfig
 from shoal.settings.pairs import pair_text
 
 LARGEST_WHOLE = 2**53 - 1  # a browser holds no larger whole number
 SHORT = 3  # choices that fit side by side
 PAIRED = 40  # columns of which all pairs are on offer; others can be typed
+SHAPED = 40  # columns of numbers whose usual shapes are on offer; others can be typed
 FEWER_PAIRED = 20  # the same of a table with very many columns
 
 Draft = dict[str, Any]
@@ -37,8 +40,11 @@ class KnobWidgets:
     page that is left, comes back as it was. `forget` lets the widgets follow a draft that something else has changed.
     """
 
-    def __init__(self, prefix: str, draft: Draft, columns: Sequence[str], numbers: Sequence[str] | None = None) -> None:
-        self.prefix, self.draft, self.columns = prefix, draft, columns
+    def __init__(
+        self, prefix: str, draft: Draft, columns: Sequence[str], numbers: Sequence[str] | None = None,
+        levels: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.prefix, self.draft, self.columns, self.levels = prefix, draft, columns, levels
         self.numbers = columns if numbers is None else numbers
 
     def value(self, knob: str) -> Any:
@@ -52,11 +58,18 @@ class KnobWidgets:
         field = RunConfig.knobs()[knob]
         kind = str(field.type).removesuffix(" | None")
         if "choices" in field.metadata or "known" in field.metadata:
-            self.draft[knob] = self._choice(knob, names_for(knob, self.value(knob)), **more)
+            only = more.pop("only", None)
+            self.draft[knob] = self._choice(knob, only or names_for(knob, self.value(knob)), **more)
         elif kind == "bool":
             self.draft[knob] = self._widget(st.toggle, knob, self.value(knob), **more)
         elif kind in ("int", "float"):
             self.draft[knob] = self._number(field, **more)
+        elif field.metadata.get("of") == "weights":
+            options = ["", *offered(self.numbers, [now] if (now := str(self.value(knob))) else [])]
+            none = {"": field.metadata["blank"]}
+            self.draft[knob] = self._widget(
+                st.selectbox, knob, now, options=options, format_func=lambda name: none.get(name, name), **more
+            )
         elif kind.startswith("tuple"):
             self.draft[knob] = self._names(knob, **more)
         else:
@@ -65,7 +78,7 @@ class KnobWidgets:
 
     def _widget(self, draw: Callable[..., Any], knob: str, now: Any, **more: Any) -> Any:
         key = more.pop("key", self.key(knob))
-        st.session_state.setdefault(key, now)
+        widget_values.begin(key, now)
         common = {"label": label_for(knob), "help": help_for(knob), "key": key}
         return draw(**{**common, **more})
 
@@ -81,11 +94,12 @@ class KnobWidgets:
     def _number(self, field: dataclasses.Field[Any], **more: Any) -> Any:
         knob, blank = field.name, field.metadata.get("blank")
         kind = float if str(field.type).startswith("float") else int
-        now, nothing = self.value(knob), kind(field.metadata.get("auto", 0))
-        if abs(now) > LARGEST_WHOLE and kind is int:
+        now, auto = self.value(knob), field.metadata.get("auto", 0)
+        nothing = None if auto is None else kind(auto)
+        if kind is int and abs(now) > LARGEST_WHOLE:
             return self._too_large(knob, now)
         low, high = _ends(knob, kind)
-        if blank and low is not None and low <= nothing:
+        if blank and low is not None and nothing is not None and low <= nothing:
             low = low if kind is float else nothing + 1
         ends = {"min_value": low, "max_value": high, "step": field.metadata.get("step"), "placeholder": blank}
         shown = None if blank and now == nothing else kind(now)
@@ -102,7 +116,10 @@ class KnobWidgets:
 
     def _names(self, knob: str, **more: Any) -> list[str]:
         now = list(self.value(knob))
-        names, pairs = self._options(knob), RunConfig.knobs()[knob].metadata.get("of") == "pairs"
+        names, pairs = (
+            self._options(knob),
+            RunConfig.knobs()[knob].metadata.get("of") in ("pairs", "levels", "transforms"),
+        )
         options = [*dict.fromkeys([*names, *now])] if pairs else offered(names, now)
         many = not pairs and len(names) > LISTED
         if pairs or many:
@@ -120,7 +137,12 @@ class KnobWidgets:
         if metadata.get("of") == "pairs":
             few = list(self.columns)[: PAIRED if len(self.columns) <= LISTED else FEWER_PAIRED]
             return [pair_text(a, b) for a, b in itertools.combinations(few, 2)]
-        return list(self.numbers if metadata.get("of") == "numbers" else self.columns)
+        if metadata.get("of") == "transforms":
+            return [
+                f"{name}={how}" for name in self.numbers[:SHAPED] for how in ("log", "sqrt", "bins(5)", "spline(5)")
+            ]
+        of = {"numbers": self.numbers, "levels": self.levels[:LISTED]}
+        return list(of.get(metadata.get("of", ""), self.columns))
 
 
 def _ends(knob: str, kind: type) -> tuple[Any, Any]:
@@ -131,7 +153,7 @@ def _ends(knob: str, kind: type) -> tuple[Any, Any]:
 def names_for(knob: str, now: str) -> list[str]:
     """The choices of a knob: fixed ones, or built-in names and those of plug-ins, and always the present one."""
     metadata = RunConfig.knobs()[knob].metadata
-    names = list(metadata.get("choices") or metadata["known"])
+    names = [name for name in metadata.get("choices") or metadata["known"] if name not in metadata.get("unlisted", ())]
     if "plugins" in metadata:
         names += [name for name in names_of(metadata["plugins"]) if name not in names]
     return names if now in names else [*names, now]

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, names_of
-from shoal.dashboard.parts import places
+from shoal.dashboard.parts import places, widget_values
 from shoal.dashboard.parts.picking import pick_column
-from shoal.dashboard.parts.wording import ABOUT_MODELS, ABOUT_MODES, ABOUT_SOLVERS, GROUPS, SOLVERS, label_for
+from shoal.dashboard.parts.targets import HELP, PLACEHOLDER, offered_targets
+from shoal.dashboard.parts.wording import (
+    ABOUT_MODELS,
+    ABOUT_MODES,
+    ABOUT_SOLVERS,
+    GROUPS,
+    SOLVERS,
+    alpha_help,
+    label_for,
+)
 from shoal.errors import ConfigError
+from shoal.results.answers.table import TableLook
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.pairs import split_pair
+from shoal.settings.strength import USUAL
+from shoal.settings.when import LOSSES, MODELS, STEPPED, TUNED_LOSSES
 
 NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
 ENOUGH_TO_SPLIT = 50  # rows; with fewer, keeping a fifth for testing costs more than it tells
@@ -25,15 +37,15 @@ FOLDED = ("model", "table", "split", "schedule", "workers", "feed", "stopping", 
 # What comes with another choice comes last, so that nothing else moves when it does.
 OPEN_STEPS = (
     "learning_rate", "schedule", "compression", "step_rule",
-    "staleness", "local_steps", "momentum", "decay", "decay_every", "top_k",
+    "staleness", "local_steps", "momentum", "weight_decay", "decay", "decay_every", "top_k",
 )  # fmt: skip
 ACROSS = 3  # knobs side by side
 PRODUCTS = ("squares", "interactions")
 
 
-def first_draft(found: Mapping[str, Any]) -> Draft:
+def first_draft(rows: int) -> Draft:
     """Where a form begins: the config's defaults, but with rows to test on where there are enough."""
-    return {"test_every": USUAL_EVERY} if found["rows"] >= ENOUGH_TO_SPLIT else {}
+    return {"test_every": USUAL_EVERY} if rows >= ENOUGH_TO_SPLIT else {}
 
 
 def used_columns(values: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
@@ -55,14 +67,15 @@ def is_switch(knob: str) -> bool:
 
 
 class ModelForm:
-    """The widgets of one draft; `found` is what the look at the table saw."""
+    """The widgets of one draft; `found` is what the look at the table saw, `predict` hears of another target."""
 
-    def __init__(self, prefix: str, draft: Draft, found: Mapping[str, Any]) -> None:
-        self.draft = draft
-        self.columns = [column["name"] for column in found["columns"]]
-        self.numbers = [column["name"] for column in found["columns"] if column["type"] == "numeric"]
-        self.measured = {c["name"] for c in found["columns"] if c["type"] in ("numeric", "datetime")}
-        self.widgets = KnobWidgets(prefix, draft, self.columns)
+    def __init__(self, prefix: str, draft: Draft, found: TableLook, predict: Callable[[str | None], None]) -> None:
+        self.draft, self.predict = draft, predict
+        self.columns = list(found.named)
+        self.targets = offered_targets(found)
+        self.measured = {c.name for c in found.columns if c.is_measured}
+        levels = [f"{c.name}={level}" for c in found.columns for level in c.levels or ()]
+        self.widgets = KnobWidgets(prefix, draft, self.columns, levels=levels)
         self.prefix = prefix
 
     @property
@@ -73,25 +86,36 @@ class ModelForm:
     def show(self) -> None:
         """Draw the form; afterwards the draft holds what a person chose."""
         with st.container(border=True):
-            st.subheader("What to predict", anchor=False)
+            st.header("What to predict", anchor=False)
             self._what()
         with st.container(border=True):
-            st.subheader("Columns and rows", anchor=False)
+            st.header("Columns and rows", anchor=False)
             self._columns()
             self._split()
         with st.container(border=True):
-            st.subheader("How to solve it", anchor=False)
+            st.header("How to solve it", anchor=False)
             self._solver()
         with st.expander("More options", icon=":material/tune:"):
             self._more()
 
     def ask(self, *knobs: str) -> None:
-        """Those of the knobs that mean anything now, side by side."""
-        asked = [knob for knob in knobs if has_effect(knob, self.values)]
-        for start in range(0, len(asked), ACROSS):
-            for slot, knob in zip(st.columns(ACROSS), asked[start : start + ACROSS], strict=False):
-                with slot:
-                    self.widgets.ask(knob)
+        """Those of the knobs that mean anything beside the ones before them, side by side."""
+        slots: list[Any] = []
+        for knob in knobs:
+            if has_effect(knob, self.values):
+                slots = slots or list(st.columns(ACROSS))
+                with slots.pop(0):
+                    self.widgets.ask(knob, **self._otherwise(knob))
+
+    def _otherwise(self, knob: str) -> dict[str, str]:
+        """Levels to compare with are in the address, and so have another widget in each turn of it. Beside some losses
+        cross-validation does not choose alpha."""
+        if knob == "reference":
+            return {"key": places.key(self.widgets.key(knob))}
+        if knob != "alpha" or self.values["model"] not in LOSSES:
+            return {}
+        usual = {} if self.values["model"] in TUNED_LOSSES else {"placeholder": f"{USUAL:g}"}
+        return {**usual, "help": alpha_help(self.values["model"])}
 
     # ---------------------------------------------------------------- the open part
 
@@ -100,22 +124,23 @@ class ModelForm:
         with left:
             self._target()
         with right:
-            model = self.widgets.ask("model", side_by_side=True)
+            model = self.widgets.ask("model")
             st.caption(ABOUT_MODELS[model])
-        self.ask("alpha", "l1_ratio")
+        self.ask("huber_epsilon", "quantile")
+        self.ask("shrink", "alpha", "l1_ratio")
 
     def _target(self) -> None:
         now = self.draft.get("target") or None
         pick_column(
-            label_for("target"), self.numbers, now, self.widgets.key("target"), self._retarget,
-            placeholder="Choose a column of numbers", help="Only columns of numbers can be predicted.",
+            label_for("target"), self.targets, now, self.widgets.key("target"), self._retarget,
+            placeholder=PLACEHOLDER, help=HELP,
         )  # fmt: skip
         self.draft["target"] = now or ""
 
     def _retarget(self, chosen: str | None) -> None:
-        """The address says the column to predict, so that a reload keeps it."""
+        """Whoever holds the form keeps the column to predict, so that a reload has it."""
         self.draft["target"] = chosen or ""
-        places.amend(target=chosen or None)
+        self.predict(chosen)
 
     def _columns(self) -> None:
         target = self.draft.get("target", "")
@@ -133,7 +158,7 @@ class ModelForm:
         every, share = self.widgets.value("test_every"), self.widgets.value("test_fraction")
         left, right = st.columns([3, 2])
         key = self.widgets.key("split")
-        st.session_state.setdefault(key, BY_HASH if share else BY_INDEX if every else NO_TEST)
+        widget_values.begin(key, BY_HASH if share else BY_INDEX if every else NO_TEST)
         with left:
             way = st.segmented_control(
                 "Rows kept for testing", (NO_TEST, BY_INDEX, BY_HASH), required=True, key=key,
@@ -148,8 +173,15 @@ class ModelForm:
                 self.widgets.ask("test_fraction", min_value=0.01)
 
     def _solver(self) -> None:
+        if self.values["model"] not in (*MODELS, *STEPPED):  # a choice that would be refused is none
+            self.draft["solver"] = "exact"
+            st.caption(
+                "Exactly: a few passes over the rows, and a proof that no better fit exists. "
+                f"There are no gradient steps of {self.values['model']} models yet."
+            )
+            return
         key = self.widgets.key("solver")
-        st.session_state.setdefault(key, self.widgets.value("solver"))
+        widget_values.begin(key, self.widgets.value("solver"))
         solver = st.radio(
             label_for("solver"), list(SOLVERS), key=key, format_func=SOLVERS.__getitem__,
             captions=list(ABOUT_SOLVERS.values()), horizontal=True, label_visibility="collapsed",
@@ -167,11 +199,12 @@ class ModelForm:
 
     def _more(self) -> None:
         for group in FOLDED:
-            knobs = [knob for knob in self.folded(group) if has_effect(knob, self.values)]
-            if knobs:
+            folded = self.folded(group)
+            if knobs := [knob for knob in folded if has_effect(knob, self.values)]:
                 st.markdown(f"**{GROUPS[group]}**")
                 self._switches([knob for knob in knobs if is_switch(knob)])
-                self.ask(*[knob for knob in knobs if not is_switch(knob) and knob not in PRODUCTS])
+                # All of them: one may come to mean something by the choice that is made in another just now.
+                self.ask(*[knob for knob in folded if not is_switch(knob) and knob not in PRODUCTS])
                 if group == "table":
                     self._products()
 

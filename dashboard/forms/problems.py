@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from shoal.dashboard.parts import wording
+from shoal.dashboard.parts.targets import why_not
 from shoal.errors import ConfigError
+from shoal.results.answers.table import TableLook
 from shoal.runs.forecast import TableShape
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import allowed_bad_rows
 from shoal.settings.pairs import split_pair
+from shoal.words import plural
 
 TRAIN_DRAFTS = "train:drafts"  # in the session: what was filled in for each table; a search begins with it
 
 
-def problems_of(config: RunConfig, result: dict[str, Any]) -> list[str]:
+def problems_of(config: RunConfig, result: TableLook) -> list[str]:
     """Why this config cannot be started on this table, in plain sentences; none where it can."""
-    types = {column["name"]: column["type"] for column in result["columns"]}
+    types = {column.name: column.type for column in result.columns}
     problems = []
     if not config.target:
         problems.append("Choose the column to predict first.")
-    elif types.get(config.target) not in ("numeric", "datetime"):
-        problems.append(f"Expected a column of numbers to predict, got '{config.target}'. Choose another one.")
+    elif why := why_not(result, config.target, config.model):
+        problems.append(why)
+    problems += _unread_rows(config, result)
     for name in (*config.features, *config.exclude):
         if name not in types:
             problems.append(f"There is no column '{name}' in this table. Take it out of the columns.")
@@ -33,6 +37,18 @@ def problems_of(config: RunConfig, result: dict[str, Any]) -> list[str]:
             f"The penalty '{config.penalty}' takes the place of a model's own. Choose the linear model, or no plug-in."
         )
     return problems
+
+
+def _unread_rows(config: RunConfig, result: TableLook) -> list[str]:
+    """More rows that cannot be read than a fit lets pass; headers that come again do not count."""
+    bad = result.bad_rows
+    limit = allowed_bad_rows(config.on_bad_rows, result.rows, bad.count)
+    if bad.lost <= limit:
+        return []
+    return [
+        f"{plural(bad.count, 'row')} could not be read, expected at most {limit:,}. On the Data page, treat words "
+        "as missing, or choose under Reading options to skip such rows."
+    ]
 
 
 def product_problems(config: RunConfig, types: Mapping[str, str]) -> list[str]:

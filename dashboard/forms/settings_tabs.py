@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.parts import wording
+from shoal.dashboard.parts import widget_values, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
@@ -25,7 +25,7 @@ def show_yaml(prefix: str, config: RunConfig, take: Callable[[dict[str, Any]], N
     text, key = as_yaml(config, everything), f"{prefix}:yaml"
     if st.session_state.get(f"{prefix}:yaml-drawn") != text:
         st.session_state[key] = st.session_state[f"{prefix}:yaml-drawn"] = text  # the form has changed
-    st.session_state.setdefault(key, text)
+    widget_values.begin(key, text)
     st.text_area(
         "Settings as YAML", key=key, height=HEIGHT,
         help="Change it and press Apply: the form follows. Names and groups are those of `shoal train --config`.",
@@ -45,7 +45,7 @@ def show_yaml(prefix: str, config: RunConfig, take: Callable[[dict[str, Any]], N
     if problem:
         notice("error", problem, "This cannot be applied")
     with st.expander("To copy", icon=":material/content_copy:"):
-        st.code(text, language="yaml")
+        st.code(text, language="yaml", wrap_lines=True)
 
 
 def _problem(text: str, config: RunConfig) -> str | None:

@@ -1,5 +1,8 @@
 """The gate around everything, HTTP and websocket: allowed hosts, whose page it is, the password, the rule for changes.
 
+Programs bring a token in place of a session (`Authorization: Bearer`), for the API and /metrics only; what it is
+worth is decided in `library.tokens`.
+
 Plain ASGI: what streams through it is never held back. Websockets and changes (POST and the like) come from pages of
 this very origin; changes under /api need the header `X-Shoal: 1` too, which no foreign page can send. What a password
 or session is worth is decided in `access`.
@@ -13,6 +16,7 @@ import logging
 import os
 import re
 import time
+from collections.abc import Mapping
 from urllib.parse import parse_qs, quote
 
 import streamlit as st
@@ -23,8 +27,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shoal.dashboard.http import access, login_page, printed_address
 from shoal.dashboard.http.access import BROKEN, Hashed, Limiter, Sessions
+from shoal.dashboard.http.problem import problem
 from shoal.dashboard.http.security_headers import OURS_ONLY, SecurityHeaders
-from shoal.dashboard.http.visit import Visit, local
+from shoal.dashboard.http.visit import API, HARMLESS, METRICS, Visit, local
+from shoal.library.tokens import KnownTokens
 
 log = logging.getLogger("shoal")
 
@@ -34,7 +40,6 @@ LOOK = 1.0  # seconds between two looks whether the session of a long answer sti
 ANCESTORS = "SHOAL_FRAME_ANCESTORS"  # who may show the dashboard in a frame, such as "https://replit.com"
 # After a refusal the connection ends, or the rest of a large body would be read for nothing.
 CLOSING = {"Cache-Control": "no-store", "Connection": "close"}
-HARMLESS = {"GET", "HEAD", "OPTIONS"}
 HEALTH = "/_stcore/health"
 # Streamlit's page at /train looks for its server at /train/ first. It takes any answer but a good one as a no, and
 # browsers show those from 400 on as errors on the console.
@@ -54,6 +59,12 @@ BY_ADDRESS = (
     "This dashboard is for whoever started it. Open the newest address that it printed there (http://...?token=...), "
     "or the page dashboard-PORT.html in SHOAL_HOME. An address is good for one browser, which stays in for seven days."
 )
+NO_TOKEN = (
+    "Expected a token that is good, in the header 'Authorization: Bearer ...'. Make one where the dashboard runs with: "
+    "shoal token create NAME."
+)
+ONLY_READS = "This token may only read. Make one that may write with: shoal token create NAME --scope write."
+NOTHING = "There is nothing at this address. See /api/v1/docs."
 FOREIGN = "This can only be done from the dashboard's own pages."
 FAILED = "This failed for an unforeseen reason; your runs and models are not affected. The dashboard's log says more."
 
@@ -68,10 +79,10 @@ class Gate:
     def __init__(self, app: ASGIApp, limiter: Limiter | None = None) -> None:
         self.app = app
         self.allowed_hosts: list[str] = list(st.get_option("server.allowedHosts") or [])
-        base = (st.get_option("server.baseUrlPath") or "").strip("/")
-        self.base = f"/{base}" if base else ""
+        self.base = base_path()
         self.headers = SecurityHeaders(os.environ.get(ANCESTORS, "").strip() or "'self'")
         self.limiter = limiter or Limiter()
+        self.tokens = KnownTokens()
         self._one_at_a_time = asyncio.Lock()  # a try takes 32 MB
         self._told: set[str] = set()  # foreign origins that the log has
 
@@ -96,6 +107,9 @@ class Gate:
         return self._may_pass(visit)
 
     def _may_pass(self, visit: Visit) -> bool:
+        if visit.bearer:
+            token = self.tokens.admits(visit.bearer)
+            return token is not None and (token.writes or visit.only_reads)
         seal = access.seal()
         return seal is None or self.sessions.is_valid(visit.cookie(self.sessions.cookie()), seal)
 
@@ -113,24 +127,39 @@ class Gate:
             return None
         if PROBE.fullmatch(visit.path):
             return Response(status_code=300)
+        if visit.bearer:
+            return await self._program(visit)
         if visit.path in ("/login", "/logout"):
             return await self._at_the_door(visit, password, receive)
         if password is None and visit.method == "GET" and visit.token and printed_address.is_needed():
             return self._by_address(visit)
         if not self._may_pass(visit):
+            if visit.is_for_programs and not visit.wants_page:
+                return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
             if password is None:
                 return self._outside(visit)
             if visit.method in HARMLESS and visit.wants_page:
                 return _go(f"{visit.up}login?next={quote(visit.here, safe='')}")
             return _sentence(visit, 401, NOT_IN)
         if visit.path.startswith("/api/") and visit.method not in HARMLESS and not visit.is_our_page:
-            return _problem(403, FOREIGN)
+            return _sentence(visit, 403, FOREIGN)
+        return None
+
+    async def _program(self, visit: Visit) -> Response | None:
+        token = self.tokens.admits(visit.bearer)
+        if token is None:
+            return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+        if not token.writes and not visit.only_reads:
+            return _sentence(visit, 403, ONLY_READS, {"WWW-Authenticate": 'Bearer error="insufficient_scope"'})
+        await run_in_threadpool(self.tokens.note_use, token)
         return None
 
     # ---------------------------------------------------------------- HTTP and websocket
 
     async def _http(self, visit: Visit, receive: Receive, send: Send) -> None:
         answer = await self._refusal(visit, receive)
+        if answer is None and visit.path.startswith(API) and "\n" in visit.path:  # which no route would match
+            answer = problem(404, NOTHING)
         if answer is not None:
             await answer(visit.scope, receive, send)
             return
@@ -158,7 +187,7 @@ class Gate:
 
     def _inner(self, visit: Visit) -> Scope:
         """Streamlit's routes know the base path, ours do not."""
-        if not self.base or not visit.path.startswith("/api/"):
+        if not self.base or not (visit.path.startswith("/api/") or visit.path == METRICS):
             return visit.scope
         return {**visit.scope, "path": visit.path, "raw_path": visit.path.encode()}
 
@@ -270,6 +299,12 @@ class Gate:
 # ------------------------------------------------------------------ small parts
 
 
+def base_path() -> str:
+    """Under which the dashboard is, such as /shoal, or empty."""
+    base = (st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"/{base}" if base else ""
+
+
 def host_allowed(host: str, allowed: list[str]) -> bool:
     """Whether the Host header is one of ours (as in Streamlit, `*.name` and `*` are patterns).
 
@@ -308,9 +343,13 @@ def _notice(status: int, title: str, text: str) -> Response:
     return HTMLResponse(login_page.notice(title, text), status, {**CLOSING, "Content-Security-Policy": policy})
 
 
-def _sentence(visit: Visit, status: int, text: str) -> Response:
-    """In the form that each asks for: our own scripts read JSON."""
-    return _problem(status, text) if visit.path.startswith("/api/") else PlainTextResponse(text, status, CLOSING)
+def _sentence(visit: Visit, status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    """In the form that each asks for: our own scripts read JSON, programs problems."""
+    if visit.path.startswith(API):
+        return problem(status, text, {**CLOSING, **(headers or {})})
+    if visit.path.startswith("/api/"):
+        return _problem(status, text)
+    return PlainTextResponse(text, status, {**CLOSING, **(headers or {})})
 
 
 def _problem(status: int, text: str) -> Response:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 STYLE = """
 :root { color-scheme: light dark; --back: #f4f7f7; --card: #ffffff; --text: #1c2b2d; --quiet: #54686b;
-  --line: #b9c6c6; --accent: #0b8378; --on-accent: #ffffff; --error: #b3263a; --error-back: #fbe9ec; }
+  --line: #b9c6c6; --accent: #09756b; --on-accent: #ffffff; --error: #b3263a; --error-back: #fbe9ec; }
 @media (prefers-color-scheme: dark) { :root { --back: #0e1416; --card: #172023; --text: #e7eeee; --quiet: #a3b3b5;
   --line: #465558; --accent: #2aa79a; --on-accent: #06201d; --error: #ff9aa7; --error-back: #3a1a20; } }
 * { box-sizing: border-box; }

@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from importlib.resources import files
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Send
 
-from shoal.dashboard.http import access
+from shoal.dashboard.http import access, own_page
 from shoal.dashboard.http.visit import Visit
 
 OURS_ONLY = {"'self'": "SAMEORIGIN", "'none'": "DENY"}  # what the older header says for these
@@ -75,7 +74,6 @@ def content_policy(ancestors: str) -> str:
 
 
 def _inline_scripts() -> list[str]:
-    """The scripts in Streamlit's own page, by their hashes."""
-    page = files("streamlit").joinpath("static", "index.html").read_text("utf-8")
-    found = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    """The scripts in the page, Streamlit's and ours, by their hashes."""
+    found = re.findall(r"<script>(.*?)</script>", own_page.OURS, re.DOTALL)
     return [f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in found]

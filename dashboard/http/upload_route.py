@@ -2,6 +2,7 @@
 
     GET  /api/upload?size=BYTES   may a file of this size come? {} or {"problem": "..."}
     POST /api/upload?name=FILE    the file itself as the body:  {"key": "..."} or {"problem": "..."}
+    POST /api/upload/set          keys of files that are one table, one a line: the same
 
 A browser sends a whole file before it reads an answer, so it asks first. Who may come in is decided in `gate`.
 """
@@ -9,6 +10,7 @@ A browser sends a whole file before it reads an answer, so it asks first. Who ma
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import AsyncIterator
@@ -20,11 +22,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from shoal.dashboard.http.closing import server_is_closing
-from shoal.dashboard.tables import uploads
-from shoal.errors import ResourceError
+from shoal.dashboard.tables import upload_sets, uploads
+from shoal.errors import DataError, ResourceError
 
 log = logging.getLogger("shoal")
 
+LONGEST_SET = 200 * upload_sets.MOST  # bytes of so many keys
 SILENCE = 120  # seconds without a byte after which a sender is taken for gone
 
 
@@ -36,6 +39,7 @@ def routes() -> list[BaseRoute]:
     return [
         Route("/api/upload", may_come, methods=["GET"]),
         Route("/api/upload", take, methods=["POST"]),
+        Route("/api/upload/set", put_together, methods=["POST"]),
     ]
 
 
@@ -80,6 +84,29 @@ async def take(request: Request) -> Response:
     except OSError as error:
         log.exception("An upload could not be saved.")
         return _problem(f"The file could not be saved: {error.strerror}. Ask whoever runs this dashboard.", 500)
+
+
+def said_by(answer: Response) -> dict[str, str]:
+    """What an answer of this route says: a key, or a problem."""
+    found: dict[str, str] = json.loads(bytes(answer.body))
+    return found
+
+
+async def put_together(request: Request) -> Response:
+    """Several files that have arrived as one table."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LONGEST_SET:
+            return _problem("Expected the keys of uploaded files, one a line.", 413)
+    try:
+        folder = await run_in_threadpool(upload_sets.together, body.decode("ascii", "replace").split())
+    except DataError as error:
+        return _problem(error.message, 400)
+    except OSError as error:
+        log.exception("Uploads could not be put together.")
+        return _problem(f"The files could not be put together: {error.strerror}.", 500)
+    return JSONResponse({"key": uploads.key_of(folder)})
 
 
 async def _receive(request: Request, announced: int) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers
@@ -9,6 +10,10 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from shoal.dashboard.http import access
+
+API, METRICS = "/api/v1/", "/metrics"
+HARMLESS = {"GET", "HEAD", "OPTIONS"}
+PREDICTS = re.compile(r"/api/v1/models/[^/]+/versions/[^/]+/predict")
 
 
 class Visit:
@@ -62,6 +67,22 @@ class Visit:
     def is_our_page(self) -> bool:
         """Whether it has what only our own scripts can add to a request."""
         return self.headers.get("x-shoal") == "1" and self.is_same_origin
+
+    @property
+    def is_for_programs(self) -> bool:
+        """Whether it asks for what tokens are for: the API, and figures for a monitor."""
+        return self.path.startswith(API) or self.path == METRICS
+
+    @property
+    def bearer(self) -> str:
+        """The token of a program; empty for what is none, and where tokens count for nothing."""
+        kind, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if self.is_for_programs and kind.lower() == "bearer" else ""
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it changes nothing: a prediction of rows is sent, because it is long, and leaves nothing behind."""
+        return self.method in HARMLESS or bool(self.method == "POST" and PREDICTS.fullmatch(self.path))
 
     def cookie(self, name: str) -> str:
         return cookie_parser(self.headers.get("cookie", "")).get(name, "")

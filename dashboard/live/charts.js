@@ -1,6 +1,8 @@
 // Curves over the rounds of a run. Which fields they show is said by Python (plot.py); nothing here knows what a loss is.
 
 const LOADING = "Loading the curves"
+const wrapped = (text) => escaped(text).replace(/(.{50}\S*)\s/g, "$1<br>")
+const MARKED = 60 // changes by a person that are marked, the newest ones
 const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`)
 const unitOf = { percent, number, rate: (v) => `${number(v, 3)} B/s` }
 
@@ -12,6 +14,7 @@ class Plot extends Panel {
     this.holder.style.height = `${spec.height}px`
     this.div = el("div")
     this.div.setAttribute("role", "img")
+    this.div.setAttribute("aria-label", spec.title) // a picture has a name before it has a curve
     this.note = el("div", "shoal-empty")
     this.holder.append(this.div, this.note)
     this.root.append(this.holder)
@@ -109,7 +112,8 @@ class Chart extends Plot {
     const table = data[this.spec.table]
     const axis = this.spec.table === "rounds" ? this.view.axis : this.spec.x
     const x = table[axis.field] ?? []
-    const known = this.spec.series.filter((s) => table[s.field]?.some((v) => v !== null))
+    const series = this.seriesOf(table)
+    const known = series.filter((s) => table[s.field]?.some((v) => v !== null))
     const waits = !x.length
     put(this.note, waits ? (data.loaded ? this.spec.waiting : LOADING) : known.length ? "" : this.spec.unknown)
     this.note.hidden = !waits && known.length > 0
@@ -117,13 +121,38 @@ class Chart extends Plot {
     this.outline(data)
     if (waits || !known.length || !this.holder.clientWidth) return
     const colors = theme(this.root)
-    const traces = this.spec.series.map((s) => this.trace(s, colors, x, table, data))
-    const many = this.spec.series.length > 1
+    const traces = series.map((s) => this.trace(s, colors, x, table, data))
+    const many = series.length > 1
     await this.plot(traces, this.layout(colors, this.xAxis(axis), this.yAxis(), {
       margin: { t: many ? 30 : 8 },
-      layout: { hovermode: "x unified", showlegend: many,
-        legend: { orientation: "h", x: 0, xanchor: "left", y: 1.01, yanchor: "bottom", font: { size: 11 } } },
+      // Without a limit: a long run is thinned, and the points of a zoomed stretch get further apart than its 20 pixels.
+      layout: { hovermode: "x unified", hoverdistance: -1, showlegend: many,
+        legend: { orientation: "h", x: 0, xanchor: "left", y: 1.01, yanchor: "bottom", font: { size: 11 } },
+        ...this.marks(colors, axis, table, data.events) },
     })) // prettier-ignore
+  }
+
+  seriesOf(table) {
+    const { each, series } = this.spec
+    if (!each) return series
+    const numbers = Object.keys(table).filter((name) => /^\d+$/.test(name)).sort((a, b) => a - b) // prettier-ignore
+    return numbers.map((name, n) => ({ field: name, name: `${each} ${name}`, color: n % 10, smooth: true }))
+  }
+
+  // Where a person has changed the course of the run: a line, and what was done when one points at its top.
+  marks(colors, axis, table, events) {
+    const told = events.filter((e) => e.mark && e.seconds !== null).slice(-MARKED)
+    const at = (e) => {
+      if (axis.field === "seconds" || this.spec.table !== "rounds") return e.seconds
+      const place = table.round.findIndex((round) => round >= e.round)
+      return table[axis.field][place < 0 ? table.round.length - 1 : place]
+    }
+    const color = colors.colors[6]
+    return {
+      shapes: told.map((e) => ({ type: "line", xref: "x", yref: "paper", x0: at(e), x1: at(e), y0: 0, y1: 1, line: { color, width: 1, dash: "dot" } })),
+      annotations: told.map((e) => ({ x: at(e), y: 1, xref: "x", yref: "paper", yanchor: "middle", text: "◆", showarrow: false, font: { size: 10, color },
+        hovertext: wrapped(`${span(e.seconds)}: ${e.mark}`), captureevents: true })),
+    } // prettier-ignore
   }
 
   xAxis(axis) {
@@ -152,7 +181,10 @@ class Chart extends Plot {
   }
 
   outline(data) {
-    this.div.setAttribute("aria-label", this.describe(data[this.spec.table]))
+    const table = data[this.spec.table]
+    if (this.spec.optional) this.root.hidden = !this.seriesOf(table).some((s) => table[s.field]?.some((v) => v !== null))
+    const marks = data.events.filter((e) => e.mark).map((e) => `${e.mark} at round ${e.round}`)
+    this.div.setAttribute("aria-label", [this.describe(table), ...marks.slice(-5)].join("; "))
   }
 
   describe(table) {
@@ -160,7 +192,7 @@ class Chart extends Plot {
     const x = table[axis.field] ?? []
     if (!x.length) return `${this.spec.title}: ${this.spec.waiting}`
     const show = unitOf[this.spec.unit] ?? number
-    const parts = this.spec.series.map((s) => `${s.name} ${show(table[s.field]?.at(-1))}`)
+    const parts = this.seriesOf(table).map((s) => `${s.name} ${show(table[s.field]?.at(-1))}`)
     return `${this.spec.title} over ${x.length} points; at ${axis.title.toLowerCase()} ${number(x.at(-1))}: ${parts.join(", ")}`
   }
 }

@@ -12,10 +12,12 @@ from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables.sources import table_of
 from shoal.errors import StateError, TrainingError
 from shoal.runs import launch
+from shoal.runs.documents import RESUMABLE
 from shoal.runs.launch import Run
-from shoal.settings.config import COMPRESSIONS
+from shoal.settings.config import COMPRESSIONS, RunConfig
 from shoal.settings.text import from_yaml
 from shoal.settings.values import said_on_page
+from shoal.settings.when import is_penalised
 
 SETTLED = 1.5  # seconds to wait for what became of a command; it is on the timeline in any case
 GONE = 3.0  # seconds without a sample after which a worker is not offered
@@ -100,7 +102,7 @@ def _steer(run: Run, config: Mapping[str, Any]) -> None:
             "Back to the automatic learning rate", key="set:auto", help="From the curvature of the data."
         )
         values: dict[str, Any] = {"learning_rate": "auto" if auto else rate}
-        if config.get("model") != "linear" or config.get("penalty"):
+        if _has_alpha(config):
             values["alpha"] = st.number_input(
                 "Penalty strength (alpha)", min_value=0.0, value=None, format="%g", placeholder="as it is",
                 help="The model is another one from then on; the loss and the optimum jump.", key="set:alpha",
@@ -178,7 +180,7 @@ def _until_workers_are_known(run: Run) -> None:
 
 
 def _after_it_ended(run: Run, state: str, config: Mapping[str, Any]) -> None:
-    if state in ("stopped", "failed", "interrupted"):
+    if state in RESUMABLE:
         help_ = "Continue from its newest checkpoint; its curves continue too."
         if st.button("Resume", icon=":material/play_arrow:", type="primary", key="do:resume", help=help_):
             _attempt(run, "Resume", lambda: launch.resume(run))
@@ -197,6 +199,10 @@ def change_settings(run: Run, config: Mapping[str, Any]) -> None:
         places.go("train", data=table.key, like=run.id)
 
 
+def _has_alpha(config: Mapping[str, Any]) -> bool:
+    return is_penalised({**RunConfig().as_dict(), **config})
+
+
 def _fork_form(run: Run, config: Mapping[str, Any]) -> None:
     """Which checkpoint, and the few knobs that people change; all others by their names."""
     st.caption("A new run begins from a checkpoint of this one. What you leave empty stays as it is.")
@@ -211,7 +217,7 @@ def _fork_form(run: Run, config: Mapping[str, Any]) -> None:
         )  # fmt: skip
         changes: dict[str, Any] = {}
         for knob in FORK_KNOBS:
-            if knob == "alpha" and config.get("model") == "linear":
+            if knob == "alpha" and not _has_alpha(config):
                 continue
             changes[knob] = st.number_input(
                 wording.LABELS[knob], min_value=0.0, value=None, format="%g", key=f"fork:{knob}",

@@ -6,6 +6,7 @@ another look at the disk. A snapshot replaces everything, an update is added to 
     head      state, cause and the numbers of the tiles, in words
     rounds    columns, thinned to about POINTS
     hosts     columns
+    rates     columns: rows a second of each worker, by its number, and the use of graphics processors
     workers   the newest sample of each rank, with its CPU over the last minute
     events    with their number in the store and what there is to say about them
     lanes     when each worker was here and when it was lost
@@ -14,6 +15,7 @@ another look at the disk. A snapshot replaces everything, an update is added to 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,14 +28,14 @@ from shoal.dashboard.parts import wording
 from shoal.errors import TrainingError
 from shoal.runs.folder import ENDED
 from shoal.runs.launch import Run
-from shoal.storage import open_storage
 
 if TYPE_CHECKING:
-    from shoal.metrics import Event, HostSample, Round, WorkerSample
+    from shoal.metrics import Event, HostSample, LinkSample, Round, WorkerSample
     from shoal.storage import Storage
 
 POINTS = 1500  # of a series: about the pixels a chart has
-EVENTS = 1000  # the newest ones
+EVENTS = 1000  # the newest ones, but checkpoints go first
+EVENTS_READ = 20 * EVENTS  # in which these are looked for
 LINES = 500  # of the log, the newest ones
 TAIL = 1 << 18  # bytes of the log that these are looked for in
 MINUTE = 60  # samples of a worker, which come once a second
@@ -78,7 +80,8 @@ ROUND_COLUMNS: dict[str, Callable[[Round], Any]] = {
     "rows_per_second": _short("rows_per_second"),
     "staleness": _short("staleness"),
     "workers": lambda r: r.workers,
-    "sent": lambda r: json_number(r.bytes_sent / r.bytes_raw, 4) if r.bytes_raw else None,
+    "bytes_sent": lambda r: r.bytes_sent,
+    "bytes_saved": lambda r: max(0, r.bytes_raw - r.bytes_sent),
     "read": _short("read"),
     "compute": _short("compute"),
     "apply": lambda r: json_number(min(r.apply, r.wait), 4),
@@ -118,6 +121,7 @@ class RunFeed:
         self.head: dict[str, Any] = {}
         self.rounds: Columns = columns([], ROUND_COLUMNS)
         self.hosts: Columns = columns([], HOST_COLUMNS)
+        self.rates: Columns = {}
         self.workers: dict[int, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.lanes: list[dict[str, Any]] = []
@@ -138,6 +142,7 @@ class RunFeed:
             "head": self.head,
             "rounds": self.rounds,
             "hosts": self.hosts,
+            "rates": self.rates,
             "workers": list(self.workers.values()),
             "events": self.events,
             "lanes": self.lanes,
@@ -190,7 +195,7 @@ class RunFeed:
     def _store(self) -> Storage | None:
         """Opened once, when it is there: opening costs more than reading."""
         if self._storage is None and self.run.metrics_path.exists():
-            self._storage = open_storage(self.run.metrics_url, BUSY)
+            self._storage = self.run.open_records(BUSY)
         return self._storage
 
     # ---------------------------------------------------------------- series
@@ -220,7 +225,7 @@ class RunFeed:
 
     def _read_rest(self, storage: Storage, new: dict[str, Any]) -> bool:
         since = self.events[-1]["number"] if self.events else 0
-        if events := storage.events(since, limit=EVENTS):
+        if events := storage.events(since, limit=EVENTS_READ):
             self._take_events(events, new)
         newest = storage.hosts(1)
         if newest and json_number(newest[0].seconds, 8) != (self.hosts["seconds"] or [None])[-1]:
@@ -238,10 +243,28 @@ class RunFeed:
         new["hosts"] = columns(newest, HOST_COLUMNS)
         for name, values in new["hosts"].items():
             self.hosts[name] = self.hosts[name] + values
-        for sample in storage.workers():
+        samples, ranks = storage.workers(), set(self.workers)
+        if gap > SAMPLING:
+            self.rates = throughput([storage.worker_history(sample.rank) for sample in samples])
+        elif {sample.rank for sample in samples} != ranks:
+            return False  # another line in the chart of all workers
+        else:
+            self._take_rates(samples, newest[0].seconds, new)
+        links = {link.rank: link for link in storage.links()}
+        for sample in samples:
             self._take_worker(storage, sample)
+            self.workers[sample.rank]["link"] = _link(links.get(sample.rank))
         new["workers"] = list(self.workers.values())
         return True
+
+    def _take_rates(self, samples: Sequence[WorkerSample], seconds: float, new: dict[str, Any]) -> None:
+        before = {rank: (found["pid"], found["rows"], found["seconds"]) for rank, found in self.workers.items()}
+        row: dict[str, Any] = dict.fromkeys(self.rates) | {"seconds": json_number(seconds, 8)}
+        for sample in samples:
+            if sample.seconds == seconds:
+                row |= {str(sample.rank): _rate(before[sample.rank], sample), "gpu": json_number(sample.gpu, 3)}
+        new["rates"] = {name: [value] for name, value in row.items()}
+        self.rates = {name: [*self.rates.get(name, []), value] for name, value in row.items()}
 
     def _take_worker(self, storage: Storage, sample: WorkerSample) -> None:
         before = self.workers.get(sample.rank)
@@ -269,10 +292,48 @@ class RunFeed:
         new["events"] = []
         for number, event in events:
             new["events"].append(live_story.told(number, event, self.events))
-            self.events = [*self.events[-EVENTS + 1 :], new["events"][-1]]
+            self.events = _kept([*self.events, new["events"][-1]])
         lanes = live_story.lanes(self.events)
         if lanes != self.lanes:
             self.lanes = new["lanes"] = lanes
+
+
+def _kept(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the oldest checkpoint where there are too many: a long run has thousands, and few other events."""
+    if len(events) <= EVENTS:
+        return events
+    oldest = next((place for place, event in enumerate(events[:-1]) if event["tone"] == "quiet"), 0)
+    return [*events[:oldest], *events[oldest + 1 :]]
+
+
+def _link(link: LinkSample | None) -> dict[str, Any] | None:
+    """How a worker on another machine is reached."""
+    if link is None:
+        return None
+    took, silent = json_number(link.took, 3), json_number(link.silent, 3)
+    return {"node": link.node, "took": took, "silent": silent, "received": link.received, "sent": link.sent}
+
+
+def throughput(histories: Sequence[Sequence[WorkerSample]]) -> Columns:
+    """Rows a second of each worker at each moment that it was looked at, and the use of graphics processors then."""
+    rows: dict[float, dict[str, Any]] = {}
+    for history in histories:
+        for before, sample in itertools.pairwise(history):
+            found = rows.setdefault(sample.seconds, {"gpu": json_number(sample.gpu, 3)})
+            found[str(sample.rank)] = _rate((before.pid, before.rows, before.seconds), sample)
+    names = ["gpu", *(str(history[0].rank) for history in histories if history)]
+    moments = sorted(rows)
+    return {"seconds": [json_number(at, 8) for at in moments]} | {
+        name: [rows[at].get(name) for at in moments] for name in names
+    }
+
+
+def _rate(before: tuple[int, int, float], sample: WorkerSample) -> float | None:
+    """Between two looks at one process."""
+    pid, rows, seconds = before
+    if sample.pid != pid or sample.rows < rows or sample.seconds <= seconds:
+        return None
+    return json_number((sample.rows - rows) / (sample.seconds - seconds), 4)
 
 
 def _row(record: Round) -> list[Any]:

@@ -58,9 +58,8 @@ class Timeline extends Plot {
   }
 }
 
-const wrapped = (text) => escaped(text).replace(/(.{50}\S*)\s/g, "$1<br>")
-
 const LANES = ["Worker", "Process", "State", "CPU, last minute", "CPU", "Waits", "Memory", "Rows", "Behind"]
+const LINKS = ["Node", "Answers in", "Silent for", "Received, sent"] // of workers on other machines
 
 class Lanes extends Panel {
   constructor(view, spec) {
@@ -70,10 +69,12 @@ class Lanes extends Panel {
     scroll.tabIndex = 0
     const table = el("table")
     const head = el("tr")
-    for (const name of LANES) {
+    this.links = []
+    for (const name of [...LANES, ...LINKS]) {
       const cell = el("th", "", name)
       cell.scope = "col"
       cell.title = spec.help[name] ?? ""
+      if (LINKS.includes(name)) this.links.push(cell)
       head.append(cell)
     }
     const top = el("thead")
@@ -88,7 +89,8 @@ class Lanes extends Panel {
   row(rank) {
     if (!this.rows.has(rank)) {
       const row = el("tr")
-      const cells = LANES.map(() => row.appendChild(el("td")))
+      const cells = [...LANES, ...LINKS].map(() => row.appendChild(el("td")))
+      this.links.push(...cells.slice(LANES.length))
       row.dataset.rank = rank
       this.rows.set(rank, { row, cells })
       const after = [...this.rows.keys()].filter((known) => known > rank).sort((a, b) => a - b)[0]
@@ -103,6 +105,8 @@ class Lanes extends Panel {
     const ranks = new Set([...samples.keys(), ...standing.keys()])
     for (const [rank, { row }] of this.rows) if (!ranks.has(rank)) { row.remove(); this.rows.delete(rank) } // prettier-ignore
     for (const rank of ranks) this.fill(rank, samples.get(rank), standing.get(rank), head)
+    const apart = workers.some((worker) => worker.link)
+    for (const cell of this.links) cell.hidden = !apart
     put(this.note, this.spec.waiting)
     this.note.hidden = ranks.size > 0
   }
@@ -117,13 +121,36 @@ class Lanes extends Panel {
     row.className = lost ? "is-lost" : !here || head?.ended ? "is-gone" : ""
     put(cells[0], `Worker ${rank}`)
     put(cells[1], sample && fresh ? String(sample.pid) : "–")
-    this.state(cells[2], state, lost ? "bad" : !here || head?.ended ? "quiet" : "good")
+    const slow = here && !head?.ended && !lost ? lane?.slow : 0
+    this.state(cells[2], slow ? `${state}, slowed ${number(slow, 3)} times` : state, lost ? "bad" : !here || head?.ended ? "quiet" : slow ? "warn" : "good") // prettier-ignore
+    this.freeing(cells[2], rank, slow)
     this.spark(cells[3], sample?.history ?? [])
     this.bar(cells[4], here && fresh ? sample.cpu : null)
     this.bar(cells[5], here && fresh ? sample.wait : null)
     put(cells[6], here && fresh ? bytes(sample.memory) : "–")
     put(cells[7], sample ? sample.rows.toLocaleString("en") : "–")
     put(cells[8], sample ? number(sample.staleness, 3) : "–")
+    const link = here && fresh ? sample.link : null
+    put(cells[9], link ? link.node : "–")
+    put(cells[10], link?.took ? `${number(link.took * 1000, 3)} ms` : "–")
+    put(cells[11], link ? `${number(link.silent, 2)} s` : "–")
+    put(cells[12], link ? `${bytes(link.received)}, ${bytes(link.sent)}` : "–")
+  }
+
+  // A slowed worker is freed where one sees that it is slow.
+  freeing(cell, rank, slow) {
+    let button = cell.querySelector("button")
+    if (!slow) return button?.remove()
+    if (button) return
+    button = el("button", "shoal-small", "Free it")
+    button.type = "button"
+    button.title = `Let worker ${rank} compute at its own speed again`
+    button.setAttribute("aria-label", `Free worker ${rank}`)
+    button.onclick = () => {
+      button.disabled = true
+      this.view.say("free", rank)
+    }
+    cell.append(" ", button)
   }
 
   state(cell, text, tone) {

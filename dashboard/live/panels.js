@@ -9,14 +9,14 @@ function span(seconds) {
 }
 
 class Panel {
-  constructor(view, spec) {
+  constructor(view, spec, tag = "section") {
     Object.assign(this, { view, spec, visible: true, dirty: true })
-    this.root = el("section", `shoal-panel shoal-${spec.kind}`)
+    this.root = el(tag, `shoal-panel shoal-${spec.kind}`)
     this.root.dataset.panel = spec.key
     if (spec.wide) this.root.classList.add("shoal-wide")
     if (spec.title) {
       this.header = el("header")
-      const title = el("h3", "", spec.title)
+      const title = el("h2", "", spec.title)
       this.header.append(title)
       if (spec.hint) this.header.append(el("span", "shoal-hint", spec.hint))
       this.tools = el("span", "shoal-tools")
@@ -83,7 +83,7 @@ class Tiles extends Panel {
 class Switch extends Panel {
   // Which axis the charts of this view have; the choice is the same for all charts and lasts for the visit.
   constructor(view, spec) {
-    super(view, spec)
+    super(view, spec, "div")
     this.root.setAttribute("role", "radiogroup")
     this.root.setAttribute("aria-label", spec.label)
     this.root.append(el("span", "shoal-label", spec.label))

@@ -32,9 +32,12 @@ _component = st.components.v2.component(
 Panel = dict[str, Any]
 
 
-def live_plot(run_id: str, state: str, panels: Sequence[Panel], *, key: str, live: bool, tells: bool = False) -> None:
-    """Draw panels from the stream of a run. With `tells` the page is drawn again when the run leaves this state."""
-    _component(
+def live_plot(run_id: str, state: str, panels: Sequence[Panel], *, key: str, live: bool, tells: bool = False) -> Any:
+    """Draw panels from the stream of a run. With `tells` the page is drawn again when the run leaves this state.
+
+    Its answer has `free`: the number of a slowed worker that a person wants freed, once.
+    """
+    return _component(
         key=key,
         data={
             "url": f"api/runs/{run_id}/stream",
@@ -46,6 +49,7 @@ def live_plot(run_id: str, state: str, panels: Sequence[Panel], *, key: str, liv
             "tells": tells,
         },
         on_state_change=lambda: None,
+        on_free_change=lambda: None,
     )
 
 
@@ -59,11 +63,13 @@ def chart(
     unit: str = "number", log: bool = False, switch: bool = False, ticks: str = "", hover: str = ".5g",
     suffix: str = "", range: tuple[float, float] | None = None, from_zero: bool = False,
     unknown: str = "There is nothing to show.", height: int = HEIGHT, waiting: str = WAITING,
+    each: str = "", optional: bool = False,
 ) -> Panel:  # fmt: skip
-    """Curves over rounds or over host samples; `unknown` is said where none of the lines has a value."""
+    """Curves over rounds or over host samples; `unknown` is said where none of the lines has a value, and an `optional`
+    chart is not there then. With `each` there is a line for every column of the table, which are numbers of those."""
     return {
         "kind": "chart", "key": key, "title": title, "hint": hint, "series": list(lines), "table": table, "x": SECONDS,
         "unit": unit, "log": log, "switch": switch, "ticks": ticks, "hover": hover, "suffix": suffix,
         "range": list(range) if range else None, "from_zero": from_zero, "unknown": unknown, "height": height,
-        "waiting": waiting,
+        "waiting": waiting, "each": each, "optional": optional,
     }  # fmt: skip

@@ -39,7 +39,41 @@ def told(number: int, event: Event, before: Sequence[dict[str, Any]]) -> dict[st
         "text": _plain(event),
         "note": _note(event, before) if seconds is not None else "",
         "tone": tone,
+        "mark": _mark(event),
+        "slow": _slowed(event),
     }
+
+
+def _mark(event: Event) -> str:
+    """A few words beside the curves, where a person has changed their course; empty for what does not."""
+    if event.kind != "command" or event.data.get("outcome") != "done":
+        return ""
+    name, arguments, before = str(event.data.get("command", "")), _arguments(event), event.data.get("before") or {}
+    if name == "set":
+        return ", ".join(
+            f"{knob.replace('_', ' ')} {_from(before.get(knob))}{value}" for knob, value in arguments.items()
+        )
+    who = f"worker {_rank(event)}"
+    if name == "slow_worker":
+        return f"{who} slowed down" if _slowed(event) else f"{who} freed"
+    words = {"add_worker": "a worker added", "remove_worker": "a worker removed", "kill_worker": f"{who} killed",
+             "hang_worker": f"{who} made to hang"}  # fmt: skip
+    return words.get(name, "")
+
+
+def _from(value: Any) -> str:
+    return f"{value:.3g} to " if isinstance(value, float) else f"{value} to " if value is not None else "to "
+
+
+def _slowed(event: Event) -> float | None:
+    """How many times as long a worker takes from now on: 0 for no longer than it has to; None for other events."""
+    if event.kind != "command" or event.data.get("outcome") != "done" or event.data.get("command") != "slow_worker":
+        return None
+    try:
+        factor = float(_arguments(event).get("factor", 4))
+    except (TypeError, ValueError):
+        return None
+    return factor if factor > 1 else 0.0
 
 
 def _rank(event: Event) -> int | None:
@@ -58,7 +92,9 @@ def _plain(event: Event) -> str:
         return event.text
     name, outcome = str(event.data.get("command", "")), str(event.data.get("outcome", ""))
     arguments, rank = _arguments(event), _rank(event)
-    if name in DEEDS and rank is not None:
+    if name == "slow_worker" and rank is not None and _slowed(event) == 0:
+        request = f"Worker {rank} is freed"
+    elif name in DEEDS and rank is not None:
         request = f"Worker {rank} {DEEDS[name]}"
     elif name == "set" and arguments:
         pairs = [f"{knob.replace('_', ' ')} to {value}" for knob, value in arguments.items()]
@@ -96,7 +132,8 @@ def _newest(kind: str, rank: int | None, events: Sequence[dict[str, Any]]) -> di
 
 
 def lanes(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """When each worker was here, and when it was lost and not yet back; `to` is None for what still lasts."""
+    """When each worker was here, and when it was lost and not yet back; `to` is None for what still lasts, `slow` is
+    how many times as long it takes by now."""
     spans: list[dict[str, Any]] = []
     open_: dict[int, dict[str, Any]] = {}
     latest = 0.0
@@ -109,11 +146,14 @@ def lanes(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 span["to"] = max(span["from"], latest)
             open_ = {}
         latest = seconds
+        if event.get("slow") is not None and rank in open_:
+            open_[rank]["slow"] = event["slow"]
         if rank is None or kind not in ("joined", "restarted", "lost", "left"):
             continue
         if before := open_.pop(rank, None):
             before["to"] = seconds
         if kind != "left":
-            open_[rank] = {"rank": rank, "from": seconds, "to": None, "state": LOST if kind == "lost" else HERE}
+            open_[rank] = {"rank": rank, "from": seconds, "to": None, "state": LOST if kind == "lost" else HERE,
+                           "slow": 0.0}  # fmt: skip
             spans.append(open_[rank])
     return spans

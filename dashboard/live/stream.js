@@ -67,16 +67,22 @@ class Stream {
   }
 }
 
-const empty = () => ({ head: null, rounds: {}, hosts: {}, workers: [], events: [], lanes: [], log: [] })
+const empty = () => ({ head: null, rounds: {}, hosts: {}, rates: {}, workers: [], events: [], lanes: [], log: [] })
 
 function added(data, news) {
   const next = { ...data }
   for (const [part, value] of Object.entries(news)) {
-    if (part === "rounds" || part === "hosts") {
+    if (["rounds", "hosts", "rates"].includes(part)) {
       next[part] = Object.fromEntries(Object.entries(value).map(([k, v]) => [k, (data[part][k] ?? []).concat(v)]))
-    } else next[part] = part in KEPT ? data[part].concat(value).slice(-KEPT[part]) : value
+    } else next[part] = part in KEPT ? newest(data[part].concat(value), KEPT[part]) : value
   }
   return next
+}
+
+// Checkpoints go first: a long run has thousands, and few workers that came or were lost.
+function newest(list, most) {
+  let over = list.length - most
+  return over > 0 ? list.filter((item) => item.tone !== "quiet" || --over < 0).slice(-most) : list
 }
 
 function streamOf(url) {

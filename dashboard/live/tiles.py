@@ -37,7 +37,7 @@ class Words:
             "progress": self._before(run, state, cause)
             if state in ("queued", "preparing")
             else self._progress(state, rounds, last),
-            "loss": [number(last["loss"], 5), f"step size {number(last['learning_rate'], 3)}"],
+            "loss": [number(last["loss"], 5), f"learning rate {number(last['learning_rate'], 3)}"],
             "validation": self._validation(last["validation"]),
             "distance": self._distance(last["distance"]),
             "speed": [number(rate(rounds)), f"round {last['round']:,}"],

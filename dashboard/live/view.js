@@ -30,8 +30,8 @@ class View {
     this.stream = streamOf(settings.url)
   }
 
-  settle(settings, tell) {
-    Object.assign(this, { settings, tell })
+  settle(settings, tell, say) {
+    Object.assign(this, { settings, tell, say })
     for (const panel of this.panels) panel.retheme()
     this.stream.join(this, settings.live)
   }
@@ -65,6 +65,7 @@ class View {
           await panel.draw(data, this.stream)
         } catch (error) {
           panel.dirty = true // drawn again with the next news
+          if (panel.failed !== String(error)) console.error((panel.failed = String(error))) // once, not five times a second
         }
       } else if (news && !panel.visible) panel.outline(data)
     }
@@ -109,7 +110,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     view = null
   }
   if (!view) views.set(parentElement, (view = new View(parentElement, data)))
-  view.settle(data, data.tells ? (state) => setTriggerValue("state", state) : null)
+  view.settle(data, data.tells ? (state) => setTriggerValue("state", state) : null, setTriggerValue)
   return () => {
     views.delete(parentElement)
     view.destroy()

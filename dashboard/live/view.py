@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from shoal.dashboard.live import controls
 from shoal.dashboard.live import panels as live_run
+from shoal.dashboard.live.network import show_network
 from shoal.dashboard.parts import results, wording
 from shoal.dashboard.parts.literal import heading, line, notice
 from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import table_of
-from shoal.errors import Standing, StateError
+from shoal.errors import Standing, StateError, TrainingError
+from shoal.files.parts import title
+from shoal.library import notes
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run
 from shoal.words import model_title
@@ -37,6 +40,7 @@ def show(run_id: str) -> None:
     if "file" not in config:
         nothing_there(f"The run {run.id} is {state_of(run.state).word.lower()}. {wording.told(run.standing)}")
         return
+    at_hand.take_up(config["file"])
     state = run.state
     _head(run, state, config)
     if run.is_gradient:
@@ -48,11 +52,26 @@ def show(run_id: str) -> None:
 def _head(run: Run, state: str, config: Mapping[str, Any]) -> None:
     table = table_of(config["file"])
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="run-head"):
-        heading(model_title(config["model"], config["target"]))
+        about = notes.read(run)
+        heading(about.name or model_title(config["model"], config["target"]))
         known = state_of(state)
         st.badge(known.word, icon=known.symbol, color=known.badge)
-    name = table.title if table else Path(config["file"]).name
-    line(f"{results.subtitle(dict(config), name)} · run {run.id}{_lineage(run)}")
+        _naming(run, about)
+    name = table.title if table else title(config["file"])
+    what = f"{model_title(config['model'], config['target'])} · " if about.name else ""
+    line(f"{what}{results.subtitle(dict(config), name)} · run {run.id}{_lineage(run)}")
+
+
+def _naming(run: Run, about: notes.About) -> None:
+    with st.popover("Name", icon=":material/edit:", type="tertiary", help="Call this run by a name of your own."):
+        name = st.text_input("Name of the run", about.name, max_chars=notes.LONGEST_NAME, key=f"name:{run.id}")
+        if st.button("Save name", type="primary", key="name:save"):
+            try:
+                notes.give_name(run, name)
+            except (TrainingError, OSError) as error:
+                notice("error", wording.told(error))
+                return
+            st.rerun()
 
 
 def _lineage(run: Run) -> str:
@@ -82,7 +101,9 @@ def _result(run: Run) -> None:
     except StateError as error:
         notice("error", wording.told(error), "The result cannot be read")
         return
-    if report:
+    if report and report.network:
+        show_network(run, report, report.network)
+    elif report:
         results.show_result(run, report)
 
 
@@ -99,7 +120,7 @@ def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
         with tab_result:
             _result(run)
         with tab_training:
-            live_run.tiles(run, state, active)
+            live_run.tiles(run, state, config, active)
             live_run.panels(run, state, config, active)
         return
     if state == "queued":
@@ -108,7 +129,7 @@ def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
         )
     elif state == "paused":
         notice("info", f"{_sentence(run.standing)} Workers keep their place until you resume it.", "Paused")
-    live_run.tiles(run, state, active)
+    live_run.tiles(run, state, config, active)
     live_run.panels(run, state, config, active)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import streamlit as st
@@ -10,7 +11,7 @@ import streamlit as st
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
-from shoal.library import saved_models
+from shoal.library import aliases, saved_models
 from shoal.library.saved_models import Model, Version
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ ACTIONS = {
     "note": "Write a note",
     "rename": "Rename the model",
     "copy": "Save under another name",
+    "alias": "Give it an alias",
     "version": "Delete this version",
     "model": "Delete the model",
 }
@@ -29,7 +31,8 @@ def menu(model: Model, version: Version) -> None:
         "Manage", list(ACTIONS), format_func=ACTIONS.__getitem__, icon=":material/more_horiz:", key="manage"
     )
     dialogs: dict[str, Callable[[Model, Version], None]] = {
-        "note": _note, "rename": _rename, "copy": _copy, "version": _delete_version, "model": _delete_model,
+        "note": _note, "rename": _rename, "copy": _copy, "alias": _alias, "version": _delete_version,
+        "model": _delete_model,
     }  # fmt: skip
     if chosen:
         dialogs[chosen](model, version)
@@ -74,6 +77,20 @@ def _copy(model: Model, version: Version) -> None:
             lambda: saved_models.copy_version(version, name.strip()),
             lambda made: places.go("models", model=made.name, version=str(made.number)),
         )
+
+
+@st.dialog("Aliases of this version", icon=":material/label:")
+def _alias(model: Model, version: Version) -> None:
+    line(
+        f"A word that means version {version.number} of {model.name} until you give it to another one: "
+        f"{model.name}@{aliases.CHAMPION} on the command line, in Python and in addresses."
+    )
+    word = st.text_input("Alias", aliases.CHAMPION, key="alias:word", max_chars=40)
+    if st.button("Give it", type="primary", key="alias:give"):
+        _tried(lambda: aliases.give(version, word.strip()), lambda _: st.rerun())
+    for known in aliases.words_of(model, version):
+        if st.button(f"Take away {known}", key=f"alias:{known}", icon=":material/label_off:"):
+            _tried(partial(aliases.take_away, model, known), lambda _: st.rerun())
 
 
 def _name_help() -> str:

@@ -12,10 +12,11 @@ import streamlit as st
 
 from shoal.dashboard.models import export_words as words
 from shoal.dashboard.parts import wording
-from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.literal import line, notice, scroll_text, section
 from shoal.dashboard.parts.waiting import watch
 from shoal.errors import TrainingError
-from shoal.fitting.model_file import SavedModel, load_model, own_data
+from shoal.files.parts import size_of, title
+from shoal.fitting.model_file import SavedModel, load_model, not_there, own_data
 from shoal.library.saved_models import Version
 from shoal.results.model import ModelFile
 from shoal.runs.launch import Run, launch_job
@@ -26,17 +27,8 @@ from shoal.words import file_size
 
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
 SHOWN = 20_000  # characters of a file that the page shows
-LANGUAGES = {"sql": "sql", "python": "python"}  # what is worth reading on the page
+TEXTS = ("sql", "python")  # what is worth reading on the page
 PACKAGES = ("skops", "scikit-learn", "onnx", "onnxruntime", "shoal")
-STYLE = """<style>
-.shoal-export { line-height: 1.45; overflow-wrap: anywhere; }
-@media (max-width: 640px) {
-  [class*="st-key-exported-"] { flex-direction: column !important; align-items: flex-start !important; gap: 0.6rem; }
-}
-.shoal-export .about { opacity: 0.8; }
-.shoal-export .proof { font-size: 0.9rem; margin-top: 0.25rem; }
-.shoal-export .proof::before { content: "\\2713"; color: rgb(11, 131, 120); font-weight: 700; margin-right: 0.45rem; }
-</style>"""
 
 
 def show(version: Version, file: ModelFile) -> None:
@@ -45,13 +37,12 @@ def show(version: Version, file: ModelFile) -> None:
     except TrainingError as error:
         notice("error", wording.told(error), "This model cannot be exported")
         return
-    st.html(STYLE)
     line(
         "For programs that do not have Shoal. Each file is run by its own runtime on trial rows and compared with this "
         "model's predictions before it is offered."
     )
     _formats(version, model)
-    st.markdown("##### For people")
+    section("For people")
     _report(version, file)
 
 
@@ -67,7 +58,7 @@ def _formats(version: Version, model: SavedModel) -> None:
     elif result := run.result:
         for to, (title, about) in words.FORMATS.items():
             _card(version, model, run, to, title, about, result["formats"].get(to) or {})
-        if any("refused" in found for found in result["formats"].values()):
+        if any("refused" in found and not _is_for_others(model, to, found) for to, found in result["formats"].items()):
             _again("export", page_config(""), {**identity(version), "packages": installed()})
     else:
         notice("error", wording.told(run.error), "The exports could not be made")
@@ -112,6 +103,9 @@ def _card(
     with st.container(border=True, key=f"export-{to}"):
         if "proof" not in found:
             _head(title, about)
+            if _is_for_others(model, to, found):
+                line(found["refused"])
+                return
             notice("warning", found.get("refused") or "It was not made.", "Not offered")
             return
         name = words.file_name(version.name, version.number, to, found["file"])
@@ -123,8 +117,13 @@ def _card(
             language = "bash" if to in ("sql", "json") else "python"
             st.code(words.example(to, name, model), language=language, wrap_lines=True)
             line(found["use"])
-            if to in LANGUAGES:
+            if to in TEXTS:
                 _text(run.directory / found["file"], to)
+
+
+def _is_for_others(model: SavedModel, to: str, found: dict[str, Any]) -> bool:
+    """Whether this kind of model has no such export: no failure, and trying again would not help."""
+    return bool(why := not_there(model.report, f"Exports as {to}")) and found.get("refused") == why
 
 
 def _head(title: str, about: str, proof: str = "") -> None:
@@ -154,14 +153,14 @@ def download(run: Run, found: dict[str, Any], name: str, mime: str, label: str) 
 
 
 def _text(path: Path, to: str) -> None:
-    st.markdown("The file itself")
+    section("The file itself")
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(SHOWN + 1)
     except OSError:
         line("The file is gone from the disk.")
         return
-    st.code(text[:SHOWN], language=LANGUAGES[to], height=320)
+    scroll_text(text[:SHOWN], "The file itself")
     if len(text) > SHOWN:
         line(f"The first {SHOWN:,} characters; the download has all of it.")
 
@@ -175,6 +174,10 @@ def _report(version: Version, file: ModelFile) -> None:
         "penalties, cross-validation, residuals, and where the model comes from."
     )
     with st.container(border=True, key="export-report"):
+        if why := not_there(file.report, "Reports"):
+            _head("Report", about)
+            line(why)
+            return
         try:
             config = own_data(file.config)
         except TrainingError:
@@ -201,10 +204,10 @@ def _card_digest(version: Version) -> str:
 
 def _wanted(version: Version, config: RunConfig, arguments: dict[str, Any], about: str) -> Run | None:
     """Started by itself where rows are few; a large file is gone over when somebody asks for it."""
-    path, key = Path(config.file), f"report:go:{version.label}"
-    if config.file and path.is_file() and path.stat().st_size > SMALL_FILE and not st.session_state.get(key):
+    size, key = size_of(config.file), f"report:go:{version.label}"
+    if size > SMALL_FILE and not st.session_state.get(key):
         _head("Report", about)
-        line(f"It goes over all rows of {path.name} ({file_size(path.stat().st_size)}) a few times.")
+        line(f"It goes over all rows of {title(config.file)} ({file_size(size)}) a few times.")
         if not st.button("Make the report", type="primary", icon=":material/description:", key=f"{key}:button"):
             return None
         st.session_state[key] = True

@@ -10,15 +10,16 @@ import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.parts import places, results, wording
-from shoal.dashboard.parts.literal import line
+from shoal.dashboard.parts.literal import line, section
 from shoal.dashboard.tables.sources import Asked, table_of
+from shoal.library import accounts, archives
 from shoal.library.saved_models import Version
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile
 from shoal.settings.config import RunConfig
-from shoal.words import MODELS, certificate, duration, plural
+from shoal.words import certificate, duration, plural
 
-OUTSIDE = ("file", "out", "target")  # said elsewhere
+OUTSIDE = ("file", "out", "target", "register")  # said elsewhere
 APART = {"test_every": "Kept for testing: one row in", "test_fraction": "Kept for testing: share of rows"}
 
 
@@ -29,14 +30,14 @@ def show(version: Version, file: ModelFile) -> None:
         _run(version)
     with right:
         _settings(file)
-        st.markdown("##### What proves it")
+        section("What proves it")
         line(proof(file.report))
 
 
 def _data(version: Version, file: ModelFile) -> None:
     data, known = file.data, version.known
     path = (known.data.path if known else "") or str(file.config.get("file", ""))
-    st.markdown("##### Data")
+    section("Data")
     with st.container(border=True):
         facts = {
             "File": data.file,
@@ -61,7 +62,7 @@ def _standing(path: str) -> str:
 
 def _run(version: Version) -> None:
     card = version.known
-    st.markdown("##### Run")
+    section("Run")
     with st.container(border=True):
         if card is None:
             line("Which run it is from is not known, since its card cannot be read.")
@@ -78,12 +79,24 @@ def _run(version: Version) -> None:
         line("\n".join(f"{name}: {value}" for name, value in facts.items()))
         if version.run:
             places.link("train", "Open the run", icon=":material/model_training:", run=version.run.id)
+        elif card.run and archives.is_archived(card.run):
+            _archived(card.run)
         else:
             st.caption("The run was deleted; the model does not need it.")
 
 
+def _archived(run_id: str) -> None:
+    """What is known of a run that was packed away, and the way to it."""
+    known = accounts.archived_summary(run_id)
+    name = f" “{known.name}”" if known.name else ""
+    line(f"The run{name} is in the archive; restore it to open it.")
+    if known.forked_from:
+        line(f"It was forked from {known.forked_from}.")
+    places.link("runs", "Find it in the archive", icon=":material/unarchive:", q=run_id, archived="yes")
+
+
 def _settings(file: ModelFile) -> None:
-    st.markdown("##### Settings that differ from the usual")
+    section("Settings that differ from the usual")
     changed = differing(file.config)
     if not changed:
         line("None: everything is as the form proposes it.")
@@ -111,17 +124,14 @@ def said(knob: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, str):
-        words: dict[str, str] = {"model": MODELS, "solver": wording.SOLVERS, "mode": wording.MODES}.get(
-            knob, wording.CHOICES
-        )
-        return words.get(value, value)
+        return wording.choice_for(knob, value)
     return f"{value:g}"
 
 
 def proof(report: FitReport) -> str:
     if found := report.training:
         title, _, text = results.gradient_trust(found)
-        facts = f"{plural(found.rounds, 'round')}, {found.epochs:,.6g} passes over the rows."
+        facts = f"{plural(found.rounds, 'round')}, {found.epochs:,.6g} epochs."
         return f"{title}. {text}\n{facts}"
     proven = report.certificate
     return certificate(proven.kind, proven.relative, proven.rests_on) if proven else "There is none in the model file."

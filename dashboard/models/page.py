@@ -26,10 +26,10 @@ from shoal.dashboard.models import (
 from shoal.dashboard.models import (
     versions as versions_view,
 )
-from shoal.dashboard.parts import places, results, wording
-from shoal.dashboard.parts.literal import heading, label, line, notice
+from shoal.dashboard.parts import places, results, tuning, wording
+from shoal.dashboard.parts.literal import heading, label, line, notice, section
 from shoal.errors import TrainingError
-from shoal.library import saved_models
+from shoal.library import aliases, saved_models
 from shoal.library.saved_models import Model, Version
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile
@@ -45,14 +45,6 @@ VIEWS = {
     "Lineage": ":material/account_tree:",
     "Versions": ":material/history:",
 }
-STYLE = """<style>
-.shoal-model { display: flex; flex-direction: column; gap: 0.35rem; overflow-wrap: anywhere; }
-.shoal-model .about { min-height: 2.6em; line-height: 1.3; }
-.shoal-model .score { font-size: 1.5rem; font-weight: 620; line-height: 1.2; }
-.shoal-model .score small { font-size: 0.8rem; font-weight: 400; opacity: 0.75; margin-left: 0.4rem; }
-.shoal-model .foot { opacity: 0.75; font-size: 0.85rem; }
-.st-key-models [data-testid="stPageLink"] p { font-weight: 620; overflow-wrap: anywhere; white-space: normal; }
-</style>"""
 
 
 def show() -> None:
@@ -61,18 +53,21 @@ def show() -> None:
     if not name:
         _list_view()
         return
+    name, _, alias = name.partition("@")
     model = saved_models.find_model(name)
-    version = _asked_version(model) if model else None
+    version = _asked_version(model, alias) if model else None
     if model is None or version is None:
         _nothing_there(name, model)
     else:
         _detail_view(model, version)
 
 
-def _asked_version(model: Model) -> Version | None:
-    """The version in the address; the latest where it names none."""
+def _asked_version(model: Model, alias: str) -> Version | None:
+    """The version in the address, by its number or an alias; where it names none, the champion, or else the latest."""
     wanted = st.query_params.get("version", "")
-    return model.named(wanted) if wanted else model.latest
+    if wanted:
+        return model.named(wanted)
+    return model.version(aliases.known_aliases(model).get(alias, 0)) if alias else aliases.chosen_version(model)
 
 
 def _nothing_there(name: str, model: Model | None) -> None:
@@ -94,8 +89,7 @@ def _list_view() -> None:
     if not models:
         _empty()
         return
-    st.caption("Every run that finishes saves its model here, as a new version. A model stays when its run is deleted.")
-    st.html(STYLE)
+    st.caption("A run becomes a version here when you save its model. It stays when its run is deleted.")
     wanted = st.text_input(
         "Search", placeholder="Search by name, target or file", icon=":material/search:", label_visibility="collapsed"
     )
@@ -125,36 +119,39 @@ def _matches(model: Model, wanted: str) -> bool:
 def _empty() -> None:
     with st.container(border=True, horizontal_alignment="center"):
         st.space("small")
-        st.markdown("### :material/deployed_code: No models yet", text_alignment="center")
+        st.header(":material/deployed_code: No models yet", anchor=False, text_alignment="center")
         st.markdown(
-            "Train one, and it appears here with its scores, its coefficients, plots of its errors "
+            "Train one and save it, and it appears here with its scores, its coefficients, plots of its errors "
             "and a form to predict with.",
             text_alignment="center",
         )
-        places.link("data", "Choose data to train on", icon=":material/table_view:")
+        places.link("data", "Choose data to train on", icon=":material/table_view:", **places.CHOOSE)
         st.space("small")
 
 
 def _card(model: Model) -> None:
-    latest, card = model.latest, model.latest.known
+    latest = aliases.chosen_version(model)
+    card = latest.known
     with st.container(border=True):
         places.link("models", label(model.name), icon=":material/deployed_code:", model=model.name)
         if card is None:
             notice("warning", wording.told(latest.damage))
             return
         part, which = card.honest
+        name, score = (card.headline.name, card.headline.honest) if card.headline else ("R²", part.r2)
         about = f"{MODELS.get(card.model, card.model)} model of {latest.target}"
-        foot = f"{latest.file} · {versions_of(model)} · {when(latest.created)}"
+        foot = f"{latest.file} · {versions_of(model, latest)} · {when(latest.created)}"
         st.html(
             f'<div class="shoal-model"><div class="about">{html.escape(about)}</div>'
-            f'<div class="score">{number(part.r2, 3)}<small>R², {ROWS[which]}</small></div>'
+            f'<div class="score">{number(score, 3)}<small>{name}, {ROWS[which]}</small></div>'
             f'<div class="foot">{html.escape(foot)}</div></div>'
         )
 
 
-def versions_of(model: Model) -> str:
-    number_ = model.latest.number
-    return f"version {number_}" if len(model.numbers) == 1 else f"version {number_} of {len(model.numbers)}"
+def versions_of(model: Model, version: Version) -> str:
+    words = "".join(f" ({word})" for word in aliases.words_of(model, version))
+    number_ = f"version {version.number}{words}"
+    return number_ if len(model.numbers) == 1 else f"{number_} of {len(model.numbers)}"
 
 
 def when(seconds: float) -> str:
@@ -202,9 +199,12 @@ def _subtitle(version: Version, file: ModelFile) -> str:
 
 
 def _switcher(model: Model, version: Version) -> None:
+    said: dict[int, list[str]] = {model.latest.number: ["latest"]}
+    for word, number_ in aliases.known_aliases(model).items():
+        said.setdefault(number_, []).append(word)
     st.selectbox(
-        "Version", model.numbers, format_func=lambda n: f"{n} (latest)" if n == model.latest.number else str(n),
-        width=150, help="Every finished run of the same file and target is a version.",
+        "Version", model.numbers, format_func=lambda n: " · ".join([str(n), *said.get(n, [])]),
+        width=190, help="Every run that was saved under this name is a version; aliases are words for some of them.",
         **places.chooses(f"version:{model.name}", version.number, lambda chosen: places.amend(version=str(chosen))),
     )  # fmt: skip
 
@@ -238,8 +238,9 @@ def _coefficients(version: Version, report: FitReport) -> None:
         results.coefficients(report, f"coefficients-{version.name}-v{version.number}.csv")
     with right:
         results.trust(report)
+        tuning.tuning(report)
         results.training(report)
         results.rows(report)
         results.filled(report)
-        st.markdown("##### Take it with you")
+        section("Take it with you")
         results.model_download(Path(version.model_path), f"{version.name}-v{version.number}.json")

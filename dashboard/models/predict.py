@@ -1,38 +1,45 @@
-"""Predictions with a saved model: one row from a form, at once; or a whole file, by a process elsewhere."""
+"""Predictions with a saved model for a whole file, by a process elsewhere; one row at once is in `one_row`."""
 
 from __future__ import annotations
 
+import csv
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from shoal.dashboard.parts import charts, places, wording
-from shoal.dashboard.parts.literal import harmless, label, line, notice
+from shoal.dashboard.models.one_row import LEVEL, one_row
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import harmless, line, notice, section
+from shoal.dashboard.parts.outcomes import chosen_threshold
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tables.known import known_tables
 from shoal.dashboard.tables.sources import Table, find_table
 from shoal.dashboard.tables.upload_box import upload_box
-from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import TrainingError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version
-from shoal.results.fit import PredictionInterval
+from shoal.results.outcome import Outcome
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.values import page_config
-from shoal.solve.conformal import FROM_BEFORE
-from shoal.tasks.explain_row import Explained, Value, explain, typical_row
-from shoal.words import number, plural
+from shoal.tasks.kept_columns import IDS
+from shoal.words import plural, shortened
 
-ASKED = 24  # columns in the form; the others keep their usual value
-STEPS = 12  # columns in the waterfall
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
-NO_VALUE, OTHER = "(no value)", "(another name, which the model does not know)"
 FIRST_COLUMNS = 6
-SUMMED = 1_000  # columns that a sum is told of one by one
-LEVEL = 0.9  # of the intervals that are shown
+INTERVALS = (
+    "With the ends of 90 % intervals",
+    "Two more columns, lower and upper: nine in ten new rows like the test rows lie between them.",
+)
+SETS = (
+    "With sets that hold 90 %",
+    "One more column: the likelier value, or both where that is not sure enough. Nine in ten new rows like the test "
+    "rows have a value that is in their set.",
+)
+NAMED = 12  # columns that a table has to have
 
 
 def show(version: Version) -> None:
@@ -47,145 +54,9 @@ def show(version: Version) -> None:
         label_visibility="collapsed",
     )  # fmt: skip
     if way == "One row":
-        _one_row(version, model)
+        one_row(version, model)
     else:
         _file(version, model)
-
-
-# ------------------------------------------------------------------ one row
-
-
-def _one_row(version: Version, model: SavedModel) -> None:
-    left, right = st.columns([4, 5], gap="large")
-    with left:
-        row = _form(version, model)
-    with right:
-        found = explain(model, row)
-        _answer(found, model)
-        _contributions(found, model.target)
-
-
-def asked_columns(model: SavedModel) -> list[str]:
-    """In the order of the file; where there are many, those that matter most."""
-    columns = list(dict.fromkeys([*model.encoding.columns, *model.encoding.known]))
-    if len(columns) <= ASKED:
-        return columns
-    effect = dict.fromkeys(columns, 0.0)
-    weights = model.report.coefficients_standardized
-    for term in model.encoding.terms:
-        for column in term.columns:
-            effect[column] = max(effect[column], abs(weights.get(term.name) or 0.0))
-    chosen = set(sorted(columns, key=lambda name: -effect[name])[:ASKED])
-    return [name for name in columns if name in chosen]
-
-
-def _form(version: Version, model: SavedModel) -> dict[str, Value]:
-    usual, asked = typical_row(model.encoding), asked_columns(model)
-    row = dict(usual)
-    rest = len(usual) - len(asked)
-    if rest > 0:
-        line(f"The {ASKED} columns that matter most; {plural(rest, 'other')} keep their usual value.")
-    slots = st.columns(2)
-    for place, name in enumerate(asked):
-        with slots[place % 2]:
-            key = f"row:{version.label}:{name}"
-            known = model.encoding.known.get(name)
-            row[name] = _number(name, usual[name], key) if known is None else _name(name, known, key)
-    st.button("Back to the usual values", icon=":material/restart_alt:", on_click=_reset, args=(version,))
-    return row
-
-
-def _number(name: str, usual: Value, key: str) -> float | None:
-    """A number that can be taken away, which one that comes as the widget's own default cannot."""
-    st.session_state.setdefault(key, float(usual or 0.0))
-    given: float | None = st.number_input(
-        label(name), value=None, step=None, format="%g", key=key, placeholder="missing",
-        help="Starts at its usual value among the training rows. Empty: missing, and the usual value stands in.",
-    )  # fmt: skip
-    return given
-
-
-def _name(name: str, known: tuple[str, ...], key: str) -> str | None:
-    """A known name; None for no value, and a text that no file has for a name that is not known."""
-    texts = [level for level in known if level != MISSING_LEVEL]
-    chosen = st.selectbox(
-        label(name), range(len(texts) + 2), format_func=[*texts, NO_VALUE, OTHER].__getitem__, key=key,
-        help="The names that the training rows had.",
-    )  # fmt: skip
-    if chosen < len(texts):
-        return texts[chosen]
-    return None if chosen == len(texts) else "\0"
-
-
-def _reset(version: Version) -> None:
-    for key in [key for key in st.session_state if str(key).startswith(f"row:{version.label}:")]:
-        del st.session_state[key]
-
-
-def _answer(found: Explained, model: SavedModel) -> None:
-    st.metric(label(f"Predicted {model.target}"), number(found.prediction, 6), border=True)
-    line(interval_words(found.prediction, model.report.prediction_interval))
-    for part in found.parts:
-        if part.unseen:
-            line(f"{part.column}: the model was not trained with this value; it adds nothing to the prediction.")
-        elif part.filled:
-            line(f"{part.column}: no value; the usual one stands in.")
-
-
-def interval_words(prediction: float, said: PredictionInterval | None) -> str:
-    """How far off a prediction is likely to be, from the rows kept for testing; or why that is not known."""
-    if said is None:
-        return FROM_BEFORE
-    width = said.half_widths.get(str(LEVEL))
-    if width is None:
-        return str(said.note)
-    return (
-        f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie within {number(width)} of their "
-        f"prediction: here from {number(prediction - width, 6)} to {number(prediction + width, 6)}."
-    )
-
-
-def _contributions(found: Explained, target: str) -> None:
-    st.markdown("##### Why this much")
-    chart, table = st.tabs(["Against a typical row", "As a sum"])
-    with chart:
-        _waterfall(found, target)
-    with table:
-        _sum(found)
-
-
-def _waterfall(found: Explained, target: str) -> None:
-    steps = sorted(((p.column, p.against_typical) for p in found.parts if p.against_typical), key=lambda s: -abs(s[1]))
-    if not steps:
-        line("This is a typical row. Change a value to see what it adds.")
-        return
-    if len(steps) > STEPS:
-        steps = [*steps[:STEPS], ("all other columns", sum(value for _, value in steps[STEPS:]))]
-    figure = charts.contribution_chart(steps, found.typical, found.prediction, target, "A typical row")
-    alt = charts.describe_contributions(steps, found.typical, found.prediction, target)
-    st.plotly_chart(figure, key="plot:contributions", config={"displayModeBar": False}, alt=alt)
-
-
-def _sum(found: Explained) -> None:
-    parts = sorted(found.parts, key=lambda part: -abs(part.adds))[:SUMMED] if len(found.parts) > SUMMED else found.parts
-    rows = [("(intercept)", "", found.intercept), *((p.column, _said(p.value), p.adds) for p in parts)]
-    if rest := len(found.parts) - len(parts):
-        added = sum(part.adds for part in found.parts) - sum(part.adds for part in parts)
-        rows.append((f"{plural(rest, 'other column')}", "", added))
-    table = pd.DataFrame(rows, columns=["Column", "Value", "Adds"])
-    st.dataframe(
-        table, hide_index=True, column_config={"Adds": st.column_config.NumberColumn(format="%.6g")},
-        height="content" if len(table) < 14 else 480,
-    )  # fmt: skip
-    line(f"The sum is the prediction: {number(found.prediction, 8)}.")
-
-
-def _said(value: Value | tuple[Value, Value]) -> str:
-    if isinstance(value, tuple):
-        return " × ".join(map(_said, value))
-    if value is None:
-        return "no value"
-    return "another name" if value == "\0" else str(value) if isinstance(value, str) else f"{value:g}"
 
 
 # ------------------------------------------------------------------ a file
@@ -193,14 +64,15 @@ def _said(value: Value | tuple[Value, Value]) -> str:
 
 def _file(version: Version, model: SavedModel) -> None:
     needed = [*model.numbers, *model.texts]
-    line(f"A table with these columns, in any order; other columns are ignored: {', '.join(needed[:40])}"
-         f"{f' and {len(needed) - 40} more' if len(needed) > 40 else ''}.")  # fmt: skip
+    names = [shortened(name, 40) for name in needed[:NAMED]]
+    more = f" and {plural(len(needed) - NAMED, 'more column')}" if len(needed) > NAMED else ""
+    line(f"A table with these columns, in any order; other columns are ignored: {', '.join(names)}{more}.")
     came = upload_box("Drop a CSV file to predict", key=f"predict:upload:{version.label}")
     if came:
         places.amend(rows=came)
     table = _chosen_table()
     if table:
-        _predictions(version, table, _wanted_interval(version, model))
+        _predictions(version, table, model, _wanted_interval(version, model))
 
 
 def _wanted_interval(version: Version, model: SavedModel) -> float | None:
@@ -208,10 +80,9 @@ def _wanted_interval(version: Version, model: SavedModel) -> float | None:
     said = model.report.prediction_interval
     if said is None or said.half_widths.get(str(LEVEL)) is None:
         return None
-    wanted = st.toggle(
-        "With the ends of 90 % intervals", key=f"predict:interval:{version.label}",
-        help="Two more columns, lower and upper: nine in ten new rows like the test rows lie between them.",
-    )  # fmt: skip
+    classes = bool(model.outcome and model.outcome.classes)
+    words = SETS if classes else INTERVALS
+    wanted = st.toggle(words[0], key=f"predict:interval:{version.label}", help=words[1])
     return LEVEL if wanted else None
 
 
@@ -231,9 +102,12 @@ def _chosen_table() -> Table | None:
     return found
 
 
-def _predictions(version: Version, table: Table, interval: float | None) -> None:
+def _predictions(version: Version, table: Table, model: SavedModel, interval: float | None) -> None:
     config = page_config(table.path)
-    arguments: dict[str, Any] = {"model": str(version.model_path)} | ({"interval": interval} if interval else {})
+    chosen = st.session_state.get(_keep_key(version, table), [IDS])
+    arguments: dict[str, Any] = {"model": str(version.model_path), "keep": chosen}
+    arguments |= {"interval": interval} if interval else {}
+    arguments |= {"threshold": chosen_threshold()} if model.outcome and model.outcome.yes else {}
     try:
         run = launch_job("predict", config, arguments)
         if run.state == "interrupted":
@@ -244,7 +118,7 @@ def _predictions(version: Version, table: Table, interval: float | None) -> None
     if run.is_active:
         watch(run, "Predicting")
     elif result := run.result:
-        _predicted(run, result, version, table)
+        _predicted(run, result, version, table, model.outcome)
     else:
         notice("error", wording.told(run.error), "This table could not be predicted")
         if st.button("Try again", key="predict:again"):
@@ -252,13 +126,42 @@ def _predictions(version: Version, table: Table, interval: float | None) -> None
             st.rerun()
 
 
-def _predicted(run: Run, result: dict[str, Any], version: Version, table: Table) -> None:
-    notice("success", f"{plural(result['rows'], 'prediction')} of {result['target']} for {table.title}.", "Done")
+def _predicted(run: Run, result: dict[str, Any], version: Version, table: Table, outcome: Outcome | None) -> None:
+    made = result["rows"] - result["bad_rows"]
+    notice("success", f"{plural(made, 'prediction')} of {result['target']} for {table.title}.", "Done")
+    if outcome and outcome.yes:
+        line(f"Called '{outcome.yes}' from a probability of {result['threshold']:g} on: the slider under Calls.")
     if result["warnings"]:
         notice("warning", "\n".join(result["warnings"]), "What to know")
+    if result["not_predicted"]:
+        with st.expander(f"{plural(result['bad_rows'], 'row')} without a prediction"):
+            names = {"file": "File", "line": "Line", "row": "Row", "problem": "Why"}
+            lost = pd.DataFrame(result["not_predicted"]).rename(columns=names)
+            st.dataframe(lost, hide_index=True, alt="Lines of the file without a prediction, and why")
+    _columns_beside(result, version, table)
     _download(run, version, table)
-    st.markdown("##### First rows")
-    st.dataframe(preview_table(run.directory / "predictions.csv", result), hide_index=True, placeholder="")
+    section("First rows")
+    st.dataframe(preview_table(run.directory / "predictions.csv", result, outcome), hide_index=True, placeholder="")
+
+
+def _keep_key(version: Version, table: Table) -> str:
+    return f"predict:kept:{version.label}:{table.key}"
+
+
+def _columns_beside(result: dict[str, Any], version: Version, table: Table) -> None:
+    """Which columns of the table stand beside the predictions; another choice predicts again."""
+    key = _keep_key(version, table)
+    names = list(dict.fromkeys([*result["preview"]["columns"], *result["kept"]]))
+    widget = f"{key}:{','.join(result['kept'])}"
+
+    def choose() -> None:
+        st.session_state[key] = st.session_state[widget]
+
+    st.multiselect(
+        "Columns beside the prediction", names, default=result["kept"], format_func=harmless, key=widget,
+        on_change=choose, placeholder="None: rows have their numbers",
+        help="Columns of the table that are written before each prediction. At first those that look like ids, or all.",
+    )  # fmt: skip
 
 
 def _download(run: Run, version: Version, table: Table) -> None:
@@ -281,25 +184,39 @@ def _download(run: Run, version: Version, table: Table) -> None:
     )  # fmt: skip
 
 
-def preview_table(path: Path, result: dict[str, Any]) -> pd.DataFrame:
-    """The first predictions beside the first columns of their rows, as texts of the file."""
+def preview_table(path: Path, result: dict[str, Any], outcome: Outcome | None = None) -> pd.DataFrame:
+    """The first predictions beside the first columns of their rows, as texts of the file.
+
+    Of a yes/no model the likelier value, and the probability of the yes.
+    """
     shown = result.get("preview") or {"columns": [], "rows": []}
-    predictions = first_predictions(path, len(shown["rows"]))
+    said = first_predictions(path, len(shown["rows"]), result["made"])
     columns = {harmless(name): place for place, name in enumerate(shown["columns"][:FIRST_COLUMNS])}
     table = {name: [row[place] for row in shown["rows"]] for name, place in columns.items()}
-    return pd.DataFrame({"Row": range(len(predictions)), "Prediction": predictions, **{
-        name: values[: len(predictions)] for name, values in table.items()
+    if outcome and outcome.classes:
+        found: dict[str, list[Any]] = {
+            "Prediction": [row[0] if outcome.numbers else harmless(row[0]) for row in said],
+        }
+        names = outcome.classes if outcome.several else (outcome.yes,)
+        found |= {f"Probability of {name}": [_value(row[1 + at]) for row in said] for at, name in enumerate(names)}
+        if said and len(said[0]) > 1 + len(names):
+            found["Set"] = [harmless(row[1 + len(names)]) for row in said]
+    else:
+        found = {"Prediction": [_value(row[0]) for row in said]}
+    return pd.DataFrame({"Row": range(len(said)), **found, **{
+        name: values[: len(said)] for name, values in table.items()
     }})  # fmt: skip
 
 
-def first_predictions(path: Path, count: int) -> list[float | None]:
-    found: list[float | None] = []
+def _value(cell: str) -> float | None:
+    """Empty where the row could not be read."""
+    return float(cell) if cell else None
+
+
+def first_predictions(path: Path, count: int, made: int) -> list[list[str]]:
+    """The last `made` columns of the first rows: the prediction, then what belongs to it."""
     try:
-        with path.open() as file:
-            next(file, None)
-            for _, text in zip(range(count), file, strict=False):
-                value = text.rstrip("\n").split(",")[1]
-                found.append(float(value) if value else None)
+        with path.open(encoding="utf-8", newline="") as file:
+            return [cells[-made:] for cells in islice(csv.reader(file), 1, count + 1)]
     except OSError:
         return []
-    return found

@@ -12,30 +12,6 @@ JOINER = "\u2060"
 PLAIN = re.compile(r"[^\W_](?:[^\W_]|(?<=\w)_(?=\w)| (?! )|(?<=\w)[-.,/%()](?=\w))*")  # text that no markdown is in
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
-# The built-in "Download as CSV" of tables writes cells as they are; a spreadsheet would run a column named "=...".
-STYLE = """<style>
-[data-testid="stElementToolbarButton"]:has([aria-label^="Download as CSV"]) { display: none; }
-[data-testid="stMainBlockContainer"] { max-width: 1180px; margin: 0 auto; padding-top: 5rem; }
-.st-key-scores > * { flex: 1 1 160px; min-width: 160px; }
-.shoal-notice { border-left: 4px solid rgb(var(--accent)); background: rgba(var(--accent), 0.10);
-  border-radius: 6px; padding: 0.7rem 1rem; overflow-wrap: anywhere; }
-.shoal-notice strong { display: block; margin-bottom: 0.15rem; }
-[data-testid="stMainBlockContainer"] h1, .shoal-heading { margin: 0; padding: 0 !important; font-size: 1.9rem;
-  line-height: 1.25; overflow-wrap: anywhere; }
-[data-testid="stMainBlockContainer"] h1 { padding-bottom: 1rem !important; }
-/* What a timer draws anew would fade on every turn. */
-[data-stale="true"] { opacity: 1 !important; transition: none !important; }
-/* Quiet, but links in it are as clear as elsewhere. */
-[data-testid="stCaptionContainer"] { opacity: 1; color: color-mix(in srgb, currentColor 68%, transparent); }
-.shoal-entry { min-width: 0; overflow-wrap: anywhere; line-height: 1.3; }
-.shoal-entry small { display: block; opacity: 0.75; }
-.shoal-line { opacity: 0.75; font-size: 0.9rem; overflow-wrap: anywhere; }
-</style>"""
-
-
-def page_style() -> None:
-    st.html(STYLE)
-
 
 def notice(kind: str, text: str, title: str = "") -> None:
     """A coloured box; `kind` is error, warning, info or success. Screen readers hear errors at once."""
@@ -45,7 +21,19 @@ def notice(kind: str, text: str, title: str = "") -> None:
 
 
 def heading(text: str) -> None:
-    st.html(f'<h2 class="shoal-heading">{html.escape(text)}</h2>')
+    """What the page is about, with a name from a file in it; a page has one such heading or `st.title`."""
+    st.html(f'<h1 class="shoal-heading">{html.escape(text)}</h1>')
+
+
+def section(text: str) -> None:
+    """The small heading of a part; `st.header` is the larger one. Both are of the second level, so none is left out."""
+    st.html(f'<h2 class="shoal-section">{html.escape(text)}</h2>')
+
+
+def scroll_text(text: str, name: str) -> None:
+    """Many lines in a box that keys can scroll: that of `st.code` cannot be reached without a mouse."""
+    inside = html.escape(text)
+    st.html(f'<pre class="shoal-scroll" tabindex="0" role="region" aria-label="{html.escape(name)}">{inside}</pre>')
 
 
 def line(text: str) -> None:

@@ -3,6 +3,7 @@
 Every view is drawn from its address, so reload, back button and shared links work:
 
     /                    Data       ?data=KEY&read=JSON&target=COLUMN   a table, how it is read, what to predict
+                                    ?choose=table   another one; so is no address at all, unless the menu led here
     /train               Train      ?data=...  the form (with &like=RUN: that run's settings);  ?run=ID  the run
     /tune                Tune       ?data=...&study=JSON  how it is tested;  &model, alpha, ...  the model at hand
     /search              Search     ?data=...  the form of a search;  ?id=ID  the search
@@ -22,6 +23,9 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 ARRIVED = "places:arrived"
+BY_PANEL = ("predict", "out", "model", "ratio", "alpha")  # parts that the Tune panel writes by itself, in the browser
+SHOWN = "places:shown"
+CHOOSE: dict[str, Any] = {"choose": "table"}  # the address at which the Data page lets one choose, whatever is at hand
 TURN = "places:turn"
 PLOTLY_ADDRESS = f"api/plotly.js?v={version('plotly')}"  # relative to the page's base: there may be a proxy in front
 TITLES = {
@@ -78,6 +82,28 @@ def amend(**changes: str | None) -> None:
     st.session_state[TURN] = _number_of_turn(), st.query_params.to_dict()
 
 
+def asked_for() -> dict[str, str]:
+    """The address as the server has it: without what the browser writes into it by itself."""
+    return {part: value for part, value in st.query_params.to_dict().items() if part not in BY_PANEL}
+
+
+def entered(name: str) -> None:
+    """Note which page is drawn, before it is."""
+    before = st.session_state.get(SHOWN, ("", ""))[1]
+    st.session_state[SHOWN] = before, name
+
+
+def is_on(name: str) -> bool:
+    """Whether that page is the one that is drawn."""
+    return bool(st.session_state.get(SHOWN, ("", ""))[1] == name)
+
+
+def was_here() -> bool:
+    """Whether the page that is drawn is the one that was drawn before it: nothing led here from another one."""
+    before, now = st.session_state.get(SHOWN, ("", ""))
+    return bool(before == now)
+
+
 def arrived() -> None:
     """Let the browser's address say what the page shows: a link from a page to itself does not change it there."""
     address = st.query_params.to_dict()
@@ -100,15 +126,21 @@ def chooses(name: str, shown: Any, choose: Callable[[Any], None]) -> dict[str, A
     """Key and callback of a widget that shows a part of the address and chooses another; `choose` changes the address.
 
     The callback of an earlier turn is called once more when its widget is said again: that is no choice, nor is what
-    the widget shows already.
+    the widget shows already. Where something else has changed that part of the address, such as a button, it is another
+    widget: until a browser has drawn it, it still says what the one before showed.
     """
     number, own = turn(), key(name)
+    times, before = st.session_state.get(f"{own}~", (0, shown))
+    if before != shown and st.session_state.get(f"{own}.{times}") != shown:
+        times += 1
+    st.session_state[f"{own}~"] = times, shown
+    own = f"{own}.{times}"
     st.session_state[own] = shown
     return {"key": own, "on_change": _chosen, "args": (number, own, shown, choose)}
 
 
 def _chosen(number: int, own: str, shown: Any, choose: Callable[[Any], None]) -> None:
-    if number == _number_of_turn() and (said := st.session_state[own]) != shown:
+    if not is_over(number) and (said := st.session_state[own]) != shown:
         choose(said)
 
 
@@ -118,6 +150,11 @@ def turn() -> int:
     number, known = st.session_state.get(TURN, (0, address))
     st.session_state[TURN] = number + (known != address), address
     return _number_of_turn()
+
+
+def is_over(turn_: int) -> bool:
+    """Whether a callback is of an earlier turn: what its widget says then is repeated, and no choice."""
+    return turn_ != _number_of_turn()
 
 
 def _number_of_turn() -> int:

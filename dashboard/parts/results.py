@@ -12,17 +12,25 @@ import pandas as pd
 import streamlit as st
 
 from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
-from shoal.dashboard.parts import charts, places, wording
-from shoal.dashboard.parts.literal import harmless, line, notice
+from shoal.dashboard.parts import charts, places, tuning, wording
+from shoal.dashboard.parts.literal import harmless, line, notice, section
+from shoal.dashboard.parts.outcomes import outcome_scores, score_name
 from shoal.errors import Reason, TrainingError
+from shoal.files.parts import title
 from shoal.library import saved_models
 from shoal.results.fit import FitReport, GradientTraining
+from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
+from shoal.results.sentences import three_sentences
 from shoal.runs.launch import Run
-from shoal.words import certificate, duration, number, plural, power_of_ten, short
+from shoal.settings.config import RunConfig
+from shoal.settings.when import is_penalised, mixes_penalties
+from shoal.words import certificate, compared, duration, number, plural, power_of_ten, short, shortened
 
 ROWS = 1_000  # of coefficients in one table
+NAMED = 8  # columns of weight zero that are named below the chart
 PER = {"sd": "One standard deviation", "unit": "One unit"}
+FORMATS = {"p": "%.2g"}  # 2.9e-20 fits; one more digit, and the power of ten may be cut off
 ENDINGS = {
     Reason.CONVERGED: "It ended because it came as close to the optimum as was asked for.",
     Reason.STOPPED: "It was stopped by a person.",
@@ -38,6 +46,7 @@ def show_result(run: Run, report: FitReport) -> None:
     with right:
         saved_model(run, report)
         trust(report)
+        tuning.tuning(report)
         training(report)
         rows(report)
         filled(report)
@@ -46,8 +55,10 @@ def show_result(run: Run, report: FitReport) -> None:
 
 
 def subtitle(config: dict[str, Any], name: str) -> str:
-    penalty = "" if config.get("model") == "linear" else f" · alpha {short(config.get('alpha'))}"
-    ratio = f" · l1_ratio {short(config.get('l1_ratio'))}" if config.get("model") == "elasticnet" else ""
+    values = {**RunConfig().as_dict(), **config}
+    chosen = "by cross-validation" if config.get("alpha") is None else short(config["alpha"])
+    penalty = f" · alpha {chosen}" if is_penalised(values) else ""
+    ratio = f" · l1_ratio {short(config.get('l1_ratio'))}" if mixes_penalties(values) else ""
     return f"{name}{penalty}{ratio}"
 
 
@@ -55,19 +66,27 @@ def subtitle(config: dict[str, Any], name: str) -> str:
 
 
 def scores(report: FitReport) -> None:
+    if report.outcome:
+        line(" ".join(three_sentences(report)))
+        outcome_scores(report, report.outcome)
+        return
     tested, part = bool(report.test.rows), report.honest
     which = "test rows" if tested else "training rows"
     cards = [
+        *tuning.cards(report.cross_validation),
         (f"R², {which}", number(part.r2), "Share of the target's spread that the model explains; 1 is perfect."),
         *([("R², training rows", number(report.train.r2), "On the rows it was fitted to.")] if tested else []),
         (f"RMSE, {which}", number(part.rmse), "Typical error in the target's own unit; large errors count more."),
         (f"MAE, {which}", number(part.mae), "Mean size of the errors, in the target's own unit."),
         ("Rows used", f"{report.train.rows + report.test.rows:,}", "For training and testing together."),
     ]
+    line(" ".join(three_sentences(report)))
     with st.container(horizontal=True, gap="small", key="scores"):
         for label, value, help_ in cards:
             st.metric(label, value, help=help_, border=True)
-    if not tested:
+    if not tested and report.cross_validation:
+        st.caption("No rows were kept for testing; the cross-validated scores are those for rows not fitted to.")
+    elif not tested:
         st.caption("No rows were kept for testing, so these scores are on the rows the model was fitted to.")
 
 
@@ -75,9 +94,9 @@ def scores(report: FitReport) -> None:
 
 
 def coefficients(report: FitReport, file_name: str) -> None:
-    st.subheader("Coefficients", anchor=False)
+    st.header("Coefficients", anchor=False)
     per = _per(report)
-    intervals = plain(report.inference.coefficients) if report.inference else {}
+    intervals = plain(report.inference.coefficients) if report.inference else tuning.own_intervals(report)
     found = effects(report.coefficients, report.standardized, intervals, per)
     chart, table = st.tabs(["Chart", "Table"])
     with chart:
@@ -96,7 +115,8 @@ def _per(report: FitReport) -> str:
         default="sd",
         required=True,
         format_func=PER.__getitem__,
-        help="One standard deviation makes columns comparable. One unit is the plain coefficient: a gram, a year.",
+        help="One standard deviation makes columns comparable. One unit is the plain coefficient: a gram, a year."
+        + (f" Coefficients are changes of the {score_name(report)}." if report.outcome else ""),
     )
     return chosen
 
@@ -105,8 +125,9 @@ def _chart(report: FitReport, found: list[Coefficient], per: str) -> None:
     if not not_zero(found):
         notice("info", "All coefficients are zero: the penalty is too strong for any column. Try a smaller alpha.")
         return
-    figure = charts.coefficient_chart(found, report.target, per)
-    alt = describe(found, report.target)
+    moved = score_name(report)
+    figure = charts.coefficient_chart(found, moved, per)
+    alt = describe(found, moved)
     st.plotly_chart(figure, key="coefficients", config={"displayModeBar": False}, alt=alt)
     line(_chart_note(report, found))
 
@@ -114,40 +135,75 @@ def _chart(report: FitReport, found: list[Coefficient], per: str) -> None:
 def _chart_note(report: FitReport, found: list[Coefficient]) -> str:
     zero = [c.name for c in found if not c.value]
     hidden = len(found) - len(zero) - MOST
-    parts = [f"Intercept {number(report.intercept, 6)}."]
+    several = report.outcome is not None and report.outcome.several
+    parts = [] if several else [f"Intercept {number(report.intercept, 6)}."]
     if report.inference:
         parts.append(f"Whiskers: {report.inference.confidence:.0%} intervals.")
+    elif tuning.own_intervals(report):
+        parts.append(f"Whiskers: {report.intervals[0].confidence:.0%} intervals; the table says of what.")
     if zero:
-        parts.append(f"Set to zero: {', '.join(zero[:12])}{f' and {len(zero) - 12} more' if len(zero) > 12 else ''}.")
+        shown = ", ".join(shortened(name, 40) for name in zero[:NAMED])
+        rest = f" and {len(zero) - NAMED:,} more; the table has all" if len(zero) > NAMED else ""
+        parts.append(f"Set to zero: {shown}{rest}.")
+    if said := compared(report.references):
+        parts.append(said)
     if hidden > 0:
         parts.append(f"The {MOST} largest are drawn; the table has {hidden:,} more.")
     return " ".join(parts)
 
 
 def coefficient_table(report: FitReport) -> pd.DataFrame:
-    """All coefficients with the intercept first, in the order of the design."""
-    values = {"(intercept)": report.intercept, **report.coefficients}
+    """All coefficients with the intercept first, in the order of the design; what they multiply comes before them."""
+    first = report.intercepts
+    values = {**first, **report.coefficients}
     table = pd.DataFrame(
         {
-            "Column": list(values),
+            "Column": [report.shown(name) for name in values],
+            **_factors(report),
             "Coefficient": list(values.values()),
-            "Per standard deviation": [None, *report.standardized.values()],
+            "Per standard deviation": [*(None for _ in first), *report.standardized.values()],
         }
     )
     if report.inference:
         estimates = plain(report.inference.named())
-        for key, name in (("std_error", "Std. error"), ("t", "t"), ("p_value", "p"), ("low", "Low"), ("high", "High")):
+        letter = "z" if report.outcome and report.outcome.dispersion is None else "t"
+        for key, name in (
+            ("std_error", "Std. error"),
+            ("t", letter),
+            ("p_value", "p"),
+            ("low", "Low"),
+            ("high", "High"),
+        ):
             table[name] = [(estimates.get(column) or {}).get(key) for column in values]
+    if report.collinearity:
+        table["VIF"] = [report.collinearity.inflation.get(column) for column in values]
+    tuning.add_intervals(table, report.intervals)
     return table
+
+
+def _factors(report: FitReport) -> dict[str, list[float | None]]:
+    """Odds ratios, or factors of the mean, with their own intervals where there are any; the intercept has none."""
+    if not report.outcome or not (times := FACTORS.get(report.outcome.link)):
+        return {}
+    name, known = times.capitalize(), report.inference.coefficients if report.inference else {}
+    found = {name: [None, *map(factor, report.coefficients.values())]}
+    if known:
+        estimates = [known.get(column) for column in report.coefficients]
+        found[f"{name}, low"] = [None, *(factor(one.low) if one else None for one in estimates)]
+        found[f"{name}, high"] = [None, *(factor(one.high) if one else None for one in estimates)]
+    return found
 
 
 def _table(report: FitReport, file_name: str) -> None:
     table = coefficient_table(report)
     shown = largest(table)
-    numbers = {name: st.column_config.NumberColumn(format="%.5g") for name in table.columns[1:]}
+    columns = {name: st.column_config.NumberColumn(format=FORMATS.get(name, "%.5g")) for name in table.columns[1:]}
+    columns["Column"] = st.column_config.Column(pinned=True)
     st.dataframe(
-        shown, hide_index=True, column_config=numbers, height="content" if len(shown) < 16 else 560, placeholder=""
+        shown, hide_index=True, column_config=columns, height="content" if len(shown) < 16 else 560, placeholder=""
     )
+    for meaning in tuning.meanings(report):
+        line(meaning)
     if len(shown) < len(table):
         line(f"The intercept and the {ROWS - 1:,} largest of {len(table) - 1:,} coefficients; the CSV file has all.")
     st.download_button(
@@ -172,13 +228,19 @@ def as_csv(table: pd.DataFrame) -> str:
 
 def trust(report: FitReport) -> None:
     """How good the answer can be at best, and what was odd about the data."""
-    if report.training:
+    if report.training and not report.network:  # whose optimum nobody knows
         title, kind, text = gradient_trust(report.training)
         notice(kind, text, title)
+    elif report.outcome and report.outcome.separated:
+        notice("warning", "Coefficients grow without end; what is shown is where that was seen.", "There is no optimum")
     elif found := report.certificate:
         exact = found.is_exact
         title = "This is the exact optimum" if exact else "This is close to the optimum, not at it"
         notice("success" if exact else "warning", certificate(found.kind, found.relative, found.rests_on), title)
+    if report.collinearity and (said := report.collinearity.sentences(report.condition)):
+        notice("info", " ".join(said), "Columns that go together")
+    for finding in report.findings:
+        notice("warning", f"{finding.said} {wording.remedied(finding.remedy)}")
     for warning in report.warnings:
         if not report.training or warning != report.training.not_converged:  # which the box above says
             notice("warning", warning)
@@ -207,24 +269,25 @@ def _distance(found: GradientTraining) -> str:
 
 
 def _more_epochs(found: GradientTraining) -> str:
-    return "" if found.converged else "Allow more passes, resume it, or use the exact solver."
+    return "" if found.converged else "Allow more epochs, resume it, or use the exact solver."
 
 
 def training(report: FitReport) -> None:
     """How a gradient run went, in a few figures."""
     if not report.training:
         return
-    st.markdown("##### Training")
+    section("Training")
     line("\n".join(training_facts(report.training)))
 
 
 def training_facts(found: GradientTraining) -> list[str]:
-    facts = [f"{found.epochs:,.6g} passes over the rows in {plural(found.rounds, 'round')}"]
+    facts = [f"{found.epochs:,.6g} epochs in {plural(found.rounds, 'round')}"]
     resolved, ending = found.resolved, found.ending
     if mode := wording.MODES.get(found.mode):
         facts.append(f"Workers: {mode[0].lower()}{mode[1:]}")
     if resolved:
         facts.append(f"Batches of {plural(resolved.batch_size, 'row')}, learning rate {resolved.learning_rate:.4g}")
+    facts += knobs_at_the_end(found)
     if redone := found.ledger.get("redone"):
         facts.append(f"{plural(redone, 'batch').replace('batchs', 'batches')} made again after lost workers")
     if ending.cause:
@@ -232,8 +295,25 @@ def training_facts(found: GradientTraining) -> list[str]:
     return facts
 
 
+def knobs_at_the_end(found: GradientTraining) -> list[str]:
+    """Those that may be changed on the way, as they were in force last, with what they were before a person came."""
+    begun = {
+        name: value for event in reversed(found.events) if event.get("kind") == "command"
+        for name, value in ((event.get("data") or {}).get("before") or {}).items()
+    }  # fmt: skip
+    said = []
+    for knob, value in found.in_force.items():
+        if value is None or (knob == "compression" and value == "none" and knob not in begun):
+            continue
+        shown = wording.choice_for(knob, value) if isinstance(value, str) else short(value)
+        was = begun.get(knob)
+        before = "" if was in (None, value) else f" ({was if isinstance(was, str) else short(was)} at the start)"
+        said.append(f"{wording.LABELS.get(knob, knob)}: {shown}{before}")
+    return [f"In force at the end: {'; '.join(said)}"] if said else []
+
+
 def rows(report: FitReport) -> None:
-    st.markdown("##### Rows")
+    section("Rows")
     counts = {"read from the file": report.rows_read}
     counts |= {
         f"left out: {wording.DROPPED.get(why, why.replace('_', ' '))}": count
@@ -247,7 +327,7 @@ def filled(report: FitReport) -> None:
     """Which numbers were missing, and what stood in for them."""
     if not report.filled:
         return
-    st.markdown("##### Missing numbers")
+    section("Missing numbers")
     said = [f"{name}: {number(f.value)} in {plural(f.rows, 'row')}" for name, f in report.filled.items()]
     rest = f"\nand {plural(len(said) - 12, 'more column')}" if len(said) > 12 else ""
     line("Replaced as follows.\n" + "\n".join(said[:12]) + rest)
@@ -256,7 +336,7 @@ def filled(report: FitReport) -> None:
 def timings(report: FitReport) -> None:
     seconds = dict(report.timings)
     total = seconds.pop("total", 0.0)
-    st.markdown("##### Time")
+    section("Time")
     slow = sorted(((s, wording.STAGES.get(stage, stage)) for stage, s in seconds.items() if s >= 0.001), reverse=True)
     line(f"{duration(total)} in all\n" + "\n".join(f"{duration(s)} {stage}" for s, stage in slow))
 
@@ -272,16 +352,20 @@ def saved_model(run: Run, report: FitReport) -> None:
             "models", f"Saved model, version {version.number}: plots and predictions", icon=":material/deployed_code:",
             model=version.name, version=str(version.number),
         )  # fmt: skip
-    elif run.model_path.exists() and st.button(
-        "Save as model", icon=":material/bookmark_add:", key="save-model",
-        help="Finished runs are saved by themselves; a stopped one, or one whose model was deleted, when you say so.",
-    ):  # fmt: skip
-        _save(run, report)
+    elif run.model_path.exists():
+        with st.popover("Save as model", icon=":material/bookmark_add:", help="Keep it as a version of a model."):
+            usual = saved_models.usual_name(str(run.config.get("file", "")), report.target)
+            name = st.text_input(
+                "Name of the model", usual, key="save-model:name",
+                help="Of a new model, or of one that you have: then this becomes its next version.",
+            )  # fmt: skip
+            if st.button("Save", type="primary", key="save-model"):
+                _save(run, report, name.strip() or usual)
 
 
-def _save(run: Run, report: FitReport) -> None:
+def _save(run: Run, report: FitReport, name: str) -> None:
     try:
-        version = saved_models.save_run(run, report.as_dict())
+        version = saved_models.save_run(run, report.as_dict(), name)
     except (TrainingError, OSError) as error:
         notice("error", wording.told(error), "The model was not saved")
         return
@@ -289,12 +373,12 @@ def _save(run: Run, report: FitReport) -> None:
 
 
 def _downloads(run: Run) -> None:
-    st.markdown("##### Take it with you")
+    section("Take it with you")
     if not run.model_path.exists():
         st.caption("The model file is gone from the run's folder.")
         return
     model_download(run.model_path, f"model-{run.id}.json")
-    line(f"Run {run.id}\n{Path(run.config['file']).name}")
+    line(f"Run {run.id}\n{title(run.config['file'])}")
 
 
 def model_download(path: Path, file_name: str) -> None:

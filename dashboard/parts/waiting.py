@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import line
 from shoal.runs import awaiting
 from shoal.runs.launch import Run, launch_job
@@ -32,13 +33,13 @@ def answered(task: str, config: RunConfig, arguments: Mapping[str, Any] | None =
 
 def watch(run: Run, what: str) -> None:
     """The bar of a run that goes on; the whole page is drawn again when it has ended. Who shows it waits for it."""
-    _bar(run, what, st.query_params.to_dict())
+    _bar(run, what, places.asked_for())
 
 
 @st.fragment(run_every=REFRESH)
 def _bar(run: Run, what: str, address: dict[str, str]) -> None:
     # A browser that has not heard yet of a changed address asks with the old one, and would get the page of that.
-    if not run.is_active and st.query_params.to_dict() == address:
+    if not run.is_active and places.asked_for() == address:
         st.rerun()
     awaiting.renew(run.directory)  # a browser that is closed or elsewhere does not ask, and a job ends for want of it
     stage, fraction = run.progress

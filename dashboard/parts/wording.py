@@ -6,6 +6,8 @@ from typing import Any
 
 from shoal.errors import Remedy, RemedyKind, Standing, TrainingError
 from shoal.settings.config import RunConfig
+from shoal.settings.strength import USUAL
+from shoal.settings.when import TUNED_LOSSES
 from shoal.words import MODELS
 
 ABOUT_MODELS = {
@@ -13,22 +15,43 @@ ABOUT_MODELS = {
     "ridge": "Shrinks all coefficients a little. Steady when columns say nearly the same thing.",
     "lasso": "Shrinks coefficients, and sets those that matter little to exactly zero.",
     "elasticnet": "Between ridge and lasso: picks columns, but keeps groups of similar ones together.",
+    "logistic": "Yes or no, or any two values: gives the probability of one, and odds ratios with intervals.",
+    "multinomial": "For 3 to 50 classes, texts or numbers: the probability of each of them.",
+    "poisson": "Counts of 0 or more: each column multiplies the expected count.",
+    "auto": "Looks at the column to predict: yes or no, counts or numbers; and says why.",
+    "gamma": "Positive, skewed numbers such as costs or times: each column multiplies the expected value.",
+    "huber": "Numbers with some far off: these pull by the size of their error only, not by its square.",
+    "quantile": "A quantile, such as the median, in place of the mean: the line that has a given share of rows below.",
+    "module": "A PyTorch module, trained from Python by shoal.train_module.",
 }
 LABELS = {
     "target": "Column to predict",
+    "register": "Save as a version of the model",
     "model": "Model",
+    "shrink": "Penalty",
+    "positive": "The value that is the yes",
+    "huber_epsilon": "Far off from (epsilon)",
+    "quantile": "Quantile",
     "alpha": "Penalty strength (alpha)",
-    "l1_ratio": "Share of lasso (l1_ratio)",
+    "l1_ratio": "Mixing ratio (l1_ratio)",
     "features": "Columns to use",
     "exclude": "Columns to leave out",
+    "weights": "Weights of the rows",
+    "weights_are": "What weights mean",
+    "offset": "Added to every score (offset)",
+    "offset_as": "How it is added",
+    "class_weight": "Weight of the two values",
     "categorical": "Read as names",
     "numeric": "Read as numbers",
     "coding": "Text columns become",
+    "reference": "Levels to compare with",
     "max_levels": "Most levels of a text column",
+    "min_level_rows": "Fewest rows of a level of its own",
     "impute": "A missing number becomes",
     "fill": "That number",
     "squares": "Squares of columns",
     "interactions": "Products of two columns",
+    "transform": "Columns in other shapes",
     "indicators": "Mark missing numbers with a column of their own",
     "test_every": "Every how many rows",
     "test_fraction": "Share of rows",
@@ -36,7 +59,10 @@ LABELS = {
     "intercept": "Fit an intercept",
     "standardize": "Standardise the columns",
     "confidence": "Confidence of the intervals",
+    "robust": "Robust standard errors",
     "engine": "Where the work is done",
+    "cluster": "Address of the cluster",
+    "open_cluster": "Use a cluster that asks nobody for a token",
     "workers": "Worker processes",
     "solver": "How to solve it",
     "mode": "Synchronisation",
@@ -55,6 +81,7 @@ LABELS = {
     "decay": "Decay factor",
     "decay_every": "Decay every",
     "momentum": "Momentum",
+    "weight_decay": "Weight decay",
     "clip": "Gradient clipping (norm)",
     "compression": "Gradient compression",
     "top_k": "Share of values sent",
@@ -69,6 +96,7 @@ LABELS = {
     "keep_checkpoints": "Checkpoints kept",
     "on_worker_loss": "A lost worker",
     "restarts": "Replacements at most",
+    "retries": "Goes on by itself",
     "delimiter": "Delimiter",
     "decimal": "Decimal mark",
     "thousands": "Thousands separator",
@@ -79,21 +107,23 @@ LABELS = {
     "skip_lines": "Lines above the table",
     "missing": "Texts that mean missing",
     "also_missing": "More texts that mean missing",
+    "dates": "Order of dates",
+    "sheet": "Sheet",
     "on_bad_rows": "Rows that cannot be read",
+    "parts": "Files of this table may differ (parts)",
 }
 CHOICES = {
-    "drop_first": "one column a level, without the first",
-    "full": "one column for every level",
     "median": "the column's median",
     "mean": "the column's mean",
-    "constant": "a number of your choice",
-    "drop": "nothing: leave that row out",
-    "auto": "chosen by the size of the file",
-    "inline": "one process",
-    "processes": "worker processes",
-    "limit": "leave out a few (up to 1 %, at most 100)",
+    "constant": "a number of your choice (constant)",
+    "drop": "nothing: drop that row",
+    "limit": "leave out a limited number (up to 1 %, at most 100)",
     "stop": "stop at the first one",
-    "skip": "leave out all of them",
+    "skip": "skip all of them",
+    "alike": "not at all (alike)",
+    "common": "in columns: those that some lack are left out (common)",
+    "mixed": "in how they are written (mixed)",
+    "any": "in both (any)",
 }
 TYPES = {"numeric": "number", "datetime": "date", "categorical": "names", "text": "free text"}
 FLAGS = {
@@ -107,10 +137,13 @@ FLAGS = {
 DROPPED = {
     "bad_row": "could not be read",
     "target_missing": "no value in the column to predict",
+    "no_weight": "have no weight above 0",
+    "offset_missing": "no value in the column of the offset",
     "feature_missing": "a value is missing in another column",
 }
 STAGES = {
     "ingest": "read the file",
+    "tune": "choose alpha by cross-validation",
     "moments": "sum over all rows",
     "solve": "solve",
     "factor": "factor the rows",
@@ -125,7 +158,13 @@ ABOUT_SOLVERS = {
     "exact": "Recommended: one pass over the rows, and a proof that no better fit exists.",
     "gradient": "Many small steps by several workers: to watch, to steer, or for tables too wide for the exact solver.",
 }
-MODES = {"sync": "Synchronous", "ssp": "Bounded staleness (ssp)", "async": "Asynchronous", "local": "Local steps"}
+# Every choice has its own word in it, that of flags, YAML files, tables and docs: it is known again there.
+MODES = {
+    "sync": "Synchronous (sync)",
+    "ssp": "Bounded staleness (ssp)",
+    "async": "Asynchronous (async)",
+    "local": "Local steps (local)",
+}
 ABOUT_MODES = {
     "sync": "Every worker waits for the others in each step. The same result each time; best on equal cores.",
     "ssp": "A fast worker may be a few updates ahead, then waits. Best when some workers are slower than others.",
@@ -149,6 +188,14 @@ GROUPS = {
 # Words that mean one thing for one knob and another for the next.
 CHOICES_OF = {
     "model": MODELS,
+    "shrink": {"none": "None", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net"},
+    "weights_are": {
+        "importance": "how much a row counts (importance)",
+        "frequency": "how many equal rows a row stands for (frequency)",
+    },
+    "robust": {"none": "none", "HC0": "HC0", "HC1": "HC1", "HC2": "HC2", "HC3": "HC3"},
+    "offset_as": {"added": "as it is (added)", "exposure": "by its logarithm (exposure)"},
+    "class_weight": {"none": "by their rows (none)", "balanced": "both alike (balanced)"},
     "solver": SOLVERS,
     "mode": MODES,
     "step_rule": {
@@ -156,6 +203,7 @@ CHOICES_OF = {
         "momentum": "Momentum",
         "adagrad": "AdaGrad (by column)",
         "adam": "Adam",
+        "adamw": "AdamW (weight decay)",
     },
     "schedule": {
         "constant": "constant",
@@ -164,34 +212,58 @@ CHOICES_OF = {
         "cosine": "cosine decay to zero",
         "inverse": "inverse time decay (1 / t)",
     },
-    "compression": {"none": "none", "topk": "the largest values only", "half": "16-bit numbers"},
-    "partition": {"hash": "at random", "contiguous": "in the order of the file"},
+    "compression": {"none": "none", "topk": "the largest values only (topk)", "half": "16-bit numbers (half)"},
+    "partition": {"hash": "at random (hash)", "contiguous": "in the order of the file (contiguous)"},
     "precision": {
-        "auto": "as the data need",
-        "float32": "single precision (32 bits)",
-        "float64": "double precision (64 bits)",
+        "auto": "as the data need (auto)",
+        "float32": "single precision (float32)",
+        "float64": "double precision (float64)",
     },
-    "on_worker_loss": {"retry": "is replaced", "fewer": "is done without", "stop": "ends the run"},
+    "on_worker_loss": {
+        "retry": "is replaced (retry)",
+        "fewer": "is done without (fewer)",
+        "stop": "ends the run (stop)",
+    },
     "penalty": {"": "none: the model's own"},
-    "coding": {"drop_first": "all levels but the first", "full": "all levels"},
-    "engine": {"auto": "by the size of the file", "inline": "one process", "processes": "worker processes"},
+    "coding": {
+        "reference": "all levels but one to compare with (reference)",
+        "full": "all levels (full)",
+        "drop_first": "all levels but the first by alphabet (drop_first)",
+    },
+    "engine": {
+        "auto": "by the size of the file (auto)",
+        "inline": "one process (inline)",
+        "processes": "worker processes",
+        "ray": "a Ray cluster (ray)",
+    },
 }
 # Where the config's own words are for the command line, the page has others.
 HELP = {
-    "model": "Which penalty the coefficients pay besides fitting the rows.",
-    "alpha": "How strongly coefficients are pulled to zero, as alpha in scikit-learn. 0 is no penalty at all.",
+    "model": "The first four are for numbers and differ in the penalty on coefficients; then yes or no, counts, and "
+    "positive skewed numbers.",
+    "shrink": "Pulls coefficients to zero. None gives standard errors and intervals for every coefficient.",
+    "positive": "Probabilities are those of this value. Empty: the word for yes, the larger number or the later name.",
+    "alpha": "How strongly coefficients are pulled to zero, as alpha in scikit-learn; 0 is no penalty. Left empty, "
+    "it is chosen by cross-validation before the fit.",
     "l1_ratio": "0 is like ridge, 1 is the lasso, and between them a mixture.",
     "features": "Only these columns are used. Empty: all but the column to predict.",
     "exclude": "These columns are not used, for example row numbers or what is known only afterwards.",
+    "weights": "A column of numbers that says how much each row counts; it is not used to predict.",
+    "weights_are": "Standard errors count rows in one case, and the sum of the weights in the other.",
+    "offset": "A column such as the time or the people that a count is of; predictions need it too.",
+    "offset_as": "An exposure is what a count is proportional to.",
+    "class_weight": "Both alike finds more of the rare value, at the price of false alarms.",
     "squares": "Their squares are used beside them, so that the effect of a number can bend.",
     "interactions": "The product of two columns is used beside them, so that the effect of one can depend on the "
     "other. A text column gives one product a level. Choose pairs, or type them as a:b.",
     "fill": "The number that stands in where a number of your choice is chosen.",
     "seed": "The same number gives the same choice of test rows, the same parts and the same order of batches.",
+    "robust": "They hold where some rows spread more than others; HC3 is the usual choice.",
     "confidence": "0.95: of a hundred such intervals, about 95 hold the true coefficient.",
-    "engine": "One process is quickest for small files, worker processes for large ones.",
+    "engine": "One process is quickest for small files, worker processes for large ones, a cluster for those that "
+    "outgrow this machine.",
     "workers": "Processes that share the work. Empty: one for each core.",
-    "epochs": "Passes over all rows in small steps, before the full passes at the end.",
+    "epochs": "An epoch goes over all rows once, in small steps. Full passes at the end come after them.",
     "tolerance": "After the steps, full passes go on until the loss is this close to its optimum, as a share of the "
     "way from the start. Empty: no such passes.",
     "max_seconds": "The run stops after so long, with the model it then has. Empty: no limit.",
@@ -205,6 +277,7 @@ HELP = {
     "decay": "The share of the learning rate that is left after the time beside it.",
     "decay_every": "The time after which only that share of the learning rate is left.",
     "momentum": "How much of the last step goes into the next. 0.9 is usual.",
+    "weight_decay": "How much of each weight a step takes away, times the learning rate. 0.01 is usual.",
     "clip": "Longer gradients are shortened to this length. Empty: used as they are.",
     "compression": "Less to send for each step, at the cost of a little precision that later steps make good.",
     "top_k": "0.1: a tenth of the values is sent, those that changed most.",
@@ -235,6 +308,13 @@ def help_for(knob: str) -> str:
         return HELP[knob]
     text: str = RunConfig.knobs()[knob].metadata["help"]
     return f"{text[0].upper()}{text[1:]}."
+
+
+def alpha_help(model: str) -> str:
+    """What alpha is beside another loss."""
+    as_there = "1 / C of scikit-learn" if model == "logistic" else "alpha of scikit-learn"
+    empty = "it is chosen by cross-validation" if model in TUNED_LOSSES else f"it is {USUAL:g}"
+    return f"How strongly coefficients are pulled to zero, as {as_there}; 0 is no penalty. Left empty, {empty}."
 
 
 def label_for(knob: str) -> str:

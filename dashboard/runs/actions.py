@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,13 +18,15 @@ from shoal.home import jobs_directory, runs_directory
 from shoal.library import archives, notes
 from shoal.library.accounts import Summary
 from shoal.runs import launch
+from shoal.runs.documents import RESUMABLE
 from shoal.runs.launch import Run, find_run, launch_job
 from shoal.settings.config import RunConfig
+from shoal.settings.when import is_penalised
 from shoal.words import file_size, plural
 
 MOST = 6  # runs side by side: more curves than that nobody can tell apart
 NAMED = 8  # runs in a question; of more, just the number
-RESUMABLE = ("paused", "stopped", "failed", "interrupted")
+GOES_ON = ("paused", *RESUMABLE)
 CHOSEN, FRESH, GOING = "runs_chosen", "runs_fresh", "runs_going"  # in the session: ids, a count, an id
 DIALOG, PROBLEM, DONE, WATCHED = "runs_dialog", "runs_problem", "runs_done", "runs_watched"
 JOBS = {"archive": "Archiving", "restore": "Restoring"}
@@ -53,7 +55,7 @@ def bar(chosen: Sequence[Summary]) -> None:
         _button(
             "Compare", "compare_arrows", fits, f"Choose 2 to {MOST} runs to see what differs", _compare, ids,
         )  # fmt: skip
-        resumable = bool(here) and len(here) == len(chosen) and all(run.state in RESUMABLE for run in here)
+        resumable = bool(here) and len(here) == len(chosen) and all(run.state in GOES_ON for run in here)
         _button(
             "Resume", "play_arrow", resumable, "For runs that are paused, stopped, failed or interrupted", _resume, ids
         )
@@ -187,7 +189,7 @@ def _close() -> None:
 
 def _show_dialog(what: str, runs: list[Summary]) -> None:
     titles = {
-        "about": "Tags and note",
+        "about": "Name, tags and note",
         "delete": f"Delete {plural(len(runs), 'run')}?",
         "fork": "Fork: a new run from a checkpoint",
     }
@@ -213,8 +215,11 @@ def _about(runs: list[Summary]) -> None:
         "Tags" if alone else "Tags to add to all of them", " ".join(alone.tags) if alone else "", key="runs_tags",
         placeholder="baseline try-2", help="Short words, with spaces between them. The search finds them.",
     )  # fmt: skip
-    note = ""
+    note, name = "", None
     if alone:
+        name = st.text_input(
+            "Name", alone.name, key="runs_name", max_chars=notes.LONGEST_NAME, help="What to call it in lists.",
+        )  # fmt: skip
         note = st.text_area(
             "Note", alone.note, key="runs_note", max_chars=notes.LONGEST_NOTE, height=160,
             placeholder="What you tried and what you saw", help="Plain text, for yourself and for others.",
@@ -224,7 +229,8 @@ def _about(runs: list[Summary]) -> None:
             words = notes.tags_in(tags)
             for run in runs:
                 before = notes.read(_run(run.id))
-                notes.write(_run(run.id), words if alone else (*before.tags, *words), note if alone else before.note)
+                said = (words, note) if alone else ((*before.tags, *words), before.note)
+                notes.write(_run(run.id), *said, name)
         except (TrainingError, OSError) as error:
             notice("error", wording.told(error))
             return
@@ -279,7 +285,7 @@ def _fork(runs: list[Summary]) -> None:
 
     run = _run(runs[0].id)
     _named(runs)
-    steps = Checkpoints(run.checkpoints_path).steps()[::-1]
+    steps = Checkpoints(run.checkpoints_path, of=run.owner).steps()[::-1]
     if not steps:
         notice("info", "This run has no checkpoint yet to go on from. Wait until it has saved one.")
         return
@@ -298,13 +304,13 @@ def _fork(runs: list[Summary]) -> None:
         "Learning rate (0: automatic)", 0.0, None, float(config.get("learning_rate", 0.0)), format="%g",
         help=wording.help_for("learning_rate"), key="runs_fork_rate",
     )  # fmt: skip
-    changes = {"epochs": int(epochs), "learning_rate": float(rate)}
-    if config.get("model") != "linear":
+    changes: dict[str, float] = {"epochs": int(epochs), "learning_rate": float(rate)}
+    if is_penalised({**RunConfig().as_dict(), **config}):
         alpha = st.number_input(
-            wording.label_for("alpha"), 0.0, None, float(config.get("alpha", 1.0)), format="%g",
+            wording.label_for("alpha"), 0.0, None, _alpha(config), format="%g", placeholder="as it was chosen",
             help=wording.help_for("alpha"), key="runs_fork_alpha",
         )  # fmt: skip
-        changes["alpha"] = float(alpha)
+        changes |= {} if alpha is None else {"alpha": float(alpha)}
     changed = {name: value for name, value in changes.items() if value != config.get(name)}
     if st.button("Start the fork", type="primary", key="runs_fork"):
         try:
@@ -315,3 +321,7 @@ def _fork(runs: list[Summary]) -> None:
         _close()
         forget_choice()
         places.go("train", run=made.id)
+
+
+def _alpha(config: Mapping[str, Any]) -> float | None:
+    return None if config.get("alpha") is None else float(config["alpha"])

@@ -20,8 +20,8 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross")
 FLOOR = 1e-16  # the bottom of the axis of distances: doubles tell no more, and zero has no logarithm
 MOST = 20  # coefficients in the chart
 QUIET = "#808080"
-AXES = {"round": "Rounds", "epoch": "Epochs", "time": "Wall time"}
-AXIS_TITLES = {"round": "Round", "epoch": "Passes over the rows", "time": "Seconds since the run began"}
+AXES = {"time": "Seconds", "round": "Rounds", "epoch": "Epochs"}
+AXIS_TITLES = {"round": "Round", "epoch": "Epoch", "time": "Seconds since the run began"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,12 @@ CURVES = (
         "Share of the way that is left, on a log axis; lower is better.",
         log=True,
     ),
-    RunCurve("validation", "Score on test rows", "R² on rows kept for testing; 1 is perfect.", better="higher"),
+    RunCurve(
+        "validation",
+        "Score on test rows",
+        "R², or the deviance explained, on rows kept for testing; 1 is perfect.",
+        better="higher",
+    ),
     RunCurve("rows_per_second", "Rows a second", "How fast rows were worked through.", better="higher"),
 )
 
@@ -67,10 +72,11 @@ def _place(record: Round, axis: str) -> float:
     return {"round": record.round, "epoch": record.epoch, "time": record.seconds}[axis]
 
 
-def curve_chart(series: Series, sides: Sequence[Side], curve: RunCurve, axis: str) -> go.Figure:
-    """One line a run, in its own colour and dashes."""
+def curve_chart(series: Series, sides: Sequence[Side], curve: RunCurve, axis: str, log: bool = False) -> go.Figure:
+    """One line a run, in its own colour and dashes; `log` is for those that have no log axis by themselves."""
     figure = go.Figure()
     found = drawn(series, curve)
+    log = curve.log or (log and all((_value(r, curve) or 0) > 0 for rounds in found.values() for r in rounds))
     for i, side in enumerate(sides):
         rounds = found.get(side.letter)
         if rounds:
@@ -83,7 +89,7 @@ def curve_chart(series: Series, sides: Sequence[Side], curve: RunCurve, axis: st
     figure.update_layout(
         height=300, margin={"l": 8, "r": 8, "t": 8, "b": 8}, showlegend=False, hovermode="x unified",
         xaxis={"title": {"text": AXIS_TITLES[axis]}, "automargin": True, "nticks": 6},
-        yaxis={"automargin": True, "nticks": 6, **({"type": "log", "exponentformat": "power"} if curve.log else {})},
+        yaxis={"automargin": True, "nticks": 6, **({"type": "log", "exponentformat": "power"} if log else {})},
     )  # fmt: skip
     return figure
 

@@ -26,16 +26,9 @@ from shoal.results.fit import FitReport
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run, metrics_of
 
+USUAL_AXIS = "time"
 POINTS = 800  # of a curve: four charts with several curves each are a lot to send
 TABLE = 500  # coefficients in the table; the download has them all
-STYLE = """<style>
-.shoal-legend { display: grid; grid-template-columns: repeat(auto-fit, minmax(230px, 1fr)); gap: 0.6rem; }
-.shoal-legend > a { border: 1px solid rgba(128, 128, 128, 0.3); border-radius: 8px; padding: 0.6rem 0.8rem;
-  text-decoration: none; color: inherit; overflow-wrap: anywhere; display: block; }
-.shoal-legend > a:hover, .shoal-legend > a:focus-visible { border-color: currentColor; }
-.shoal-line-of { display: block; width: 56px; height: 4px; margin-bottom: 0.45rem; }
-.shoal-legend small { display: block; opacity: 0.75; }
-</style>"""
 
 
 def show(named: str) -> None:
@@ -87,7 +80,7 @@ def _legend(sides: Sequence[Side]) -> None:
         f"<small>{html.escape(f'{state_of(side.state).word} · {comparison.clock(side.id)}')}</small></a>"
         for i, side in enumerate(sides)
     ]
-    st.html(f'{STYLE}<div class="shoal-legend">{"".join(cards)}</div>')
+    st.html(f'<div class="shoal-legend">{"".join(cards)}</div>')
 
 
 def _series(run: Run) -> list[Round]:
@@ -107,14 +100,14 @@ def _series(run: Run) -> list[Round]:
 def _settings_and_results(sides: Sequence[Side]) -> None:
     left, right = st.columns(2, gap="medium") if len(sides) < 3 else (st.container(), st.container())
     with left:
-        st.subheader("Settings that differ", anchor=False)
+        st.header("Settings that differ", anchor=False)
         settings = comparison.settings(sides)
         if settings:
             _difference_table(settings, sides, "Setting")
         else:
             line("None: the runs have the same settings.")
     with right:
-        st.subheader("Results that differ", anchor=False)
+        st.header("Results that differ", anchor=False)
         results = comparison.results(sides)
         if results:
             _difference_table(results, sides, "Result")
@@ -138,7 +131,7 @@ def _frame(found: Sequence[Difference], sides: Sequence[Side], what: str) -> pd.
 
 
 def _curves(sides: Sequence[Side], series: Series) -> None:
-    st.subheader("Along the way", anchor=False)
+    st.header("Along the way", anchor=False)
     without = [side.letter for side in sides if not side.is_gradient]
     if without:
         are = "are exact fits" if len(without) > 1 else "is an exact fit"
@@ -147,12 +140,13 @@ def _curves(sides: Sequence[Side], series: Series) -> None:
     if not curves:
         line("None of these runs has curves to show.")
         return
-    axis = _axis()
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        axis, log = _axis(), _is_log()
     for pair in (curves[:2], curves[2:]):
         for slot, curve in zip(st.columns(2, gap="medium"), pair, strict=False):
             with slot.container(border=True):
                 st.markdown(f"**{curve.title}**", help=curve.about)
-                figure = compare_charts.curve_chart(series, sides, curve, axis)
+                figure = compare_charts.curve_chart(series, sides, curve, axis, log)
                 alt = compare_charts.describe_curve(series, sides, curve)
                 st.plotly_chart(figure, key=f"compare_{curve.key}", config={"displayModeBar": False}, alt=alt)
                 drawn = compare_charts.drawn(series, curve)
@@ -167,24 +161,35 @@ def _and(words: Sequence[str]) -> str:
 
 
 def _axis() -> str:
-    asked = st.query_params.get("by", "round")
-    axis = asked if asked in AXES else "round"
+    asked = st.query_params.get("by", USUAL_AXIS)
+    axis = asked if asked in AXES else USUAL_AXIS
     st.segmented_control(
         "Along", list(AXES), format_func=AXES.__getitem__, required=True, **places.chooses("compare_by", axis, _along),
-        help="Rounds are steps of the server. Epochs make runs with other batches comparable, wall time other speeds.",
+        help="Seconds compare what one waits for. Rounds are steps of the server; epochs make runs with other batches "
+        "comparable.",
     )  # fmt: skip
     return axis
 
 
 def _along(axis: str) -> None:
-    places.amend(by=None if axis == "round" else axis)
+    places.amend(by=None if axis == USUAL_AXIS else axis)
+
+
+def _is_log() -> bool:
+    """Whether all curves of positive numbers are drawn on a logarithmic axis."""
+    log = st.query_params.get("scale") == "log"
+    st.toggle(
+        "Log scale", **places.chooses("compare_scale", log, lambda on: places.amend(scale="log" if on else None)),
+        help="For what falls by orders of magnitude; curves with negative numbers keep their axis.",
+    )  # fmt: skip
+    return log
 
 
 # ------------------------------------------------------------------ coefficients
 
 
 def _coefficients(sides: Sequence[Side]) -> None:
-    st.subheader("Coefficients that differ", anchor=False)
+    st.header("Coefficients that differ", anchor=False)
     having = [side for side in sides if side.coefficients]
     if len(having) < 2:
         line("At least two of the runs need a result to compare coefficients.")

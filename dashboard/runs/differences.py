@@ -13,7 +13,9 @@ from typing import Any
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import state_of
 from shoal.results.fit import FitReport, GradientTraining
+from shoal.results.outcome import HEADLINES
 from shoal.settings.config import RunConfig
+from shoal.settings.meaning import has_effect
 from shoal.words import duration, number
 
 SAME = 1e-9  # a smaller difference, as a share of the largest coefficient, is none
@@ -129,14 +131,16 @@ def _comparable(value: Any) -> Any:
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
+BY_OTHERS = (  # knobs that mean something beside some values of others only
+    "alpha", "l1_ratio", "confidence", "robust", "shrink", "positive", "weights", "weights_are", "offset", "offset_as",
+    "class_weight",
+)  # fmt: skip
+
+
 def _applies(knob: str, config: Mapping[str, Any]) -> bool:
     """Whether a run looks at this knob at all."""
-    if knob == "alpha":
-        return config.get("model") != "linear"
-    if knob == "l1_ratio":
-        return config.get("model") == "elasticnet"
-    if knob == "confidence":
-        return config.get("model") == "linear"
+    if knob in BY_OTHERS:
+        return has_effect(knob, {**RunConfig().as_dict(), **config})
     meta = {f.name: f.metadata for f in dataclasses.fields(RunConfig)}[knob]
     return not meta.get("training") or config.get("solver") == "gradient"
 
@@ -190,6 +194,13 @@ def _lines() -> list[tuple[str, Callable[[Side], str]]]:
     def score(part: str, name: str) -> Callable[[Side], str]:
         return lambda side: _number(getattr(getattr(side.report, part), name)) if side.report else NONE
 
+    def of_outcome(part: str, name: str) -> Callable[[Side], str]:
+        def shown(side: Side) -> str:
+            found = side.report.outcome if side.report else None
+            return _number(getattr(found, part).scores.get(name)) if found else NONE
+
+        return shown
+
     def of_training(name: str, shown: Callable[[Any], str] = _number) -> Callable[[Side], str]:
         return lambda side: shown(getattr(side.training, name)) if side.training else NONE
 
@@ -198,6 +209,11 @@ def _lines() -> list[tuple[str, Callable[[Side], str]]]:
         ("How it ended", lambda side: (side.training and side.training.ending.cause) or NONE),
         ("R² on test rows", score("test", "r2")),
         ("R² on training rows", score("train", "r2")),
+        *(
+            (f"{title} on {rows} rows", of_outcome(part, name))
+            for name, title in HEADLINES.items()
+            for part, rows in (("test", "test"), ("train", "training"))
+        ),
         ("Typical error on test rows (RMSE)", score("test", "rmse")),
         ("Typical error on training rows (RMSE)", score("train", "rmse")),
         ("Mean size of errors on test rows (MAE)", score("test", "mae")),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ import pandas as pd
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import ARCHIVED, GROUPS, group_of, state_of
 from shoal.library.accounts import Summary
-from shoal.words import MODELS, ago, duration
+from shoal.words import MODELS, ago, duration, number, shortened
 
 SORTS = {
     "newest": "Newest first",
@@ -21,9 +22,17 @@ SORTS = {
     "score": "Best score first",
     "distance": "Closest to the optimum first",
     "longest": "Longest first",
-    "file": "By file",
+    "file": "By table",
+    "search": "By search",
+    "name": "By name",
     "state": "By state",
 }
+GROUPED: dict[str, Callable[[Summary], str]] = {
+    "file": lambda run: run.file_name or "Unknown table",
+    "search": lambda run: run.search or "In no search",
+    "state": lambda run: GROUPS.get(group_of(run.state), run.state),
+}
+MOST_GROUPS = 12  # on a page
 SIZES = (25, 50, 100)
 EVERY = "all"  # no filter
 
@@ -91,6 +100,7 @@ class Listing:
     pages: int
     page: int
     counts: dict[str, int] = field(default_factory=dict)  # by kind of state, of what the other filters leave
+    ids: frozenset[str] = frozenset()  # of all that fit, on whatever page
 
 
 def listing(runs: Sequence[Summary], view: View) -> Listing:
@@ -99,17 +109,14 @@ def listing(runs: Sequence[Summary], view: View) -> Listing:
     found = ordered([run for run in rest if not view.states or group_of(run.state) in view.states], view.sort)
     pages = max(1, -(-len(found) // view.size))
     page = min(view.page, pages)
-    return Listing(found[(page - 1) * view.size : page * view.size], len(found), pages, page, counts)
+    ids = frozenset(run.id for run in found)
+    return Listing(found[(page - 1) * view.size : page * view.size], len(found), pages, page, counts, ids)
 
 
 def _fits(run: Summary, view: View) -> bool:
     if view.model not in (EVERY, run.model) or view.solver not in (EVERY, run.solver):
         return False
-    words = view.text.casefold().split()
-    if not words:
-        return True
-    told = f"{run.id} {run.file_name} {run.target or ''} {' '.join(run.tags)} {run.note}".casefold()
-    return all(word in told for word in words)
+    return run.has_words(view.text.split())
 
 
 def ordered(runs: list[Summary], sort: str) -> list[Summary]:
@@ -125,6 +132,8 @@ def ordered(runs: list[Summary], sort: str) -> list[Summary]:
         return sorted(newest, key=lambda run: _known(run.duration, downwards=True))
     if sort == "file":
         return sorted(newest, key=lambda run: (run.file_name.casefold(), run.target or ""))
+    if sort in ("search", "name"):
+        return sorted(newest, key=lambda run: _text_known(run.search if sort == "search" else run.name))
     if sort == "state":
         return sorted(newest, key=lambda run: list(GROUPS).index(group_of(run.state)))
     return newest
@@ -134,9 +143,23 @@ def _known(value: float | None, downwards: bool = False) -> tuple[bool, float]:
     return value is None, 0.0 if value is None else -value if downwards else value
 
 
+def _text_known(text: str | None) -> tuple[bool, str]:
+    return not text, (text or "").casefold()
+
+
 def score(run: Summary) -> float | None:
     """R² on rows that were kept for testing, if there were any."""
     return run.test_r2 if run.test_r2 is not None else run.train_r2
+
+
+def groups(runs: Sequence[Summary], sort: str) -> list[tuple[str, list[Summary]]]:
+    """Runs in their order, those of one table, search or state together with its name; all in one where nobody would
+    see them any more."""
+    if sort in GROUPED:
+        found = [(title, list(own)) for title, own in itertools.groupby(runs, GROUPED[sort])]
+        if len(found) <= MOST_GROUPS:
+            return found
+    return [("", list(runs))]
 
 
 # ------------------------------------------------------------------ the table
@@ -151,14 +174,15 @@ def model_words(run: Summary) -> str:
     return MODELS.get(run.model or "", run.model or "Unknown")
 
 
-def penalty_words(run: Summary) -> str:
-    return "" if run.alpha is None else f"alpha {run.alpha:g}"
-
-
 def solver_words(run: Summary) -> str:
     if not run.is_gradient:
         return wording.SOLVERS.get(run.solver or "", "")
-    return f"Gradient, {wording.MODES.get(run.mode or '', run.mode or '').lower()}"
+    return f"Gradient, {run.mode}" if run.mode else "Gradient"
+
+
+def headline_words(run: Summary) -> str:
+    """The score of a model that has no R²: AUC 0.812."""
+    return f"{run.headline.name} {number(run.headline.honest, 3)}" if run.headline else ""
 
 
 def epoch_words(run: Summary) -> str:
@@ -184,19 +208,22 @@ def _row(run: Summary, now: float) -> dict[str, Any]:
     made = run.made
     return {
         "Open": "Restore" if run.archived else "Open",
+        "Name": shortened(run.name, 60),
         "State": state_words(run),
         "Model": model_words(run),
         "Solver": solver_words(run),
         "Predicts": run.target or "",
         "File": run.file_name,
         "R² test": run.test_r2,
+        "Score": headline_words(run),
         "Started": "" if made is None else ago(max(0.0, now - made)),
         "Took": "" if run.duration is None else duration(run.duration),
         "Tags": list(run.tags),
         "R² training": run.train_r2,
         "Epochs": epoch_words(run),
         "Distance": "" if run.distance is None else f"{run.distance:.1e}",
-        "Penalty": penalty_words(run),
+        "Alpha": run.alpha,
+        "Search": run.search or "",
         "RMSE test": run.test_rmse,
         "RMSE training": run.train_rmse,
         "Note": run.note,

@@ -8,9 +8,10 @@ from typing import Any
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.literal import line, notice, section
 from shoal.dashboard.parts.states import ARCHIVED, GROUPS, STATES
 from shoal.dashboard.runs import actions as run_actions
+from shoal.dashboard.runs import columns as run_columns
 from shoal.dashboard.runs import compare
 from shoal.dashboard.runs.actions import CHOSEN, FRESH, GOING
 from shoal.dashboard.runs.listing import (
@@ -19,10 +20,12 @@ from shoal.dashboard.runs.listing import (
     SORTS,
     Listing,
     View,
+    groups,
     table,
     view_of,
 )
 from shoal.dashboard.runs.listing import listing as listed
+from shoal.dashboard.runs.named_ticks import name_ticks
 from shoal.errors import StateError
 from shoal.library import accounts
 from shoal.library.accounts import Summary
@@ -69,13 +72,13 @@ def _asked() -> View:
 def _nothing_yet() -> None:
     with st.container(border=True, horizontal_alignment="center", gap="small"):
         st.space("small")
-        st.subheader("No runs yet", anchor=False, text_alignment="center")
+        st.header("No runs yet", anchor=False, text_alignment="center")
         st.markdown(
             "Every fit you start gets a line here: what it was, how good it is and how long it took. "
             "You can compare runs, go on with them, tag them, and put them away.",
             text_alignment="center",
         )
-        places.link("data", "Choose data and start a fit", ":material/table_view:")
+        places.link("data", "Choose data and start a fit", ":material/table_view:", **places.CHOOSE)
         st.space("small")
 
 
@@ -85,12 +88,15 @@ def _list(runs: list[Summary], view: View) -> None:
     _filters(view, found, sum(run.archived for run in runs))
     bar = st.container()
     if found.shown:
-        _table(runs, found)
+        run_columns.chooser()
+        for title, own in groups(found.shown, view.sort):
+            _table(runs, found, own, title)
+        name_ticks("Chosen")
         _pages(view, found)
     else:
         _no_match(view, len(here))
     with bar:
-        run_actions.bar(_chosen(runs))
+        run_actions.bar(_chosen(runs, found))
 
 
 @st.fragment(run_every=REFRESH)
@@ -154,7 +160,7 @@ def _no_match(view: View, count: int) -> None:
         return
     with st.container(border=True, horizontal_alignment="center", gap="small"):
         st.space("small")
-        st.subheader("No run matches", anchor=False, text_alignment="center")
+        st.header("No run matches", anchor=False, text_alignment="center")
         st.markdown(f"None of {plural(count, 'run')} fits the search and the filters above.", text_alignment="center")
         keep = View(archived=view.archived, sort=view.sort, size=view.size)
         st.button("Show all runs", icon=":material/filter_alt_off:", on_click=places.stay, kwargs=keep.address)
@@ -164,24 +170,29 @@ def _no_match(view: View, count: int) -> None:
 # ------------------------------------------------------------------ the table
 
 
-def _table(runs: list[Summary], found: Listing) -> None:
-    ids = [run.id for run in found.shown]
+def _table(runs: list[Summary], found: Listing, shown: list[Summary], title: str) -> None:
+    """These runs; below a heading where they are a group."""
+    if title:
+        section(f"{title} ({plural(len(shown), 'run')})")
+    ids = [run.id for run in shown]
     chosen = st.session_state.get(CHOSEN, [])
     fresh = st.session_state.get(FRESH, 0)
     key = f"runs-{fresh}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:12]}"  # rows are chosen by their place
     event = st.dataframe(
-        table(found.shown), key=key, hide_index=True, on_select="rerun", selection_mode="multi-row",
+        run_columns.chosen(table(shown), shown, found.shown),
+        key=key, hide_index=True, on_select="rerun", selection_mode="multi-row",
         selection_default={"selection": {"rows": [i for i, run_id in enumerate(ids) if run_id in chosen]}},
-        column_config=_columns(found.shown), height=ROW * (len(ids) + 1) + 3, row_height=ROW, placeholder="–",
-        alt=f"{len(ids)} runs; choose rows for the actions above the table",
+        column_config=_columns(shown), height=ROW * (len(ids) + 1) + 3, row_height=ROW, placeholder="–",
+        alt=f"{f'{title}: ' if title else ''}{plural(len(ids), 'run')}; choose rows for the actions above the table",
     )  # fmt: skip
     here = [ids[i] for i in event.selection.rows if i < len(ids)]
     known = {run.id for run in runs}
     st.session_state[CHOSEN] = [r for r in chosen if r in known and r not in ids] + here
 
 
-def _chosen(runs: list[Summary]) -> list[Summary]:
-    wanted = st.session_state.get(CHOSEN, [])
+def _chosen(runs: list[Summary], found: Listing) -> list[Summary]:
+    """What a person ticked and can find in the list: what a search or filter hides is never acted on."""
+    wanted = st.session_state[CHOSEN] = [r for r in st.session_state.get(CHOSEN, []) if r in found.ids]
     return [run for run in runs if run.id in wanted]
 
 
@@ -193,28 +204,33 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
     score: dict[str, Any] = {"format": "%.4f", "width": 85}
     return {
         "Open": config.ButtonColumn(
-            "", width=75, pinned=True, type="secondary", key="runs_open", on_click=_open, args=(ids,)
+            "", width=75, pinned=True, type="secondary", key=f"open-{ids[0]}", on_click=_open, args=(ids,)
         ),
         "State": config.MultiselectColumn(
             width=105, options=[state.word for state in states], color=[state.colour for state in states],
             help="What the run is doing, or how it ended",
         ),
+        "Name": config.TextColumn(width=150, help="What somebody called it; 'Tags and note' changes it"),
         "Model": config.TextColumn(width=85),
         "Predicts": config.TextColumn(width=100, help="The column that the model predicts"),
         "File": config.TextColumn(width=125),
         "R² test": config.NumberColumn(
             help="Share of the spread explained, on rows kept for testing; 1 is perfect", **score
         ),
+        "Score": config.TextColumn(
+            width=120, help="Of models that have no R²: AUC of yes or no, the share of deviance explained of others"
+        ),
         "R² training": config.NumberColumn(help="The same on the rows it was fitted to", **score),
         "Started": config.TextColumn(width=105),
         "Took": config.TextColumn(width=70, help="Time at work"),
         "Tags": config.MultiselectColumn(width=85, options=tags, color="#7a57a6"),
-        "Solver": config.TextColumn(width=185, help="Exact, or gradient steps and how they are synchronised"),
-        "Epochs": config.TextColumn(width=80, help="Passes over the rows, of those planned"),
+        "Solver": config.TextColumn(width=130, help="Exact, or gradient steps and how they are synchronised"),
+        "Epochs": config.TextColumn(width=80, help="Times that it went over all rows, of those planned"),
         "Distance": config.TextColumn(
             width=80, help="How far the loss is above its optimum, relative to the start; 0 is exact"
         ),
-        "Penalty": config.TextColumn(width=90),
+        "Alpha": config.NumberColumn(format="%.4g", width=85, help="How strongly coefficients are pulled to zero"),
+        "Search": config.TextColumn(width=150, help="The search that it is a trial of"),
         "RMSE test": config.NumberColumn(
             format="%.4g", help="Typical error on rows kept for testing, in the target's unit"
         ),
@@ -227,7 +243,7 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
 
 def _open(ids: list[str]) -> None:
     """A click on a row: `ids` are the rows as they were when it was drawn."""
-    clicked = ids[st.session_state["runs_open"].row]
+    clicked = ids[st.session_state[f"open-{ids[0]}"].row]
     if run_actions.is_archived(clicked):
         run_actions.restore([clicked])
     else:

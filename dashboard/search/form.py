@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,13 +10,15 @@ import streamlit as st
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, names_for
 from shoal.dashboard.forms.model_form import first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
-from shoal.dashboard.parts import wording
+from shoal.dashboard.parts import widget_values, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import pick_column
+from shoal.dashboard.parts.targets import PLACEHOLDER, predictable
 from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, label_for
 from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
+from shoal.results.answers.table import TableLook
 from shoal.runs import slots
 from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
 from shoal.search.plan import PASSES, SearchPlan
@@ -25,6 +26,7 @@ from shoal.search.space import KNOBS, Choices, chosen_space, combinations, examp
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config
+from shoal.settings.when import LOSSES, MODELS
 from shoal.words import duration, plural
 
 DRAFTS = "search:drafts"
@@ -41,27 +43,27 @@ def drafts() -> dict[str, Draft]:
 class SearchForm:
     """The widgets of one draft and the button; `result` is what the look at the table saw."""
 
-    def __init__(self, found: Asked, result: Mapping[str, Any]) -> None:
+    def __init__(self, found: Asked, result: TableLook) -> None:
         self.found, self.result, self.prefix = found, result, f"search:{found.table.key}"
         known = drafts()
         if found.table.key not in known:
             known[found.table.key] = _begin(found, result)
         self.draft = known[found.table.key]
         self.draft["target"] = found.target or ""
-        self.widgets = KnobWidgets(self.prefix, self.draft, [column["name"] for column in result["columns"]])
+        self.widgets = KnobWidgets(self.prefix, self.draft, list(result.named))
 
     def show(self) -> Search | None:
         """Draw it; the search, once it is started."""
         left, right = st.columns([7, 3], gap="large")
         with left, st.container(key="search-form"):
             with st.container(border=True):
-                st.subheader("What to predict", anchor=False)
+                st.header("What to predict", anchor=False)
                 self._what()
             with st.container(border=True):
-                st.subheader("What to try", anchor=False)
+                st.header("What to try", anchor=False)
                 wishes = self._wishes()
             with st.container(border=True):
-                st.subheader("How long", anchor=False)
+                st.header("How long", anchor=False)
                 limits = self._limits()
         with right, st.container(key="search-card"), st.container(border=True):
             return self._card(wishes, limits)
@@ -73,7 +75,9 @@ class SearchForm:
         with left:
             self._target()
         with right:
-            model = self.widgets.ask("model", side_by_side=True)
+            if self.draft.get("model") in LOSSES:
+                st.caption(f"A search does not try {self.draft.pop('model')} models yet.")
+            model = self.widgets.ask("model", side_by_side=True, only=MODELS)
             st.caption(ABOUT_MODELS[model])
         values = {**RunConfig().as_dict(), **self.draft, "solver": "gradient"}
         asked = [knob for knob in ("alpha", "l1_ratio") if has_effect(knob, values)]
@@ -82,12 +86,12 @@ class SearchForm:
                 self.widgets.ask(knob)
 
     def _target(self) -> None:
-        numbers = [column["name"] for column in self.result["columns"] if column["type"] == "numeric"]
+        targets = predictable(self.result)
         key, now = f"{self.prefix}:target", self.found.target
         pick_column(
-            label_for("target"), numbers, now if now in numbers else None, key,
+            label_for("target"), targets, now if now in targets else None, key,
             partial(choices.predict, self.found),
-            placeholder="Choose a column of numbers", help="Only columns of numbers can be predicted.",
+            placeholder=PLACEHOLDER, help="A search is for columns of numbers.",
         )  # fmt: skip
 
     def _wishes(self) -> dict[str, Any]:
@@ -110,7 +114,7 @@ class SearchForm:
         assert isinstance(domain, Choices)
         options = list(domain.values) if knob != "step_rule" else names_for(knob, domain.values[0])
         kept = [v for v in self.draft.get(f"try:{knob}", list(domain.values)) if v in options]
-        st.session_state.setdefault(key, kept)
+        widget_values.begin(key, kept)
         chosen = st.pills(
             wording.LABELS[knob], options, selection_mode="multi", key=key, help=help_for(knob), wrap=True,
             format_func=lambda value: choice_for(knob, value) if isinstance(value, str) else value_text(knob, value),
@@ -121,7 +125,7 @@ class SearchForm:
     def _text(self, knob: str) -> str:
         usual = "auto" if knob == "learning_rate" else example(knob)
         key = f"{self.prefix}:try:{knob}"
-        st.session_state.setdefault(key, self.draft.get(f"try:{knob}", usual))
+        widget_values.begin(key, self.draft.get(f"try:{knob}", usual))
         more = " Or a range such as 1e-4..1." if knob == "learning_rate" else ""
         text = st.text_input(label_for(knob), key=key, help=help_for(knob) + more)
         self.draft[f"try:{knob}"] = text
@@ -145,7 +149,7 @@ class SearchForm:
         )  # fmt: skip
         with one:
             self.draft.setdefault("epochs", PASSES)
-            self.widgets.ask("epochs", help="Passes after which a trial ends; schedules are stretched over them.")
+            self.widgets.ask("epochs", help="Epochs after which a trial ends; schedules are stretched over them.")
         with two:
             self.widgets.ask("workers")
         with three:
@@ -158,7 +162,7 @@ class SearchForm:
     # ---------------------------------------------------------------- the card
 
     def _card(self, wishes: dict[str, Any], limits: dict[str, Any]) -> Search | None:
-        st.subheader("Before you start", anchor=False)
+        st.header("Before you start", anchor=False)
         config, plan, problems = self._planned(wishes, limits)
         if config is not None and plan is not None:
             _foresee(config, plan)
@@ -186,18 +190,18 @@ class SearchForm:
             config = page_config(self.found.table.path, {**self.found.read, **own, **fixed, "solver": "gradient"})
         except ConfigError as error:
             return None, None, [wording.told(error)]
-        problems = problems_of(config, dict(self.result))
+        problems = problems_of(config, self.result)
         few = combinations(space, config)
         if few is not None and len(few) < 2:
             problems.append("Every knob has a single value, so there is nothing to search. Mark more values.")
         return config, plan, problems
 
 
-def _begin(found: Asked, result: Mapping[str, Any]) -> Draft:
+def _begin(found: Asked, result: TableLook) -> Draft:
     """Where the form begins: with what the Train page's form for this table says, if it was filled in."""
     filled = st.session_state.get(TRAIN_DRAFTS, {}).get(f"{found.table.key}:", {})
     kept = {knob: value for knob, value in filled.items() if knob not in (*KNOBS, *OURS, "epochs")}
-    return kept or first_draft(result)
+    return kept or first_draft(result.rows)
 
 
 def _foresee(config: RunConfig, plan: SearchPlan) -> None:

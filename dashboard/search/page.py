@@ -7,12 +7,12 @@ import time
 import streamlit as st
 
 from shoal.dashboard.parts import places
-from shoal.dashboard.parts.literal import heading, label, line
-from shoal.dashboard.parts.states import state_of
+from shoal.dashboard.parts.literal import label, line
 from shoal.dashboard.search import view as search_view
 from shoal.dashboard.search.form import SearchForm
+from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
-from shoal.dashboard.tables.sources import Asked, asked
+from shoal.dashboard.tables.sources import Asked
 from shoal.search.folder import Search, list_searches
 from shoal.words import ago, plural
 
@@ -21,10 +21,6 @@ ABOUT = (
     "Tries settings of gradient runs (when gradients are applied, batches, step rules, schedules, compression) and "
     "finds those that come to the exact optimum soonest."
 )
-STYLE = """<style>
-[data-testid="stColumn"]:has(> * .st-key-search-card) { align-self: flex-start; position: sticky; top: 4.5rem; }
-@media (max-width: 640px) { [data-testid="stColumn"]:has(> * .st-key-search-card) { position: static; } }
-</style>"""
 
 
 def show() -> None:
@@ -33,7 +29,7 @@ def show() -> None:
         search_view.show(search_id)
         _earlier(but=search_id)
         return
-    found = asked()
+    found = at_hand.opened("search")
     if found is not None:
         _form_view(found)
     elif "data" in st.query_params:
@@ -51,8 +47,7 @@ def _empty_view() -> None:
 
 
 def _form_view(found: Asked) -> None:
-    st.html(STYLE)
-    heading(f"Search for settings on {found.table.title}")
+    at_hand.header("search", found, f"Search for settings on {found.table.title}")
     st.caption(ABOUT)
     result = looked_at(found)
     if result is None:
@@ -70,7 +65,7 @@ def _earlier(but: str = "") -> None:
     searches = [search for search in list_searches() if search.id != but]
     if not searches:
         return
-    st.subheader("Other searches" if but else "Earlier searches", anchor=False)
+    st.header("Other searches" if but else "Earlier searches", anchor=False)
     with st.container(border=True, key="searches"):
         for search in searches[:EARLIER]:
             _entry(search)
@@ -86,4 +81,4 @@ def _entry(search: Search) -> None:
     with right:
         best = f" · best: {account.best.cause.rstrip('.')}" if account.best else ""
         when = ago(time.time() - search.made)
-        line(f"{state_of(state).word} · {plural(account.done, 'trial')}{best} · {when}")
+        line(f"{search_view.ended_as(state, account).word} · {plural(account.done, 'trial')}{best} · {when}")

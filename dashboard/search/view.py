@@ -9,11 +9,13 @@ import streamlit as st
 
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
-from shoal.dashboard.parts.states import state_of
+from shoal.dashboard.parts.states import State, state_of
 from shoal.dashboard.search import charts as search_charts
+from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.errors import Reason, StateError, TrainingError
+from shoal.runs.documents import BROKEN_OFF
 from shoal.runs.folder import ACTIVE
 from shoal.search import folder
 from shoal.search.folder import Search, find_search
@@ -49,8 +51,8 @@ def _drawn(search: Search, plan: SearchPlan, active: bool) -> None:
         st.rerun()
     standing, account = search.standing, search.account
     state = standing.state
-    _head(search, plan, state)
-    if state in ("failed", "interrupted") or standing.reason == Reason.BAD_STATE:
+    _head(search, plan, state, account)
+    if state in BROKEN_OFF or standing.reason == Reason.BAD_STATE:
         notice("error" if state == "failed" else "warning", wording.told(standing), "The search did not finish")
     _controls(search, plan, account, state)
     if said := st.session_state.pop(SAID, None):
@@ -64,18 +66,26 @@ def _drawn(search: Search, plan: SearchPlan, active: bool) -> None:
     _table(plan, account)
 
 
-def _head(search: Search, plan: SearchPlan, state: str) -> None:
+def _head(search: Search, plan: SearchPlan, state: str, account: Account) -> None:
     config = search.folder.config
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="search-head"):
         heading(plan.name or f"Search for settings: {MODELS.get(str(config.get('model')), '')} model")
-        known = state_of(state)
+        known = ended_as(state, account)
         st.badge(known.word, icon=known.symbol, color=known.badge)
+    at_hand.take_up(str(config.get("file", "")))
     table = table_of(str(config.get("file", "")))
     name = table.title if table else str(config.get("file", "")).rpartition("/")[2]
     line(
         f"{config.get('target')} in {name} · soonest within {power_of_ten(plan.reach)} of the exact optimum, "
         f"{duration(plan.seconds)} of training a trial at most · search {search.id}"
     )
+
+
+def ended_as(state: str, account: Account) -> State:
+    """A search that has ended without a trial at the goal is no success."""
+    if state == "finished" and not any(trial.state == "reached" for trial in account.trials):
+        return State("Finished, goal not reached", "orange", "flag", "#96690a")
+    return state_of(state)
 
 
 def _nothing_yet(state: str) -> None:

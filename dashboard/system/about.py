@@ -60,11 +60,20 @@ def setup() -> Facts:
             f"SQLite {sqlite3.sqlite_version}: metrics.sqlite in each run's folder",
         ),
         ("Engines", "one process for small exact fits, worker processes for the rest"),
-        ("Cluster engines", "none installed"),
+        ("Cluster engines", _cluster_engines()),
         ("Slots", _slots()),
         ("Largest upload", _upload_limit()),
         ("Listens on", f"{st.get_option('server.address') or 'all addresses'}:{st.get_option('server.port')}"),
     ]
+
+
+def _cluster_engines() -> str:
+    try:
+        installed = f"Ray {importlib.metadata.version('ray')}"
+    except importlib.metadata.PackageNotFoundError:
+        return "none installed"
+    address = os.environ.get(slots.CLUSTER)
+    return f"{installed}, the cluster at {address}" if address else f"{installed}, a small cluster for each run"
 
 
 def _slots() -> str:

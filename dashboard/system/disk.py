@@ -9,7 +9,7 @@ import streamlit as st
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.system import about
-from shoal.dashboard.system.style import bar
+from shoal.dashboard.system.bars import bar
 from shoal.errors import TrainingError
 from shoal.home import home
 from shoal.library.cleaning import Cleaned, CleaningPlan, Criteria, clean, plan

@@ -44,7 +44,7 @@ class Slots:
 
     total: int
     taken: int
-    waiting: int
+    waiting: int | None  # None where the queue cannot be read
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,24 @@ def slots() -> Slots | None:
     except TrainingError:
         return None
     taken = sum(is_held(slot_file(number)) for number in range(total))
-    return Slots(total, taken, len(run_queue.tickets()))
+    waiting = _waiting()
+    return Slots(total, taken, None if waiting is None else len(waiting))
+
+
+def _waiting() -> set[str] | None:
+    with contextlib.suppress(StateError):
+        return {ticket.run_id for ticket in run_queue.tickets()}
+    return None
 
 
 def alive() -> list[Run]:
     """Runs and jobs that wait or work, the newest first. The lock is looked at first: most have ended."""
-    tickets = {ticket.run_id for ticket in run_queue.tickets()}
-    runs = [run for run in _folders(runs_directory()) if run.id in tickets or run.is_alive]
+    waiting = _waiting()
+    runs = [
+        run
+        for run in _folders(runs_directory())
+        if (run.is_waiting if waiting is None else run.id in waiting) or run.is_alive
+    ]
     jobs = [run for task in _folders(jobs_directory()) for run in _folders(task.directory) if run.is_alive]
     return [*sorted(runs, key=lambda run: run.id, reverse=True), *jobs]
 

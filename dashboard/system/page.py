@@ -10,13 +10,15 @@ from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.forms import cluster
 from shoal.dashboard.http import access
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.literal import line, notice, scroll_text
 from shoal.dashboard.parts.states import state_of
 from shoal.dashboard.system import about, disk, plugin_check
+from shoal.dashboard.system.bars import bar
 from shoal.dashboard.system.machine import Activity, Look, Watch
-from shoal.dashboard.system.style import STYLE, bar
+from shoal.files.parts import title as table_title
 from shoal.home import dashboard_log, home
 from shoal.words import MODELS, duration, file_size, plural
 
@@ -25,20 +27,21 @@ SHOWN = 20  # runs and jobs at work; the Runs page has them all
 LOG_BYTES, LOG_LINES = 200_000, 400
 LEVELS = ("All", "Warnings and errors", "Errors")
 LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
-FAMILIAR = {"inspect": "look at a file", "predict": "predictions", "diagnose": "diagnostics", "train": "fit"}
+FAMILIAR = {"inspect": "look at a file", "predict": "predictions", "diagnose": "diagnostics", "train": "fit",
+            "nodes": "look at the cluster", "plan": "plan for more machines"}  # fmt: skip
 
 
 def show() -> None:
-    st.html(STYLE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.title("System", anchor=False, width="content")
         _log_out()
     st.caption("What is at work, what the machine has left, and what takes disk space.")
     with st.container(key="sys-live"):
         _at_work()
-    st.subheader("Disk space", anchor=False)
+    cluster.show_all()
+    st.header("Disk space", anchor=False)
     disk.show()
-    st.subheader("What is installed", anchor=False)
+    st.header("What is installed", anchor=False)
     _installed()
     _log()
     disk.dialog()
@@ -62,11 +65,11 @@ def _watch() -> Watch:
 def _at_work() -> None:
     look = _watch().look()
     st.html(_meters(look))
-    st.subheader("At work", anchor=False)
+    st.header("At work", anchor=False)
     if not look.work:
         with st.container(border=True):
             st.markdown("**Nothing is running.** Fits, looks at files and predictions show up here while they last.")
-            places.link("data", "Choose data for a fit", icon=":material/table_view:")
+            places.link("data", "Choose data for a fit", icon=":material/table_view:", **places.CHOOSE)
     for work in look.work[:SHOWN]:
         _work(work)
     if len(look.work) > SHOWN:
@@ -90,7 +93,9 @@ def _meters(look: Look) -> str:
     if slots is None:
         cards.append(_meter("Slots", 0, "–", "SHOAL_SLOTS is not a whole number of at least 1. Correct or unset it."))
     else:
-        waiting = "none waiting" if not slots.waiting else f"{plural(slots.waiting, 'run')} waiting"
+        waiting = f"{plural(slots.waiting, 'run')} waiting" if slots.waiting else "none waiting"
+        if slots.waiting is None:
+            waiting = "the queue cannot be read, see the runs that wait"
         more = f"in use by gradient runs; {waiting}"
         cards.append(_meter("Slots", slots.taken / slots.total, f"{slots.taken} of {slots.total}", more, calm=True))
     return f'<div class="sys-meters">{"".join(cards)}</div>'
@@ -116,7 +121,7 @@ def _work(work: Activity) -> None:
 
 def _what(work: Activity) -> str:
     config = work.run.config
-    name = Path(str(config.get("file") or "")).name
+    name = table_title(str(config.get("file") or ""))
     if work.task == "train":
         title = f"{MODELS.get(str(config.get('model')), 'Model')} of {config.get('target')}, {name}"
     else:
@@ -209,7 +214,7 @@ def _machine_facts() -> about.Facts:
 
 
 def _log() -> None:
-    st.subheader("Log of the dashboard", anchor=False)
+    st.header("Log of the dashboard", anchor=False)
     text = _tail(dashboard_log())
     if text is None:
         line("There is no log yet. Each run has a log of its own, on its page.")
@@ -217,7 +222,7 @@ def _log() -> None:
     level = st.segmented_control("Show", LEVELS, default=LEVELS[0], key="log-level") or LEVELS[0]
     lines = at_level(text.splitlines(), level)[-LOG_LINES:]
     if lines:
-        st.code("\n".join(lines), language=None, height=320, wrap_lines=True)
+        scroll_text("\n".join(lines), "Log of the dashboard")
     else:
         line("Nothing of that kind in the newest part of the log." if text else "The log is empty.")
 

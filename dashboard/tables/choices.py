@@ -6,10 +6,13 @@ Pages are drawn from their address; this is what a link to a table puts into it,
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import replace
 
+import streamlit as st
+
 from shoal.dashboard.parts import places
-from shoal.dashboard.tables.sources import Asked
+from shoal.dashboard.tables.sources import Asked, tidy
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import table_choices_file
@@ -33,6 +36,29 @@ def predict(found: Asked, target: str | None) -> None:
     """Make a column the one to predict, here and wherever the table is used next; fit for callbacks."""
     keep(replace(found, target=target or None))
     places.amend(target=target or None)
+
+
+def leave_out(found: Asked, columns: list[str]) -> None:
+    """Make these the columns that models of the table do without, on every page; fit for callbacks."""
+    choose(found, "exclude", columns)
+
+
+def choose(found: Asked, knob: str, values: list[str]) -> None:
+    """Make these the values of a knob of the table that takes several, on every page; fit for callbacks."""
+    after = replace(found, read=tidy({**found.read, knob: list(dict.fromkeys(values))}))
+    keep(after)
+    places.amend(read=after.address.get("read"), **_ticks(found, after))
+
+
+def _ticks(before: Asked, after: Asked) -> dict[str, str | None]:
+    """Where the address has the columns without a tick (on the Tune page), these as well."""
+    try:
+        out = list(json.loads(st.query_params["out"]))
+    except (KeyError, TypeError, ValueError):
+        return {}
+    was, now = (list(one.read.get("exclude", [])) for one in (before, after))
+    names = list(dict.fromkeys([*(name for name in out if name not in was), *now]))
+    return {"out": json.dumps(names) if names else None}
 
 
 def address_of(key: str) -> dict[str, str]:

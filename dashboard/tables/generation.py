@@ -7,6 +7,7 @@ import streamlit as st
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, notice
 from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.samples import Sample, generated_sample
 from shoal.data.generated import COLUMNS, INTERCEPT, NOISE, ROWS, Shape, shape_at, shortage
 from shoal.errors import ConfigError, TrainingError
@@ -82,7 +83,7 @@ def unmade_view(sample: Sample) -> None:
     with st.container(horizontal=True):
         if shape:
             st.button("Make it", type="primary", key="generate", on_click=_ask, args=(shape,))
-        st.button("Other data", key="new", on_click=places.stay)
+        at_hand.other_data("data")
 
 
 def truth(sample: Sample) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -13,7 +13,10 @@ from shoal.dashboard.tables import recent
 from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.dashboard.tables.sources import Asked, find_table
+from shoal.results.answers.table import TableLook
+from shoal.results.plain import Malformed
 from shoal.runs.launch import Run
+from shoal.settings.config import RunConfig
 from shoal.words import plural
 
 RECENT = 5
@@ -23,7 +26,7 @@ def offer_tables() -> None:
     """The tables that were used lately, else samples; each is then the one of this page."""
     known = [(seen, table) for seen in recent.recent() if (table := find_table(seen.key))][:RECENT]
     with st.container(border=True):
-        st.subheader("Tables you used lately" if known else "No table yet", anchor=False)
+        st.header("Tables you used lately" if known else "No table yet", anchor=False)
         for seen, table in known:
             left, right = st.columns([4, 1], vertical_alignment="center")
             size = f" · {plural(seen.rows, 'row')}" if seen.rows is not None else ""
@@ -36,7 +39,7 @@ def offer_tables() -> None:
             with st.container(horizontal=True):
                 for sample in SAMPLES.values():
                     _use(sample.title, sample.key, ":material/dataset:")
-        places.link("data", "Choose data", icon=":material/table_view:")
+        places.link("data", "Choose data", icon=":material/table_view:", **places.CHOOSE)
 
 
 def _use(label: str, key: str, icon: str) -> None:
@@ -44,30 +47,46 @@ def _use(label: str, key: str, icon: str) -> None:
     st.button(label, key=f"use:{key}", icon=icon, type="tertiary", on_click=places.stay, kwargs=address_of(key))
 
 
-def looked_at(found: Asked) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Inspection:
+    """The look at a table, and what it saw: None while it goes on, and where it came to nothing."""
+
+    run: Run
+    table: TableLook | None
+
+    @property
+    def has_failed(self) -> bool:
+        return self.table is None and not self.run.is_active
+
+
+def inspection(config: RunConfig) -> Inspection:
+    """What is in a file, asked for unless somebody did so before; an answer of another version is asked for anew."""
+    run = answered("inspect", config)
+    result = None if run.is_active else run.result
+    try:
+        return Inspection(run, None if result is None else TableLook.from_dict(result))
+    except Malformed:
+        return Inspection(answered("inspect", config, anew=True), None)
+
+
+def looked_at(found: Asked) -> TableLook | None:
     """What is in the table; None while that is not known, or where there is nothing to predict, which is said."""
-    look = inspection(found)
-    if look.is_active:
-        watch(look, "Reading the file")
+    look = inspection(found.inspection)
+    if look.run.is_active:
+        watch(look.run, "Reading the file")
         return None
-    result = look.result
-    if result is None:
-        notice("error", wording.told(look.error), "This file could not be read")
+    if look.table is None:
+        notice("error", wording.told(look.run.error), "This file could not be read")
         places.link("data", "Correct it on the Data page", icon=":material/table_view:", **found.address)
         return None
-    if not any(column["type"] == "numeric" for column in result["columns"]):
+    if not any(column.type == "numeric" for column in look.table.columns):
         notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")
         return None
-    return result
-
-
-def inspection(found: Asked) -> Run:
-    """What is in the file, asked for unless somebody did so before."""
-    return answered("inspect", found.inspection)
+    return look.table
 
 
 def nothing_there(text: str) -> None:
     st.title("Nothing here", anchor=False)
     notice("warning", text)
     if st.button("Start with new data", key="new"):
-        places.go("data")
+        places.go("data", **places.CHOOSE)

@@ -80,6 +80,8 @@ def _uploads() -> list[tuple[str, float]]:
     for path in uploads_directory().glob("*/*"):
         key = uploads.key_of(path)
         with contextlib.suppress(OSError):
-            if key and uploads.find(key):
-                found.append((key, path.stat().st_mtime))
+            seen = path.stat()
+            alone = path.is_dir() or seen.st_nlink == 1  # others came together with more, and are there as one table
+            if key and alone and uploads.find(key):
+                found.append((key, seen.st_mtime))
     return found

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from shoal.files.parts import is_part, there
 
 PREFIX = "file:"
 PLAIN = (".csv", ".tsv", ".txt")
 PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst")
-ENDINGS = (*PLAIN, *(plain + packed for plain in PLAIN for packed in PACKED), ".parquet")
+ENDINGS = (*PLAIN, *(plain + packed for plain in PLAIN for packed in PACKED), ".parquet", ".xlsx", ".xlsm")
 MOST = 5_000  # entries that are looked at: a folder may be a whole disk
 DEEPEST = 6
 
 
 @dataclass(frozen=True)
 class ServerFile:
-    """A file that may be opened; `name` is its path within the folder."""
+    """A file, or a folder of several, that may be opened; `name` is its path within the folder."""
 
     name: str
     size: int
     changed: float
+    parts: int = 0  # of a folder whose files are one table
 
     @property
     def key(self) -> str:
@@ -58,10 +61,18 @@ def key_of(path: Path) -> str | None:
 
 
 def _is_ours(path: Path, root: Path) -> bool:
-    if not path.is_relative_to(root) or not path.is_file():
+    if path == root or not path.is_relative_to(root):
         return False
     inside = path.relative_to(root)
-    return inside.name.lower().endswith(ENDINGS) and not any(part.startswith(".") for part in inside.parts)
+    if any(part.startswith(".") for part in inside.parts):
+        return False
+    return (path.is_file() and inside.name.lower().endswith(ENDINGS)) or (path.is_dir() and _is_table(path, root))
+
+
+def _is_table(folder: Path, root: Path) -> bool:
+    """Whether a folder has files that are one table, and none of them leads elsewhere."""
+    files = there(str(folder))
+    return bool(files) and all(file.resolve().is_relative_to(root) for file in files)
 
 
 def listing() -> tuple[list[ServerFile], bool]:
@@ -76,7 +87,20 @@ def listing() -> tuple[list[ServerFile], bool]:
             break
         if file := _described(entry, root):
             found.append(file)
-    return sorted(found, key=lambda file: (-file.changed, file.name)), whole
+    return sorted([*found, *_folders(found)], key=lambda file: (-file.changed, file.name)), whole
+
+
+def _folders(files: Sequence[ServerFile]) -> list[ServerFile]:
+    """Folders with several tables in them, which may be parts of one."""
+    inside: dict[str, list[ServerFile]] = {}
+    for file in files:
+        place = Path(file.name)
+        if len(place.parts) > 1 and is_part(place):
+            inside.setdefault(str(place.parent), []).append(file)
+    return [
+        ServerFile(name, sum(part.size for part in parts), max(part.changed for part in parts), len(parts))
+        for name, parts in inside.items() if len(parts) > 1
+    ]  # fmt: skip
 
 
 def _entries(directory: Path, depth: int) -> Iterator[os.DirEntry[str]]:

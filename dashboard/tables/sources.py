@@ -18,7 +18,15 @@ from shoal.errors import TrainingError
 from shoal.settings.config import DIALECT, RunConfig
 from shoal.settings.values import page_config
 
-READING = (*DIALECT, "on_bad_rows", "categorical", "numeric", "exclude")  # the knobs that an address may set
+READING = (
+    *DIALECT,
+    "parts",
+    "on_bad_rows",
+    "categorical",
+    "numeric",
+    "exclude",
+    "reference",
+)  # the knobs that an address may set
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,8 @@ class Table:
 class Asked:
     """What an address says of data: the table, the reading options that a person chose, the column to predict.
 
-    `read` holds what differs from the defaults, among it `exclude`: the columns that are to be left out of models.
+    `read` holds what differs from the defaults, among it what is about models of the table only: `exclude`, the
+    columns that are left out, and `reference`, the levels that others are compared with.
     """
 
     table: Table
@@ -67,12 +76,12 @@ class Asked:
     @property
     def inspection(self) -> RunConfig:
         """The look at the file that this asks for; the same on every page, so that it is made once."""
-        return page_config(self.table.path, _without(self.read, "exclude"))
+        return page_config(self.table.path, _without(self.read, "exclude", "reference"))
 
     @property
-    def leak_check(self) -> RunConfig:
-        """The same look, which also says which columns give the target away."""
-        return page_config(self.table.path, {**self.inspection.as_dict(), "target": self.target})
+    def guidance(self) -> RunConfig:
+        """The same look, which also says what is worth knowing before the target is predicted from the columns left."""
+        return page_config(self.table.path, {**self.read, "target": self.target})
 
 
 def asked() -> Asked | None:

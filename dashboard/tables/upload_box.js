@@ -1,4 +1,5 @@
-// The page's half of an upload: choose or drop one file, ask whether it may come, send it, show how far it is.
+// The page's half of an upload: choose or drop files, ask whether they may come, send them one by one, show how far it is.
+// Several files become one table.
 // Streamlit calls the default export again whenever the page is drawn; what goes on is kept by the element.
 
 const boxes = new WeakMap()
@@ -44,39 +45,55 @@ function makeBox(root) {
   async function take(files) {
     fail("")
     if (request || !files.length) return
-    if (files.length > 1) return fail("One file at a time, please: choose one of them.")
-    const file = files[0]
-    const fits = endings.some(ending => file.name.toLowerCase().endsWith("." + ending))
-    if (!fits) return fail(`Expected a file that ends in ${listed(endings)}, got ${file.name}.`)
-    if (!file.size) return fail("This file is empty, or it is a folder. Choose another one.")
+    const odd = files.find(file => !endings.some(ending => file.name.toLowerCase().endsWith("." + ending)))
+    if (odd) return fail(`Expected a file that ends in ${listed(endings)}, got ${odd.name}.`)
+    const empty = files.find(file => !file.size)
+    if (empty) return fail(`${files.length > 1 ? empty.name : "This file"} is empty, or it is a folder. Choose another one.`)
+    const name = files.length > 1 ? `${files.length} files` : files[0].name
+    const size = files.reduce((sum, file) => sum + file.size, 0)
+    const upload = { name, size, files, sent: 0, keys: [], show: meter(size) }
     request = new XMLHttpRequest()
-    busy(file)
+    busy(upload)
     const own = request
-    const refused = await mayCome(file)
-    if (request !== own) return // cancelled meanwhile
-    if (refused) return done(refused)
-    send(own, file)
+    for (const file of files) {
+      const refused = await mayCome(file)
+      if (request !== own) return // cancelled meanwhile
+      if (refused) return done(refused)
+    }
+    send(own, upload)
   }
 
-  function send(own, file) {
-    const show = meter(file.size)
+  function send(own, upload) {
+    const file = upload.files[upload.keys.length]
     own.open("POST", route({ name: file.name }))
     own.setRequestHeader("X-Shoal", "1")
     own.setRequestHeader("Content-Type", "application/octet-stream")
     own.upload.onprogress = event => {
-      const figures = show(event.loaded)
+      const figures = upload.show(upload.sent + event.loaded)
       find("progress").value = figures.fraction
       find(".figures").textContent = figures.text
     }
     own.onload = () => {
       const answer = read(own.status, own.responseText)
-      done(answer.problem)
-      if (!answer.key) return
-      say(`${file.name} has arrived.`)
-      tell("uploaded", answer.key)
+      if (!answer.key) return done(answer.problem)
+      upload.keys.push(answer.key)
+      upload.sent += file.size
+      if (upload.keys.length === upload.files.length) return finish(upload)
+      request = new XMLHttpRequest()
+      send(request, upload)
     }
     own.onerror = () => done("The connection broke off, or the file changed while it was read. Upload it again.")
     own.send(file)
+  }
+
+  async function finish(upload) {
+    const own = request
+    const answer = upload.keys.length > 1 ? await together(upload.keys) : { key: upload.keys[0] }
+    if (request !== own) return // cancelled meanwhile
+    done(answer.problem)
+    if (!answer.key) return
+    say(`${upload.name} ${upload.files.length > 1 ? "have" : "has"} arrived.`)
+    tell("uploaded", answer.key)
   }
 
   function busy(file) {
@@ -118,7 +135,9 @@ function makeBox(root) {
       endings = data.endings
       input.accept = endings.map(ending => "." + ending).join(",")
       find(".label").textContent = data.label
-      find(".hint").textContent = `One file, ${listed(endings)}, up to ${amount(data.most)}`
+      find(".hint").textContent = `One file, or several that are one table: ${listed(endings)}, up to ${amount(data.most)}`
+      input.setAttribute("aria-label", `${data.label}. ${find(".hint").textContent}`)
+      zone.classList.add("ready") // before, nobody would take what is chosen
     },
     leave() {
       request?.abort()
@@ -139,6 +158,17 @@ async function mayCome(file) {
     return read(answer.status, await answer.text()).problem
   } catch {
     return "The dashboard does not answer. Is it still running?"
+  }
+}
+
+// Files that have arrived become one table.
+async function together(keys) {
+  try {
+    const headers = { "X-Shoal": "1", "Content-Type": "text/plain" }
+    const answer = await fetch(new URL("api/upload/set", document.baseURI), { method: "POST", headers, body: keys.join("\n") })
+    return read(answer.status, await answer.text())
+  } catch {
+    return { problem: "The dashboard does not answer. Is it still running?" }
   }
 }
 

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 HTML = """
 <div class="box">
   <label class="zone">
-    <input type="file">
+    <input type="file" multiple aria-label="Choose files">
     <svg viewBox="0 0 24 24" width="28" height="28" fill="none" stroke="currentColor" stroke-width="1.6"
       stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
       <path d="M12 15V4m0 0L7.5 8.5M12 4l4.5 4.5M4 15v3.5A1.5 1.5 0 0 0 5.5 20h13a1.5 1.5 0 0 0 1.5-1.5V15"/>

@@ -8,6 +8,8 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
+import time
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +20,8 @@ from shoal.home import alone_with, uploads_directory
 from shoal.utils import is_full
 
 CHUNK = 1 << 20
-ENDINGS = ("csv", "tsv", "txt", "gz", "zip", "bz2", "xz", "zst", "parquet")
-KEY = re.compile(r"([0-9a-f]{24})/([A-Za-z0-9_][A-Za-z0-9._-]{0,99})")
+ENDINGS = ("csv", "tsv", "txt", "gz", "zip", "bz2", "xz", "zst", "parquet", "xlsx", "xlsm")
+FOLDER = re.compile(r"[0-9a-f]{24}")
 UNFINISHED = ".unfinished-"
 MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -29,19 +31,28 @@ MAKE_ROOM = (
 )
 NO_ROOM = f"The disk has no room for the rest of this file, and nothing of it was kept. {MAKE_ROOM}"
 
+NAME_BYTES = 160  # of a name without its ending; file systems take 255
+
 _room = Room()
 
 
 def safe_name(name: str) -> str:
     """The last part of a name, with letters, digits, dots, dashes and underscores only; never hidden, never long.
 
-    Letters lose their accents, so that the name can still be read.
+    Latin letters lose their accents, those of other scripts stay as they are: the name can still be read.
     """
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
-    bare = "".join(sign for sign in unicodedata.normalize("NFD", last) if not unicodedata.combining(sign))
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", bare).lstrip(".-")
+    bare = re.sub("(?<=[A-Za-z])[\u0300-\u036f]+", "", unicodedata.normalize("NFD", last))
+    signs = (sign if _may_be_in_a_name(sign) else "/" for sign in unicodedata.normalize("NFC", bare))
+    plain = re.sub("/+", "_", "".join(signs)).lstrip(".-")
     stem, dot, ending = plain.partition(".")
-    return f"{stem[:60]}{dot}{ending[-20:]}" if stem else "table.csv"
+    short = stem[:60].encode()[:NAME_BYTES].decode(errors="ignore")
+    return f"{short}{dot}{ending[-20:]}" if stem else "table.csv"
+
+
+def _may_be_in_a_name(sign: str) -> bool:
+    """Letters and digits, and the marks that some scripts write them with; nothing that cannot be seen."""
+    return sign.isalnum() or sign in "._-" or unicodedata.category(sign) in ("Mn", "Mc")
 
 
 # ------------------------------------------------------------------ a file that comes in pieces
@@ -114,9 +125,19 @@ def _locked_file(folder: Path) -> tuple[int, Path]:
 def sweep() -> None:
     """Remove what killed servers left behind: unfinished files that nobody holds."""
     for path in uploads_directory().glob(f"{UNFINISHED}*"):
+        if path.is_dir():
+            _sweep_folder(path)
+            continue
         with contextlib.suppress(OSError), alone_with(path) as alone:
             if alone:
                 path.unlink(missing_ok=True)
+
+
+def _sweep_folder(path: Path) -> None:
+    """A folder is made in a moment: one that is an hour old was left by a server that was killed then."""
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > 3600:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def largest() -> int:
@@ -163,7 +184,8 @@ def key_of(path: Path) -> str | None:
 
 def find(key: str) -> Path | None:
     """The upload with this key. Keys come from addresses, so nothing but hash and name gets through."""
-    if not KEY.fullmatch(key):
+    folder, _, name = key.partition("/")
+    if not FOLDER.fullmatch(folder) or not name or safe_name(name) != name:
         return None
     path = uploads_directory() / key
-    return path if path.is_file() else None
+    return path if path.is_file() or path.is_dir() else None  # a folder holds several that came together

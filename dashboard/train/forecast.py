@@ -6,6 +6,7 @@ import streamlit as st
 
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import SOLVERS
+from shoal.errors import StateError
 from shoal.runs import slots, tickets
 from shoal.runs.forecast import Forecast, readable
 from shoal.settings.config import RunConfig
@@ -56,7 +57,11 @@ def show_queue(config: RunConfig) -> bool:
     """Say so if the run will have to wait for others; whether it will."""
     if config.solver != "gradient":
         return False
-    need, free, ahead = slots.slots_for(config), slots.free_slots(), len(tickets.tickets())
+    try:
+        need, free, ahead = slots.slots_for(config), slots.free_slots(), len(tickets.tickets())
+    except StateError as error:  # a queue that nobody can read
+        notice("error", error.message, "The queue cannot be read")
+        return False
     if not ahead and free >= need:
         return False
     who = f"{plural(ahead, 'run')} ahead of it" if ahead else f"{plural(need, 'core')}, of which {free} free"

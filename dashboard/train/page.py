@@ -3,50 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.forms import settings_tabs
+from shoal.dashboard.forms import cluster, settings_tabs
+from shoal.dashboard.forms.handed import KNOBS, NOTHING, STUDY, handed_over, knobs_of
 from shoal.dashboard.forms.knob_widgets import Draft, default_values, forget
 from shoal.dashboard.forms.model_form import ModelForm, first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.live import view as run_view
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import heading, line, notice
-from shoal.dashboard.tables import choices
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.targets import SUITED, suited_model
+from shoal.dashboard.tables import at_hand, choices, guidance
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
-from shoal.dashboard.tables.sources import READING, Asked, asked, table_of, tidy
+from shoal.dashboard.tables.sources import READING, Asked, table_of, tidy
+from shoal.dashboard.train import plan
 from shoal.dashboard.train.forecast import show_forecast, show_queue
 from shoal.errors import ConfigError, TrainingError
+from shoal.results.answers.table import TableLook
 from shoal.runs.forecast import Forecast, forecast
 from shoal.runs.launch import Run, find_run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config, set_by_pages
+from shoal.settings.when import LOSSES, MODELS
 from shoal.words import plural
 
-LAST = "train:last"  # in the session: the last address
 ELSEWHERE = set(READING)  # knobs that the address says
-STYLE = """<style>
-[data-testid="stColumn"]:has(> * .st-key-train-card) { align-self: flex-start; position: sticky; top: 4.5rem; }
-.st-key-train-form textarea { font-family: "Source Code Pro", monospace; font-size: 0.875rem; }
-@media (max-width: 640px) {
-  [data-testid="stColumn"]:has(> * .st-key-train-card) { position: static; }
-  .st-key-train-form [data-testid="stColumn"]:not(:has([data-testid="stElementContainer"])) { display: none; }
-}
-</style>"""
+OF_MODELS = ("exclude", "reference")  # of these, the ones that the form asks for as well
 
 
 def show() -> None:
     if run_id := st.query_params.get("run"):
         run_view.show(run_id)
         return
-    if "data" not in st.query_params and LAST in st.session_state:
-        places.stay(**st.session_state[LAST])  # the navigation leads back to the table at hand
     like = _like()
-    found = asked()
+    found = at_hand.opened("train")
     if found is not None:
         _form_view(found, like)
     elif "data" in st.query_params:
@@ -88,53 +85,128 @@ def _drafts() -> dict[str, Draft]:
 
 
 def _form_view(found: Asked, like: Run | None) -> None:
-    st.html(STYLE)
-    heading(f"Train on {found.table.title}")
-    st.session_state[LAST] = st.query_params.to_dict()
+    at_hand.header("train", found, f"Train on {found.table.title}")
     result = looked_at(found)
     if result is None:
         return
-    _about(found, result)
-    Composer(found, like, result).show()
+    composer = Composer(found, like, result)
+    about = st.container()
+    guidance.show(found, model=composer.model, shrink=composer.shrink)
+    composer.show()
+    with about:  # drawn last: only now is it known what Tune is handed
+        _about(composer.asked, result, composer.model, composer.hand_over())
 
 
-def _about(found: Asked, result: dict[str, Any]) -> None:
+def _about(found: Asked, result: TableLook, model: str, study: dict[str, str]) -> None:
     """One quiet line about the table, with the way back."""
     with st.container(horizontal=True, vertical_alignment="center", key="train-about"):
-        size = f"{plural(result['rows'], 'row')}, {plural(len(result['columns']), 'column')}"
+        size = f"{plural(result.rows, 'row')}, {plural(len(result.columns), 'column')}"
         st.caption(size, width="content")
         places.link("data", "See or change the data", icon=":material/table_view:", **found.address)
-        places.link("tune", "Tune the penalty", icon=":material/tune:", **found.address)
+        if model not in LOSSES and not suited_model(result, found.target):
+            places.link("tune", "Tune the penalty", icon=":material/tune:", **found.address, **study)
+
+
+def _of_address(read: Mapping[str, Any], target: str | None) -> Draft:
+    """The knobs of the form that are in the address."""
+    return {"target": target or "", **{knob: list(read.get(knob, [])) for knob in OF_MODELS}}
 
 
 class Composer:
     """Form, YAML and command line of one draft, and the card that starts the run."""
 
-    def __init__(self, found: Asked, like: Run | None, result: dict[str, Any]) -> None:
+    def __init__(self, found: Asked, like: Run | None, result: TableLook) -> None:
         self.found, self.result = found, result
         self.name = f"{found.table.key}:{like.id if like else ''}"
         self.prefix = f"train:{self.name}"
         drafts = _drafts()
         if self.name not in drafts:
-            drafts[self.name] = _settings_of(like) if like else first_draft(result)
+            drafts[self.name] = _settings_of(like) if like else first_draft(result.rows)
         self.draft = drafts[self.name]
+        self._follow_tune()
         self._follow_address()
+        self._take_suited()
+        self._suit_model()
+
+    @property
+    def model(self) -> str:
+        """The one that is chosen: by the widget, which is drawn later, or in the draft."""
+        return str(st.session_state.get(f"{self.prefix}:model", self.draft.get("model", MODELS[0])))
+
+    @property
+    def shrink(self) -> str:
+        return str(st.session_state.get(f"{self.prefix}:shrink", self.draft.get("shrink", "none")))
+
+    def _take_suited(self) -> None:
+        """The model that was taken on the Data page for this target; once, so that another can be chosen here."""
+        model, key = st.query_params.get(SUITED, ""), f"{self.prefix}~{SUITED}"
+        taken = (self.draft["target"], model)
+        if model not in LOSSES or st.session_state.get(key) == taken:
+            return
+        st.session_state[key] = taken
+        st.session_state[f"{self.prefix}~suited"] = self.draft["target"], True  # it gives way with its target
+        self.draft["model"] = model
+        forget(f"{self.prefix}:model")
+        st.session_state.pop(f"{self.prefix}:model", None)
+
+    def _suit_model(self) -> None:
+        """For texts only one model will do: it is chosen once for a target, and gives way with it."""
+        key, target = f"{self.prefix}~suited", self.draft["target"]
+        before, ours = st.session_state.get(key, (None, False))
+        if before == target:
+            return
+        suited = suited_model(self.result, target)
+        change = suited if suited and self.model in MODELS else MODELS[0] if ours and not suited else ""
+        st.session_state[key] = target, bool(change and suited) or (ours and bool(suited))
+        if change:
+            self.draft["model"] = change
+            st.session_state.pop(f"{self.prefix}:model", None)
 
     def _follow_address(self) -> None:
-        """Target and left-out columns are in the address, where the Data page sets them too."""
-        said = {"target": self.found.target or "", "exclude": list(self.found.read.get("exclude", []))}
+        """Target, left-out columns and levels to compare with are in the address, where the Data page sets them too."""
+        followed = st.session_state.get(self._followed, {})
+        said = st.session_state[self._followed] = _of_address(self.found.read, self.found.target)
         for knob, value in said.items():
+            if knob in self.draft and followed.get(knob) == value:
+                continue  # what was chosen in a drawing that was cut off before the address had it
             if self.draft.get(knob, value) != value:
                 forget(f"{self.prefix}:{knob}")
                 st.session_state.pop(f"{self.prefix}:{knob}", None)
             self.draft[knob] = value
+
+    @property
+    def _followed(self) -> str:
+        """Where it stands what the form had of the address last."""
+        return f"{self.prefix}~followed"
+
+    def _follow_tune(self) -> None:
+        """What the Tune page hands over takes the place of what was chosen here, unless it is what it was handed."""
+        text, key = st.query_params.get(STUDY), f"{self.prefix}~{STUDY}"
+        if text is None or text == st.session_state.get(key):
+            return
+        st.session_state[key] = text
+        if (said := knobs_of(text)) is None:
+            return
+        for knob in KNOBS:
+            self.draft.pop(knob, None)
+        self.draft.update({**first_draft(self.result.rows), **said})
+        forget(self.prefix)
+
+    def hand_over(self) -> dict[str, str]:
+        """The part of the address that Tune is opened with, so that it keeps what was chosen here."""
+        text = handed_over(self.values, self.result.rows, at_hand.said_of("tune", STUDY))
+        key = f"{self.prefix}~{STUDY}"
+        if st.session_state.get(key, NOTHING) != (text or NOTHING):
+            at_hand.hand_over("tune", STUDY, text or NOTHING)
+        st.session_state[key] = text or NOTHING
+        return {STUDY: text} if text else {}
 
     def show(self) -> None:
         left, right = st.columns([7, 3], gap="large")
         with left, st.container(key="train-form"):
             form, yaml, command = st.tabs(["Form", "YAML", "Command line"])
             with form:
-                ModelForm(self.prefix, self.draft, self.result).show()
+                ModelForm(self.prefix, self.draft, self.result, partial(choices.predict, self.found)).show()
             config, problems = self._config()
             with yaml:
                 settings_tabs.show_yaml(self.prefix, config or self._fallback(), self._take)
@@ -168,34 +240,43 @@ class Composer:
         self.draft.clear()
         self.draft.update({k: v for k, v in set_by_pages(values).items() if k not in ELSEWHERE and v != usual[k]})
         forget(self.prefix)
+        st.session_state[f"{self.prefix}~suited"] = values["target"], False  # which model it says is meant
         read = tidy({knob: values[knob] for knob in READING})
         self._stay(read, values["target"])
 
+    @property
+    def asked(self) -> Asked:
+        """The table as the form says, which the address follows at the end of a drawing."""
+        read = tidy({**self.found.read, **{knob: list(self.draft[knob]) for knob in OF_MODELS}})
+        return replace(self.found, read=read, target=self.draft["target"] or None)
+
     def _keep_address(self) -> None:
         """What the form changed of the address's own: a reload keeps it, and so does the way to Data and back."""
-        read = tidy({**self.found.read, "exclude": list(self.draft["exclude"])})
-        if read != self.found.read:
-            self._stay(read, self.draft["target"])
-            st.session_state[LAST] = st.query_params.to_dict()
+        if self.asked.read != self.found.read:
+            self._stay(self.asked.read, self.draft["target"])
 
     def _stay(self, read: dict[str, Any], target: str) -> None:
         text = json.dumps(read, separators=(",", ":"), sort_keys=True) if read else None
         choices.keep(replace(self.found, read=read, target=target or None))
         places.amend(read=text, target=target or None)
+        st.session_state[self._followed] = _of_address(read, target)  # so that Back leads away from it again
 
     # ---------------------------------------------------------------- the card
 
     def _card(self, config: RunConfig | None, problems: list[str]) -> None:
-        st.subheader("Before you start", anchor=False)
+        st.header("Before you start", anchor=False)
         foreseen = forecast(self.result, config) if config else None
         if foreseen:
             show_forecast(foreseen)
             show_queue(foreseen.config)
+        if config and not problems:
+            plan.show(config, self.prefix)
         for problem in problems:
             line(problem)
-        self._button(config, bool(problems) or _is_refused(foreseen))
+        usable = config is None or cluster.show_beside(config)
+        self._button(config, bool(problems) or _is_refused(foreseen) or not usable)
         if config and config.solver == "gradient":
-            places.link("search", "Search settings", icon=":material/manage_search:", **self.found.address)
+            places.link("search", "Search settings", icon=":material/manage_search:", **self.asked.address)
 
     def _button(self, config: RunConfig | None, held: bool) -> None:
         exact = config is None or config.solver == "exact"

@@ -1,6 +1,6 @@
 // What can be done with the model that is shown: train it, or take its command along.
 
-const USE = "An exact run with these settings; the model then waits in Models."
+const USE = "An exact run with these settings, which keeps its cross-validated error."
 
 class Actions {
   constructor(view) {
@@ -8,8 +8,10 @@ class Actions {
     const root = (this.root = el("section", "tune-card tune-wide tune-actions"))
     root.setAttribute("aria-label", "What to do with this model")
     this.train = button("Train this model", () => {
-      this.train.disabled = true
-      view.tell("train", { ...view.said(), alpha: String(view.alpha) })
+      this.soon = view.answeredFor !== view.asked // the model at hand is about to be another
+      if (this.soon) return
+      this.sent = this.train.disabled = true
+      view.tell("train", { ...view.said(), alpha: String(view.alpha), chosen: view.state.alpha })
     })
     this.train.classList.add("is-primary")
     this.copy = button("Copy command", () => this.copyCommand())
@@ -22,6 +24,11 @@ class Actions {
 
   // A command of another model than the one shown would be taken for this one's.
   draw() {
+    const { view } = this
+    const searching = view.pinned && view.pending
+    this.train.disabled = this.sent || searching || !view.point || view.root.classList.contains("is-refused")
+    this.train.title = searching ? "The best alpha is not known yet." : ""
+    if (this.soon && !this.train.disabled) this.train.click()
     if (this.commands.hidden || this.commandsFor === this.view.exact()) return
     this.commands.hidden = true
     put(this.copied, USE)

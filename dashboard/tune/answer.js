@@ -28,9 +28,10 @@ class Tiles {
   draw() {
     const { point, kept, settings, state } = this.view
     const { cv, train, test } = point
-    put(this.tile.cv.value, number(cv.rmse))
-    put(this.tile.cv.note, `mean squared error ${number(cv.mse)} ± ${number(cv.se, 3)}`)
-    put(this.tile.r2.value, share(cv.r2))
+    const known = cv.mse !== null // the first model comes before its errors over the folds
+    put(this.tile.cv.value, known ? number(cv.rmse) : "…")
+    put(this.tile.cv.note, known ? `mean squared error ${number(cv.mse)} ± ${number(cv.se, 3)}` : "being worked out")
+    put(this.tile.r2.value, known ? share(cv.r2) : "…")
     put(this.tile.r2.note, "of the target's variance")
     put(this.tile.train.value, number(train.rmse))
     put(this.tile.train.note, `${share(train.r2)} explained`)
@@ -57,10 +58,12 @@ class Coefficients {
     })
     tools.append(this.all)
     const holder = el("div", "tune-scroll")
+    holder.tabIndex = 0 // so that keys can scroll it
     this.table = el("table", "tune-table")
     holder.append(this.table)
     this.certificate = el("div", "tune-hint")
-    root.append(holder, this.certificate)
+    this.compared = el("div", "tune-hint")
+    root.append(holder, this.compared, this.certificate)
     root.dataset.part = "coefficients"
   }
 
@@ -80,6 +83,7 @@ class Coefficients {
     put(this.note, zeros ? `${kept.length} with a weight, ${zeros} are exactly 0` : `${kept.length} with a weight`)
     this.all.hidden = terms.length <= ROWS && !zeros
     put(this.all, this.showsAll ? "Show fewer" : `Show all ${terms.length}`)
+    put(this.compared, this.view.compared)
     const { kind, relative } = point.certificate
     const sure = relative < 1e-8 ? "exact to rounding" : `within ${number(relative, 2)} of the optimum`
     put(this.certificate, `Proven by its ${kind === "kkt" ? "gradient" : "duality gap"}: ${sure}.`)
@@ -88,8 +92,6 @@ class Coefficients {
   row(name, w, coef, most) {
     const row = el("tr")
     row.dataset.term = name
-    const named = el("td", "tune-name", name)
-    named.title = name
     const bar = el("td", "tune-bar")
     const fill = el("i")
     fill.style.width = `${(50 * Math.abs(w)) / most}%`
@@ -98,7 +100,7 @@ class Coefficients {
     bar.append(fill)
     const value = el("td", "tune-figure", number(coef))
     value.dataset.value = coef
-    row.append(named, bar, el("td", "tune-figure", number(w, 3)), value)
+    row.append(named(el("td"), name), bar, el("td", "tune-figure", number(w, 3)), value)
     return row
   }
 }

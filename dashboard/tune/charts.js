@@ -117,8 +117,8 @@ class PathChart extends Figure {
       grey.y.push(...line(j), null)
     }
     const traces = this.top.map((j, n) => ({
-      x: curve.alphas, y: line(j), type: "scatter", mode: "lines", name: escaped(shortened(terms[j])), line: { color: colors.colors[n], width: 2 },
-      hovertemplate: `${escaped(shortened(terms[j], 60))}<br>alpha %{x:.4g}<br>%{y:.4g}<extra></extra>`,
+      x: curve.alphas, y: line(j), type: "scatter", mode: "lines", name: escaped(shortened(terms[j], 26)), line: { color: colors.colors[n], width: 2 },
+      hovertemplate: `${whole(terms[j])}<br>alpha %{x:.4g}<br>%{y:.4g}<extra></extra>`,
     })) // prettier-ignore
     put(this.note, rest.length ? `standardised; ${rest.length} ${rest.length === 1 ? "other is" : "others are"} grey` : "standardised") // prettier-ignore
     const legend = { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { size: 11 }, itemclick: false, itemdoubleclick: false } // prettier-ignore

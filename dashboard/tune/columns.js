@@ -40,9 +40,8 @@ class Columns {
       out[box.checked ? "delete" : "add"](name)
       this.view.change({ out })
     }
-    const text = el("span", "tune-name", name)
-    text.title = name
-    label.append(box, text)
+    box.setAttribute("aria-label", name)
+    label.append(box, named(el("span"), name))
     const bar = el("span", "tune-worth")
     bar.append(el("i"))
     const value = el("span", "tune-figure", "")

@@ -93,7 +93,7 @@ class Controls {
     this.ratioShown = el("output", "tune-value")
     this.ratioBlock = el("div", "tune-block")
     const head = el("div", "tune-head")
-    head.append(labelled("Mixing ratio", this.ratio, "The share of the L1 part of the penalty, l1_ratio."), this.ratioShown) // prettier-ignore
+    head.append(labelled("Mixing ratio (l1_ratio)", this.ratio, "The share of the L1 part of the penalty."), this.ratioShown) // prettier-ignore
     const ends = el("div", "tune-ends")
     cells(ends, "span", ["0: ridge, keeps all", "1: lasso, picks columns"])
     this.ratioBlock.append(head, this.ratio, ends)
@@ -109,8 +109,9 @@ class Controls {
     this.ratioBlock.hidden = state.model !== "elasticnet"
     this.ratio.value = state.ratio
     put(this.ratioShown, state.ratio.toFixed(2))
-    this.best.setAttribute("aria-pressed", String(state.alpha === "best"))
-    this.oneSe.setAttribute("aria-pressed", String(state.alpha === "one_se"))
+    const known = curve && !pending // until then nobody knows which alpha that is
+    this.best.setAttribute("aria-pressed", String(known && state.alpha === "best"))
+    this.oneSe.setAttribute("aria-pressed", String(known && state.alpha === "one_se"))
     const last = curve && !pending && curve.alphas.length - 1
     put(this.edge, last && curve.best === last ? "The best is at the weak end of this curve: a smaller alpha, typed as a number, may be better still." : "") // prettier-ignore
     if (!point) return

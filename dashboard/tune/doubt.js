@@ -42,14 +42,13 @@ class Doubt {
     const { ways, selection, terms } = found
     const titles = ways.map((way) => `${way.title}: ${Math.round(100 * way.confidence)} % interval`)
     const head = cells(el("tr"), "th", ["Column", ways[0].of, ...titles, ...(selection ? ["Kept in"] : [])])
-    const order = terms.map((_, j) => j)
     const strength = (j) => Math.abs(view.terms[j] === terms[j] ? view.point.weights[j] : 0)
-    order.sort((a, b) => strength(b) - strength(a))
+    const all = terms.map((_, j) => j).sort((a, b) => strength(b) - strength(a))
+    const used = all.filter(strength)
+    const order = this.showsAll || !used.length ? all : used
     const rows = order.map((j) => {
       const row = el("tr")
-      const name = el("td", "tune-name", terms[j])
-      name.title = terms[j]
-      row.append(name, el("td", "tune-figure", number(ways[0].estimate[j])))
+      row.append(named(el("td"), terms[j]), el("td", "tune-figure", number(ways[0].estimate[j])))
       for (const way of ways) {
         const [low, high] = [way.low[j], way.high[j]]
         const known = low !== null && high !== null
@@ -71,6 +70,14 @@ class Doubt {
     for (const way of ways) words.append(el("dt", "", way.title), el("dd", "", way.meaning))
     if (selection) words.append(el("dt", "", "Kept in"), el("dd", "", selection.meaning))
     if (found.problem) words.append(el("dt", "", "Resamples"), el("dd", "", found.problem))
-    this.box.replaceChildren(el("div", "tune-hint", "Estimates and intervals in the file's units; those in bold do not hold 0."), holder, words) // prettier-ignore
+    const hint = el("div", "tune-hint", "Estimates and intervals in the file's units; those in bold do not hold 0. ")
+    if (used.length && used.length < all.length) {
+      const others = all.length - used.length
+      hint.append(button(this.showsAll ? `Without the ${others} of weight 0` : `Show the ${others} of weight 0 too`, () => {
+        this.showsAll = !this.showsAll
+        this.draw(found)
+      })) // prettier-ignore
+    }
+    this.box.replaceChildren(hint, holder, words)
   }
 }

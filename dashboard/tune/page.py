@@ -5,31 +5,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import zlib
 from typing import Any
 
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import heading, line, notice
+from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.waiting import answered, watch
+from shoal.dashboard.tables import at_hand, guidance
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
-from shoal.dashboard.tables.sources import Asked, asked
+from shoal.dashboard.tables.sources import Asked
 from shoal.dashboard.tune import studies
 from shoal.dashboard.tune.form import StudyChoice, study_form
+from shoal.dashboard.tune.keeping import kept
+from shoal.dashboard.tune.losses import LINEAR, kind_of_model, loss_view
 from shoal.dashboard.tune.panel import tune_panel
 from shoal.dashboard.tune.state import PARTS, TuneState, run_config
 from shoal.errors import StateError, TrainingError
-from shoal.runs.launch import Run, launch
-from shoal.words import MODELS
+from shoal.results.answers.table import TableLook
+from shoal.runs.launch import Run, launch, launch_job
+from shoal.settings.when import MODELS
 
-LAST = "tune:last"  # in the session: the last address
 REMADE = "tune:remade"  # in the session: the study that was made again because it could not be read
 
 
 def show() -> None:
-    if "data" not in st.query_params and LAST in st.session_state:
-        places.stay(**st.session_state[LAST])  # the navigation leads back to the table at hand
-    found = asked()
+    found = at_hand.opened("tune")
     if found is not None:
         _study_view(found)
     elif "data" in st.query_params:
@@ -48,17 +52,28 @@ def _empty_view() -> None:
 
 
 def _study_view(found: Asked) -> None:
-    heading(f"Tune on {found.table.title}")
-    st.session_state[LAST] = st.query_params.to_dict()
+    at_hand.header("tune", found, f"Tune on {found.table.title}")
     result = looked_at(found)
     if result is None:
         return
     choice = study_form(found, result)
-    if choice is not None:
+    model = LINEAR if choice is None else kind_of_model(found, result)
+    if choice is not None and model != LINEAR:
+        guidance.show(found, model=model)
+        loss_view(found, choice, model)
+    elif choice is not None:
+        _begin(found, choice)
+        guidance.show(found, model="ridge")  # or another one with a penalty
         _tune(found, result, choice)
 
 
-def _tune(found: Asked, result: dict[str, Any], choice: StudyChoice) -> None:
+def _begin(found: Asked, choice: StudyChoice) -> None:
+    """Let the sums be made while columns are looked at; `_tune` waits for them, and says why there are none."""
+    with contextlib.suppress(TrainingError, OSError):
+        launch_job("study", choice.config(found), _arguments(choice))
+
+
+def _tune(found: Asked, result: TableLook, choice: StudyChoice) -> None:
     try:
         study = _made(found, choice)
     except (TrainingError, OSError) as error:
@@ -106,22 +121,25 @@ def _again(found: Asked, choice: StudyChoice) -> None:
 
 
 def _made(found: Asked, choice: StudyChoice, anew: bool = False) -> Run:
-    config = choice.config(found)
-    arguments = {"folds": choice.folds, "fold_by": choice.fold_by}
-    return answered("study", config, arguments, anew)
+    return answered("study", choice.config(found), _arguments(choice), anew)
 
 
-def _panel(found: Asked, result: dict[str, Any], study: Run, open_: studies.OpenStudy) -> None:
+def _arguments(choice: StudyChoice) -> dict[str, Any]:
+    return {"folds": choice.folds, "fold_by": choice.fold_by}
+
+
+def _panel(found: Asked, result: TableLook, study: Run, open_: studies.OpenStudy) -> None:
     whatif = open_.whatif
-    order = [column["name"] for column in result["columns"]]
-    numbers = [column["name"] for column in result["columns"] if column["type"] == "numeric"]
+    order = list(result.named)
+    numbers = [column.name for column in result.columns if column.type == "numeric"]
     columns = sorted(whatif.columns, key=order.index)
     targets = sorted(whatif.targets, key=order.index)
     elsewhere = [name for name in numbers if name in columns and name not in targets]
     for note in open_.study.notes:
         line(note)
     start = _start(found, columns, targets)
-    answer = tune_panel(study.directory.name, whatif.cells.base.target, columns, targets, elsewhere, start)
+    key = f"{study.directory.name}-{zlib.crc32(json.dumps(found.read.get('exclude', [])).encode()):x}"
+    answer = tune_panel(study.directory.name, key, whatif.cells.base.target, columns, targets, elsewhere, start)
     if answer.target:
         places.amend(target=str(answer.target), **dict.fromkeys(PARTS))
         st.rerun()
@@ -147,14 +165,16 @@ def _start(found: Asked, columns: list[str], targets: list[str]) -> TuneState:
 
 
 def _train(study: Run, said: dict[str, Any]) -> None:
-    """An ordinary exact run with the model at hand."""
+    """An ordinary exact run with the model at hand, which keeps its error in cross-validation."""
     try:
         state = TuneState(
             str(said.get("predict", "")), tuple(map(str, said.get("out", ()))), str(said.get("model", "")),
             float(said.get("ratio", 0.5)), str(said.get("alpha", "")),
         )  # fmt: skip
-        question = state.question(studies.opened(study.directory.name).whatif)
-        run = launch(run_config(study, state.settings(question, float(state.alpha))))
+        whatif = studies.opened(study.directory.name).whatif
+        question, alpha = state.question(whatif), float(state.alpha)
+        tuned = kept(whatif, question, alpha, str(said.get("chosen", "")))
+        run = launch(run_config(study, state.settings(question, alpha)), tuned=tuned)
     except (TrainingError, OSError, ValueError, TypeError) as error:
         notice("error", wording.told(error), "The run was not started")
         return

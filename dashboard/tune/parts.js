@@ -1,13 +1,34 @@
 // Cards, buttons and labels that the parts of the Tune page are made of.
 
 const share = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`)
-const shortened = (text, most = 22) => (text.length > most ? `${text.slice(0, most - 1)}…` : text)
+// Names of one table often differ at their ends only, so they are cut in the middle; the whole name is at hand as a title.
+function shortened(text, most = 22) {
+  const tail = Math.floor((most - 1) / 3)
+  return text.length > most ? `${text.slice(0, most - 1 - tail)}…${text.slice(-tail)}` : text
+}
+const TAIL = 10 // letters at the end of a long name that are always seen
+
+function named(element, name) {
+  element.classList.add("tune-name")
+  element.title = name
+  if (name.length <= 2 * TAIL) {
+    element.textContent = name
+    return element
+  }
+  const box = el("span", "tune-cut")
+  box.append(el("span", "", name.slice(0, -TAIL)), el("span", "", name.slice(-TAIL)))
+  element.append(box)
+  return element
+}
+
+// A name in a box that follows the pointer: whole, in lines.
+const whole = (name) => escaped(name).replace(/(.{50}\S*)\s/g, "$1<br>")
 let serial = 0
 
 function card(title, hint = "") {
   const root = el("section", "tune-card")
   const header = el("header")
-  const heading = el("h3", "", title)
+  const heading = el("h2", "", title)
   heading.id = `tune-h${++serial}`
   root.setAttribute("aria-labelledby", heading.id)
   const note = el("span", "tune-hint", hint)

@@ -31,8 +31,9 @@ from shoal.dashboard.tune import studies
 from shoal.dashboard.tune.state import TuneState, checked_alpha, command_lines
 from shoal.errors import ConfigError, DamagedFile, StateError, TrainingError
 from shoal.models import Array
-from shoal.whatif.answers import BEST, ONE_SE, WhatIf
+from shoal.whatif.answers import BEST, ONE_SE, WIDE, WhatIf
 from shoal.whatif.courses import Course, Point, Question, Scores
+from shoal.words import compared
 
 log = logging.getLogger("shoal")
 
@@ -47,7 +48,7 @@ _Part = Callable[[studies.OpenStudy, Parameters], Answer]
 
 
 def routes() -> list[BaseRoute]:
-    parts = {"": answer, "/worth": worth, "/doubt": doubt, "/command": command}
+    parts = {"": answer, "/progress": progress, "/worth": worth, "/doubt": doubt, "/command": command}
     waiting = asyncio.Semaphore(WAITING)
     return [
         Route(f"/api/tune/{{job}}{ending}", _answering(part, waiting), methods=["GET"])
@@ -106,16 +107,26 @@ def answer(study: studies.OpenStudy, asked: Parameters) -> Answer:
         "key": _key(question),
         "pending": course is None,
         "place": course.place(alpha) if course else None,
-        "point": _point(whatif.point(question, alpha)),
+        "point": _point(whatif.first_point(question, alpha)),
     }
     if course is None:
         whatif.course(question, 0.0)  # only now: it would take time from the answer
     if asked.get("have") != found["key"]:
-        terms = whatif.setting(question).encoding.terms
-        found |= {"terms": [term.name for term in terms], "owners": [list(term.columns) for term in terms]}
+        encoding = whatif.setting(question).encoding
+        found |= {
+            "terms": [term.name for term in encoding.terms],
+            "owners": [list(term.columns) for term in encoding.terms],
+            "compared": compared(encoding.references),
+        }
         if course is not None:
             found["curve"] = _curve(course)
     return found
+
+
+def progress(study: studies.OpenStudy, asked: Parameters) -> Answer:
+    """How much of a curve is worked out, for a page that waits for it."""
+    question = TuneState.parse(asked).question(study.whatif)
+    return {"key": _key(question), "share": study.whatif.progress(question)}
 
 
 def _patience(whatif: WhatIf, question: Question, asked: Parameters) -> float:
@@ -123,7 +134,7 @@ def _patience(whatif: WhatIf, question: Question, asked: Parameters) -> float:
     if asked.get("wait") or question.model not in ("lasso", "elasticnet"):
         return AT_LEISURE
     if whatif.pace is None:
-        return AT_FIRST
+        return AT_FIRST if len(whatif.cells.base.terms) <= WIDE else 0.0  # of so many it does not come in that time
     return 2 * AT_ONCE if whatif.pace < AT_ONCE else 0.0
 
 

@@ -10,16 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.dashboard.parts.places import BY_PANEL
 from shoal.errors import ConfigError
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
+from shoal.settings.levels import levels_by_column
 from shoal.settings.pairs import split_pair
 from shoal.settings.text import command_line
+from shoal.settings.transforms import parts_by_column
 from shoal.settings.values import page_config, set_by_pages
 from shoal.whatif.answers import BEST, ONE_SE, WhatIf
+from shoal.whatif.cells import instead
 from shoal.whatif.courses import Question
 
-PARTS = ("predict", "out", "model", "ratio", "alpha")  # of the address; the page's script changes them by itself
+PARTS = BY_PANEL  # of the address
 
 
 @dataclass(frozen=True)
@@ -108,15 +112,22 @@ def checked_alpha(text: str) -> str:
 
 
 def run_config(study: Run, settings: Mapping[str, Any]) -> RunConfig:
-    """The study's own preparation with this model: an ordinary exact run. Squares and interactions go with their
-    columns."""
-    config = page_config(study.config["file"], {**set_by_pages(study.config), **settings})
+    """The study's own preparation with this model: an ordinary exact run. Squares, interactions and shapes go with
+    their columns, and a target that another takes the place of is one of the columns to use."""
+    before, prepared = str(study.config["target"]), set_by_pages(study.config)
+    if chosen := prepared.get("features"):
+        prepared["features"] = instead(chosen, before, str(settings.get("target", before)))
+    config = page_config(study.config["file"], {**prepared, **settings})
     gone = {config.target, *config.exclude}
-    columns = {*(study.result or {}).get("columns", ()), str(study.config["target"]), *gone}
+    columns = {*(study.result or {}).get("columns", ()), before, *gone}
+    shapes = parts_by_column(config.transform, columns)
+    lost = {part.of(name) for name in gone & set(shapes) for part in shapes[name]}
     return dataclasses.replace(
         config,
         squares=tuple(name for name in config.squares if name not in gone),
         interactions=tuple(pair for pair in config.interactions if not gone & set(split_pair(pair, columns))),
+        transform=tuple(text for text in config.transform if not levels_by_column([text], columns).keys() & gone),
+        reference=tuple(text for text in config.reference if not levels_by_column([text], lost)),
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from shoal.errors import StateError
 from shoal.home import jobs_directory
 from shoal.runs.launch import Run
+from shoal.settings.limits import STUDIES_BYTES
 from shoal.whatif.answers import WhatIf
 from shoal.whatif.study import Study, open_study
 
@@ -30,6 +31,10 @@ class OpenStudy:
     whatif: WhatIf
     asked: list[float] = field(default_factory=lambda: [time.monotonic()])  # when it was last
 
+    @property
+    def size(self) -> int:
+        return self.study.size + self.whatif.size
+
 
 def opened(job: str) -> OpenStudy:
     """The study that a finished job left. Names come from addresses, so nothing but a fingerprint gets through."""
@@ -43,22 +48,41 @@ def opened(job: str) -> OpenStudy:
             found = _open[directory] = OpenStudy(Run(directory), study, WhatIf(study.cells))
         _open.move_to_end(directory)
         found.asked[0] = time.monotonic()
-        while len(_open) > MOST:
-            _open.popitem(last=False)
+        _keep_within_bounds()
     return found
+
+
+def held() -> int:
+    """Bytes of all that is open, nearly."""
+    return sum(found.size for found in list(_open.values()))
+
+
+def _keep_within_bounds() -> None:
+    """Close those that were asked longest ago; the last one stays, and has bounds of its own. The lock is ours."""
+    while len(_open) > MOST or (len(_open) > 1 and held() > STUDIES_BYTES):
+        _close(next(iter(_open)))
+
+
+def _close(directory: Path) -> None:
+    if (found := _open.pop(directory, None)) is not None:
+        found.whatif.close()  # its own thread may be at work, and would hold on to it
 
 
 def forget(job: str) -> None:
     """Open it anew when it is next asked for: it was damaged."""
     with _lock:
-        _open.pop(jobs_directory() / "study" / job, None)
+        _close(jobs_directory() / "study" / job)
 
 
 def close_idle(now: float | None = None) -> int:
-    """Give up the studies that nobody has asked for a while, with all answers about them; how many that were."""
+    """Give up the studies that nobody has asked for a while, with all answers about them; how many that were.
+
+    And those that take too much together: answers are made ahead of time, when nobody asks.
+    """
     now = time.monotonic() if now is None else now
     with _lock:
         idle = [directory for directory, found in _open.items() if now - found.asked[0] >= IDLE]
         for directory in idle:
-            del _open[directory]
+            _close(directory)
+        _keep_within_bounds()
     return len(idle)

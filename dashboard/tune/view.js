@@ -15,11 +15,13 @@ class Tune {
     this.root = el("div", "tune")
     parent.append(this.root)
     this.build()
+    this.controls.draw() // what is chosen is known before the first answer
     this.follow()
   }
 
   build() {
     this.controls = new Controls(this)
+    this.waiting = new Waiting(this)
     this.tiles = new Tiles(this)
     this.error = new ErrorCurve(this)
     this.lines = new PathChart(this)
@@ -32,7 +34,7 @@ class Tune {
     this.flat = el("div", "tune-card tune-wide tune-flat", "A linear model has no penalty, so there is no curve and no path: its one answer is below.") // prettier-ignore
     this.flat.hidden = true
     this.root.append(
-      this.controls.root, this.problem, this.tiles.root, this.error.root, this.lines.root, this.flat,
+      this.controls.root, this.problem, this.waiting.root, this.tiles.root, this.error.root, this.lines.root, this.flat,
       this.coefficients.root, this.columns.root, this.doubt.root, this.actions.root,
     ) // prettier-ignore
   }
@@ -109,6 +111,7 @@ class Tune {
   follow() {
     this.asked = this.parameters()
     this.root.setAttribute("aria-busy", "true")
+    this.waiting.draw()
     clearTimeout(this.resting)
     this.worthStop?.abort()
     const more = { ...(this.key && { have: this.key }), ...(this.alpha !== undefined && { near: String(this.alpha) }) }
@@ -121,7 +124,7 @@ class Tune {
     this.point = answer.point
     this.pending = answer.pending
     // Without their curve: whoever comes back to the one before needs its terms again.
-    if (answer.terms) Object.assign(this, { terms: answer.terms, owners: answer.owners, key: null })
+    if (answer.terms) Object.assign(this, { terms: answer.terms, owners: answer.owners, compared: answer.compared, key: null })
     if (answer.curve) {
       this.key = answer.key
       this.curve = { ...answer.curve, path: unpacked(answer.curve.path, answer.terms.length) }
@@ -132,10 +135,8 @@ class Tune {
       this.keepAddress()
     }
     put(this.problem, "")
-    if (this.root.classList.contains("is-refused")) {
-      this.root.classList.remove("is-refused")
-      this.actions.train.disabled = false
-    }
+    this.root.classList.remove("is-refused")
+    if (!more) this.answeredFor = this.asked
     this.schedule()
     if (more) return
     if (answer.pending) this.asker.next = `${this.settings.url}?${this.parameters({ ...(this.key && { have: this.key }), wait: "1" })}` // prettier-ignore
@@ -147,7 +148,8 @@ class Tune {
     this.root.setAttribute("aria-busy", "false")
     // What is on the page answers another question than the one that was refused.
     this.root.classList.toggle("is-refused", !!mortal)
-    if (mortal) this.actions.train.disabled = true
+    this.waiting.draw()
+    this.actions.draw()
     this.controls.draw()
     this.columns.draw()
     if (!mortal) this.resting = setTimeout(() => this.follow(), RETRY)
@@ -176,7 +178,7 @@ class Tune {
     if (!this.point || !this.terms) return
     const began = performance.now()
     this.root.setAttribute("aria-busy", String(!!this.pending || !!this.asker.flying))
-    for (const part of [this.controls, this.tiles, this.coefficients, this.columns, this.actions]) part.draw()
+    for (const part of [this.controls, this.waiting, this.tiles, this.coefficients, this.columns, this.actions]) part.draw()
     this.doubt.mark()
     this.flat.hidden = this.state.model !== "linear" || this.pending
     for (const figure of [this.error, this.lines]) {
@@ -207,7 +209,8 @@ class Tune {
 
   settle(settings, tell) {
     Object.assign(this, { settings, tell })
-    this.actions.train.disabled = false
+    this.actions.sent = false
+    this.actions.draw()
     this.draw(true) // the theme may be another
   }
 
@@ -216,6 +219,7 @@ class Tune {
     cancelAnimationFrame(this.frame)
     this.worthStop?.abort()
     this.asker.close()
+    this.waiting.destroy()
     this.error.destroy()
     this.lines.destroy()
     this.root.remove()

@@ -18,7 +18,7 @@ MAGIC = {
     b"\x1f\x8b": "gzip",
     b"PAR1": "parquet",
     b"PK\x03\x04": "zip",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook that is old or has a password",
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -48,8 +48,10 @@ def _from_zip(raw: IO[bytes], name: str) -> IO[bytes]:
     """The one table in a zip archive."""
     archive = zipfile.ZipFile(raw)
     names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    if "xl/workbook.xml" in names or "[Content_Types].xml" in names:
-        raise DataError("Expected a CSV or Parquet file, got an Excel workbook. Save its sheet as CSV and try again.")
+    if "mimetype" in names and "content.xml" in names:
+        raise DataError("Expected a CSV, Excel or Parquet file, got an OpenDocument one. Save it as .xlsx or CSV.")
+    if "[Content_Types].xml" in names:
+        raise DataError("Expected a CSV, Excel or Parquet file, got another document of Office. Save its table as CSV.")
     tables = [inner for inner in names if not inner.startswith("__MACOSX/") and not Path(inner).name.startswith(".")]
     if len(tables) != 1:
         found = f"{len(tables)}: {listed(tables, 5)}" if tables else "none"

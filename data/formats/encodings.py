@@ -6,6 +6,8 @@ import codecs
 import itertools
 import re
 
+from shoal.words import plural
+
 # In the order of preference where bytes speak for several; of ISO 8859 mostly the relatives that Windows has.
 CANDIDATES = (
     "cp1252", "cp932", "gb18030", "cp949", "big5", "euc_jp", "cp1251", "koi8_r", "cp1253", "cp1250", "iso8859_2",
@@ -16,7 +18,7 @@ NAMES = {
     "cp1250": "Central European", "iso8859-2": "Central European", "cp1252": "Western European",
     "latin-1": "Western European", "cp1254": "Turkish", "cp1255": "Hebrew", "cp1256": "Arabic", "cp874": "Thai",
     "cp1257": "Baltic", "gb18030": "simplified Chinese", "big5": "traditional Chinese", "cp949": "Korean",
-    "euc_jp": "Japanese",
+    "euc_jp": "Japanese", "mac-roman": "old Macintosh", "cp850": "DOS",
 }  # fmt: skip
 LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257")
 ENOUGH = 1 << 14  # bytes of lines with other letters than ASCII has: more tell nothing new
@@ -24,12 +26,24 @@ FEWEST = 6  # such bytes, or anything could be read from them
 RUNS = re.compile(rb"[\x80-\xff]+")
 SELDOM_LATIN = re.compile(rb"[\x81-\x84\x86-\x89\x8b\x8d\x8f\x90\x98\x9b\x9d]")
 ALONE = 0.8  # the share of bytes beyond ASCII that have none beside them, from which on they are accents and signs
+USUAL = frozenset("áàâäãåæçéèêëíìîïñóòôöõøúùûüß")  # letters of Western European words
+OLD = ("mac_roman", "cp850")  # whose letters are where Windows has signs
+WEAK = 40  # letters beyond ASCII below which a guess is one between alphabets that differ in few of them
+OTHERS = ("cp1252", "cp1250", "cp1254", "cp1257")  # that may be meant where little can be told
+LETTERS = re.compile(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[a-z])")
+ICELANDIC, TURKISH = frozenset(b"\xe1\xe9\xed\xf3\xe6\xc1\xcd\xd3"), frozenset(b"\xf0\xfd\xfe\xd0\xdd\xde")
+WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
+MOST_ACCENTS = 0.35  # of the letters of words that have any
 NEAR = 0.02  # how much less tidy than the best guess another may be and still count as equal
 
 
 def guess_encoding(sample: bytes) -> str:
     """The encoding of bytes that are not UTF-8, by its name in Python; Western European where little can be told."""
     strange = _strange_lines(sample)
+    if old := _old(strange):
+        return old
+    if _is_turkish(strange) and _stand_alone(strange):
+        return "cp1254"
     if sum(byte >= 0x80 for byte in strange) < FEWEST:
         return _western(sample)
     from charset_normalizer import from_bytes  # where it is needed: most files are UTF-8
@@ -63,6 +77,25 @@ def _stand_alone(strange: bytes) -> bool:
     return alone >= ALONE * sum(byte >= 0x80 for byte in strange) and not SELDOM_LATIN.search(strange)
 
 
+def _old(strange: bytes) -> str:
+    """The encoding of old machines in which what is within words are usual letters; signs of Windows stand apart."""
+    within = [found[0][0] for found in LETTERS.finditer(strange)]
+    accented = sum(len(found[0]) for found in WORD.finditer(strange))
+    dense = sum(byte >= 0x80 for byte in strange) > MOST_ACCENTS * accented  # as in Shift-JIS, every other byte
+    if len(within) < 3 or dense or sum(byte < 0xA0 for byte in within) < 0.9 * len(within):
+        return ""
+    letters = {name: bytes(within).decode(name, "replace") for name in OLD}
+    name = max(OLD, key=lambda name: sum(letter in USUAL for letter in letters[name]))
+    usual = sum(letter in USUAL for letter in letters[name])
+    return codecs.lookup(name).name if usual >= 0.8 * len(within) else ""
+
+
+def _is_turkish(strange: bytes) -> bool:
+    """Whether letters are there that Icelandic and Turkish share, and none that Icelandic words have beside them."""
+    found = frozenset(byte for byte in strange if byte >= 0x80)
+    return len(found & TURKISH) > 1 and not found & ICELANDIC and min(found) >= 0xA0
+
+
 def _western(sample: bytes) -> str:
     """Latin-1, or what Windows has put in the place of its control characters."""
     try:
@@ -84,7 +117,23 @@ def _oddity(text: str) -> int:
     return count
 
 
-def encoding_note(encoding: str) -> str:
-    """That an encoding was guessed."""
+def encoding_note(encoding: str, text: bytes = b"") -> str:
+    """That an encoding was guessed, and from how little; `text`: what was read in it."""
     script = f" ({NAMES[encoding]})" if encoding in NAMES else ""
-    return f"The text is not UTF-8 and is read as {encoding}{script}, a guess. If words look wrong, say its encoding."
+    start = f"The text is not UTF-8 and is read as {encoding}{script}, a guess"
+    return f"{start}{_doubt(encoding, text)}. If words look wrong, say its encoding."
+
+
+def _doubt(encoding: str, text: bytes) -> str:
+    """How else the first words could be read, where few letters speak for an encoding."""
+    strange = _strange_lines(text)
+    count = sum(byte >= 0x80 for byte in strange)
+    alike = {codecs.lookup(name).name for name in (*LATIN, *OLD, "latin-1")}
+    word = WORD.search(strange)
+    if not word or count >= WEAK or codecs.lookup(encoding).name not in alike:
+        return ""
+    read = {name: word[0].decode(name, "replace") for name in (encoding, *OTHERS)}
+    own = read.pop(encoding)
+    others = {text: name for name, text in reversed(read.items()) if text != own and text.isalpha()}
+    shown = ", ".join(f"'{text}' ({name})" for text, name in reversed(others.items()))
+    return f" from {plural(count, 'letter')}: '{own}' may be {shown}" if shown else ""

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 IsValue = Callable[[str], bool]  # whether a cell is a number, a date or a time
 
 _TOTALS = """
 total totals sum summe gesamt gesamtsumme insgesamt zwischensumme totale somme suma razem celkem összesen итого всего
 toplam totaal totalt yhteensä σύνολο 合計 合计 总计 總計 합계"""
-TOTALS = frozenset(_TOTALS.split())
+_MEANS = """
+average avg mean mittelwert durchschnitt moyenne promedio medelvärde gemiddelde średnia среднее 平均 평균"""
+TOTALS = frozenset(_TOTALS.split()) | frozenset(_MEANS.split())
+# Of several words, none of which says so alone.
+PHRASES = ("i alt", "alt i alt", "w sumie", "iš viso", "tổng cộng", "im ganzen", "all rows", "a fost totalul")
 
 
 def are_rising(cells: Sequence[str]) -> bool:
@@ -67,6 +71,50 @@ def second_line(names: Sequence[str], rows: Sequence[Sequence[str]], is_value: I
     return above > 0 and 2 * above >= below
 
 
+YEAR = re.compile(r"(1[6-9]|20|21)\d\d")
+
+
+def tells_apart(names: Sequence[str], rows: Sequence[Sequence[str]], is_value: IsValue) -> bool:
+    """Whether the row below the names tells columns apart that share one: 2020, 2021, 2020, 2021 below sales and cost.
+
+    It has numbers there and nothing below names that stand alone. They are years where the rows further down have
+    none, or they go up and are the same below every name, as in no other row.
+    """
+    if len(rows) < 2 or len(rows[0]) != len(names):
+        return False
+    groups = _shared(names)
+    below, places = rows[0], [j for group in groups for j in group]
+    alone = set(range(len(names))).difference(places)
+    beside = any(below[j] and (names[j] or is_value(below[j])) for j in alone)
+    if not places or beside or not all(below[j] for j in places):
+        return False
+    joined = [f"{j} {below[place]}" for j, group in enumerate(groups) for place in group]
+    others = [row for row in rows[1:] if len(row) == len(names)]
+    numbers = [j for j in places if is_value(below[j])]
+    if not numbers or not others or len(set(joined)) < len(joined):
+        return False
+    if all(YEAR.fullmatch(below[j]) for j in numbers):
+        years = sum(all(YEAR.fullmatch(row[j]) for j in numbers) for row in others)
+        return 2 * years < len(others)
+    return _same_in_all(below, groups) and not any(_same_in_all(row, groups) for row in others)
+
+
+def _shared(names: Sequence[str]) -> list[list[int]]:
+    """Columns that have one name together: it comes again, or those beside it have none."""
+    groups: dict[str, list[int]] = {}
+    upper = ""
+    for j, name in enumerate(names):
+        upper = name or upper
+        if upper:
+            groups.setdefault(upper, []).append(j)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _same_in_all(row: Sequence[str], groups: Sequence[Sequence[int]]) -> bool:
+    cells = [[row[j] for j in group] for group in groups]
+    return len(cells) > 1 and all(cell == cells[0] for cell in cells) and are_rising(cells[0])
+
+
 def joined_names(names: Sequence[str], second: Sequence[str]) -> list[str]:
     """Names of two lines: the upper ones, over more than one column, before those below them; units name nothing."""
     if all(names) and len(set(names)) == len(names):
@@ -81,24 +129,82 @@ def joined_names(names: Sequence[str], second: Sequence[str]) -> list[str]:
 def says_total(text: str) -> bool:
     """Whether any word for totals is in a text; quick, and yes far too often."""
     text = text.casefold()
-    return any(word in text for word in TOTALS)
+    return any(word in text for word in (*TOTALS, *PHRASES))
+
+
+def names_totals(cell: str) -> bool:
+    """Whether a cell is what rows of totals are called: a word for them, among few others."""
+    words = re.findall(r"[^\W\d_]+", cell.casefold())
+    return 0 < len(words) <= 3 and (bool(TOTALS & set(words)) or " ".join(words) in PHRASES)
 
 
 def is_total(row: Sequence[str], others: Sequence[Sequence[str]]) -> str:
     """The word that says that a row has totals, if none of the others has it; else nothing."""
-    for j, cell in enumerate(row[:3]):
-        words = re.findall(r"[^\W\d_]+", cell.casefold())
-        if words and len(words) <= 3 and TOTALS & set(words) and not any(cell in other[j : j + 1] for other in others):
-            return cell
-    return ""
+    return next(_totals_in(row[:3], others), "")
 
 
-def other_separator(lines: Sequence[str]) -> str:
-    """What may separate fields in lines that have been read as one column: it comes equally often in all of them."""
+def _totals_in(row: Sequence[str], others: Sequence[Sequence[str]]) -> Iterator[str]:
+    for j, cell in enumerate(row):
+        if names_totals(cell) and not any(cell in other[j : j + 1] for other in others):
+            yield cell
+
+
+def first_total(rows: Sequence[Sequence[str]], is_value: IsValue) -> str:
+    """The word that says that the first of the rows has their totals: it has a number larger than all below it."""
+    if len(rows) < 4:
+        return ""
+    first, others = rows[0], rows[1:]
+    word = next(_totals_in(first, others), "")
+    larger = word and any(
+        _is_outside(cell, [row[j] for row in others]) for j, cell in enumerate(first) if is_value(cell)
+    )
+    return word if larger else ""
+
+
+def total_note(words: Sequence[str], below: int = 0) -> str:
+    """That the last rows are left out, which begin with these words, and with them what stands below."""
+    also = f", and the {f'{below} lines' if below > 1 else 'line'} below as well" if below else ""
+    if words == [""]:
+        return f"The last row has no name and the sums of the rows above it: it is taken for totals and left out{also}."
+    if len(words) == 1:
+        return f"The last row begins with '{words[0]}': it is taken for totals and left out{also}."
+    begin = ", ".join(f"'{word}'" for word in words)
+    return f"The last {len(words)} rows begin with {begin}: they are taken for totals and left out{also}."
+
+
+def one_column_notes(lines: Sequence[str]) -> list[str]:
+    """What to say of a table of one column, unless its lines are single words or numbers."""
+    start = "The file is read as one column. "
+    if mark := _in_all(lines, (",", ";", "\t", "|")):
+        rest = f"Its lines are within quotes as a whole; if {mark!r} is between their fields, write them without."
+    elif mark := _in_all(lines, (":", " ", "^", "~", "/")):
+        rest = f"If {mark!r} is between its fields, say so (delimiter)."
+    elif sum(SEVERAL.search(line.strip()) is not None for line in lines) > 0.5 * len(lines):
+        rest = "If its lines have several fields, say what is between them (delimiter) and around them (quote)."
+    else:
+        return []
+    return [start + rest]
+
+
+SEVERAL = re.compile(r"""[\s,;:|^~/"']""")  # what no single word has
+
+
+def _in_all(lines: Sequence[str], marks: Sequence[str]) -> str:
+    """The first of the marks that comes equally often in all lines; several blanks count as one."""
     if len(lines) < 3:
         return ""
-    for mark, pattern in ((":", ":"), (" ", " +"), ("^", r"\^"), ("~", "~"), ("/", "/")):
-        counts = {len(re.findall(pattern, line.strip())) for line in lines}
+    for mark in marks:
+        counts = {
+            len(re.findall(f"{re.escape(mark)}+" if mark == " " else re.escape(mark), line.strip())) for line in lines
+        }
         if len(counts) == 1 and counts.pop() > 0:
             return mark
     return ""
+
+
+ALIGNED = "Fields are apart by several blanks, and every blank counts as one delimiter. Write one between two fields."
+
+
+def are_aligned(table: Sequence[Sequence[str]]) -> bool:
+    """Whether rows that were split at blanks have several of them between fields: empty cells in most rows."""
+    return sum("" in row[1:-1] for row in table) > 0.5 * len(table)

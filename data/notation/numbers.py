@@ -10,12 +10,15 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from shoal.data.notation.grouping import Grouping, grouping, other_mark
+from shoal.words import listed
 
 BLANKS = " \u00a0\u202f\u2009\u2007\u3000"  # all of them group digits where one of them does
 APOSTROPHES = "'\u2019\u02bc`"
-MINUSES = "-\u2212\u2013\uff0d"
+MINUSES = "-\u2212\u2013\uff0d\u25b2\u25b3"  # triangles are Japanese bookkeeping
 ODD_SHARE = 0.05  # of a column's values that may be something else
 
 _CURRENCIES = """
@@ -26,7 +29,8 @@ _UNITS = """
 % ‰ ° °C °F ºC ºF pp Prozent percent ％
 m m2 m3 m² m³ cm cm2 cm² cm³ mm mm² km km2 km² km/h kmh ft ft2 ft² mi mph mpg ha sqft sqm qm kg g mg µg μg lb lbs oz l L
 ml mL cl cc gal h hr hrs min s sec ms µs kW kWh MW MWh GW GWh W Wh V mV mA Hz kHz MHz GHz kB KB MB GB TB bar mbar hPa
-kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µg/m³ μg/m³ m/s"""
+kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µg/m³ μg/m³ m/s
+개 건 명 회 대 권 시간 個 件 人 名 回 台 本 枚 点 冊 歳 个 次 条 份 小时"""
 CURRENCIES, UNITS = frozenset(_CURRENCIES.split()), frozenset(_UNITS.split())
 DASHES = frozenset((".-", ",-", ".--", ",--", ".–", ",–", ".—", ",—"))  # 5.- is five francs and no centimes
 
@@ -48,6 +52,11 @@ class Notation:
     pairs: bool = False
     mark: str = ""
     before: bool = False
+
+    @classmethod
+    def grouped_by(cls, mark: str) -> Notation:
+        """That of numbers whose thousands a point or comma groups."""
+        return cls(other_mark(mark), mark)
 
     @property
     def example(self) -> str:
@@ -139,6 +148,18 @@ def notation_from(example: str) -> Notation | None:
     return Notation(known[0].decimal, known[0].thousands, known[0].pairs, front or back, bool(front))
 
 
+def notation_notes(notations: Mapping[str, Notation]) -> list[str]:
+    """Which columns are read as numbers for all their marks; those that are written alike in one sentence."""
+    alike: dict[str, list[str]] = {}
+    for name, notation in notations.items():
+        alike.setdefault(notation.example, []).append(f"'{name}'")
+    return [
+        f"Column {names[0]} holds numbers written like {example.rstrip('.')}." if len(names) == 1
+        else f"Columns {listed(names)} hold numbers written like {example.rstrip('.')}."
+        for example, names in alike.items()
+    ]  # fmt: skip
+
+
 # ------------------------------------------------------------------ told from cells
 
 
@@ -163,8 +184,8 @@ def _ordered(cores: Sequence[str], decimal: str, thousands: str) -> Iterable[Not
     """All notations, the likelier first: what reads no more cells than one before it is not taken."""
     candidates = _candidates(decimal, thousands)
     for point in ".,":
-        if are_grouped(cores, point):
-            candidates.insert(0, Notation("," if point == "." else ".", point))
+        if grouping(cores, point) is Grouping.YES:
+            candidates.insert(0, Notation.grouped_by(point))
     return candidates
 
 
@@ -172,26 +193,6 @@ def _candidates(decimal: str, thousands: str) -> list[Notation]:
     own = [Notation(decimal, thousands)] if decimal else []
     pairs = [(".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"), (",", ""), (".", "")]
     return [*own, *(Notation(*pair) for pair in pairs), Notation(".", ",", True), Notation(".", " ", True)]
-
-
-def are_grouped(cores: Iterable[str], mark: str) -> bool:
-    """Whether a mark groups digits although it might be a decimal mark: 1.234 beside 950, never 1.5 or 1234."""
-    marked = bare = 0
-    for core in cores:
-        if mark in core:
-            marked += 1
-            if not _groups(mark).fullmatch(core):
-                return False
-        elif not core.isdecimal() or len(core) > 3:
-            return False
-        else:
-            bare += 1
-    return marked >= 8 and bare > 0
-
-
-@functools.cache
-def _groups(mark: str) -> re.Pattern[str]:
-    return re.compile(rf"[1-9]\d{{0,2}}({re.escape(mark)}\d{{3}})+")
 
 
 def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
@@ -216,6 +217,21 @@ def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
     return mark, before, cores
 
 
+def cores_of(cells: Iterable[str]) -> list[str]:
+    """The digits of cells that are numbers, with the marks among them."""
+    return [shape["core"] for shape in map(_SHAPE.fullmatch, cells) if shape]
+
+
+def marks_of(cell: str) -> str | None:
+    """The unit or currency that a cell has beside its number, nothing if it has none; None if it is no such number."""
+    shape = _SHAPE.fullmatch(cell)
+    if not shape:
+        return None
+    front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
+    known = (not front or _is_known(front, True)) and (not back or _is_known(back, False))
+    return front or back if known and not (front and back) else None
+
+
 def _mark_in(text: str) -> str:
     """What stands beside a number, without signs, parentheses and blanks."""
     bare = text.strip(BLANKS)
@@ -227,7 +243,9 @@ def _mark_in(text: str) -> str:
 def _is_known(mark: str, before: bool) -> bool:
     if any(unicodedata.category(letter) == "Sc" for letter in mark) and len(mark) <= 6:
         return True
-    return mark in CURRENCIES or mark.rstrip(".") in CURRENCIES or (not before and mark in UNITS | DASHES)
+    if mark in CURRENCIES or mark.rstrip(".") in CURRENCIES or mark in ("%", "٪"):  # which is before in Turkish
+        return True
+    return not before and mark in UNITS | DASHES
 
 
 def _is_unit(mark: str, count: int, cells: int) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from shoal.words import listed
 
@@ -34,30 +32,13 @@ def told(words: Mapping[str, int] | Iterable[tuple[str, int]]) -> str:
     return listed([f"'{word}' ({count:,} row{'s' if count != 1 else ''})" for word, count in pairs])
 
 
-def offers(column: Mapping[str, Any]) -> list[str]:
-    """What of a column, as `inspect` describes it, may be meant for missing, and how to say so."""
-    name, found = column["name"], []
-    if words := column["words"]:
-        flag = shlex.quote(",".join(word for word, _ in words))
-        lost = "These rows cannot be read. " if column["type"] in ("numeric", "datetime") else "So it is read as text. "
-        found.append(
-            f"Column '{name}' holds numbers but for words: {told(words)}. {lost}"
-            f"If they mean that there is no value: --also-missing {flag}"
-        )
-    for value, count in column["codes"]:
-        flag = shlex.quote(f"{name}={value:g}")
-        found.append(
-            f"Column '{name}' is {value:g} in {count:,} rows, far from its other values. "
-            f"If that means that there is no value: --also-missing {flag}"
-        )
-    return found
-
-
 def is_code(value: float, count: int, nearest: float, farthest: float) -> bool:
     """Whether the smallest or largest number of a column may stand for none: a usual code, more than once, and as far
     away from all others as they are from each other; `nearest` and `farthest` are the ends of those."""
     if value not in CODES or count < 2 or nearest == farthest:
         return False
+    if value <= -9 and min(nearest, farthest) >= 0:  # -999 where nothing else is below zero
+        return True
     return abs(value - nearest) >= max(abs(nearest - farthest), 1.0)
 
 

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 import sklearn.linear_model as reference
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
+from threadpoolctl import threadpool_limits
 
 from shoal.api.estimators import ElasticNet, Lasso, LinearRegression, Ridge, close_pools
 from shoal.passes import arrays as array_requests
@@ -167,6 +169,18 @@ def test_the_bits_do_not_depend_on_engine_or_worker_count(
         assert other.coef_.tobytes() == first.coef_.tobytes()
         assert other.intercept_.tobytes() == first.intercept_.tobytes()
         assert other.certificate_ == first.certificate_
+
+
+@pytest.mark.parametrize("estimator", [Ridge(1.0), LinearRegression(), Lasso(0.05)])
+def test_the_bits_do_not_depend_on_the_threads_of_the_caller(estimator: Any) -> None:
+    """More columns than rows are solved in this process, whose libraries may have been given any number of threads."""
+    random = np.random.default_rng(4)
+    X, y = random.normal(size=(120, 1500)), random.normal(size=120)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(estimator.fit(X, y).coef_.copy())
+    assert (found[0] == found[1]).all()
 
 
 @pytest.mark.parametrize("change", [np.asfortranarray, lambda X: np.repeat(X, 2, axis=1)[:, ::2]])

@@ -111,12 +111,13 @@ def test_a_summary_has_the_figures_of_the_field(frame: pd.DataFrame) -> None:
     assert summary.log_likelihood == pytest.approx(likelihood, rel=1e-12)
     assert summary.aic == pytest.approx(2 * 4 - 2 * likelihood, rel=1e-12)
     assert summary.bic == pytest.approx(4 * np.log(N) - 2 * likelihood, rel=1e-12)
+    assert summary.residuals == pytest.approx(np.quantile(residuals, [0, 0.25, 0.5, 0.75, 1]), rel=1e-9)
     for name in X:
         others = X.drop(columns=name)
         inflation = 1 / (1 - LinearRegression().fit(others, X[name]).score(others, X[name]))
         assert summary.vif[name] == pytest.approx(inflation, rel=1e-9)
     text = str(summary)
-    for word in ("linear of y", "80, R2", "degrees of freedom", "AIC", "VIF", "(intercept)"):
+    for word in ("linear of y", "80, R2", "degrees of freedom", "AIC", "VIF", "(intercept)", "median"):
         assert word in text
 
 
@@ -153,3 +154,15 @@ def test_explain_is_what_the_command_prints(
     found = model.explain(resamples=20, folds=4)
     assert found["importance"] == printed["importance"]
     assert set(found) == set(printed)
+
+
+def test_times_and_dates_of_eight_digits_mean_what_they_meant_in_training(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{8 + i % 10}:{i * 7 % 60:02d},{20210101 + i % 28},{i % 10 + i * 7 % 60 / 60 + i % 28}\n" for i in range(99)
+    )
+    (tmp_path / "t.csv").write_text(f"t,d,y\n{rows}")
+    model = shoal.fit(tmp_path / "t.csv", target="y")
+    for row in ({"t": "9:30", "d": "20210103"}, {"t": 9.5, "d": "2021-01-03"}):
+        assert model.predict(row) == pytest.approx([3.5])
+    with pytest.raises(shoal.TrainingError, match="Expected dates in column 'd'"):
+        model.predict({"t": 9.5, "d": 20210103})

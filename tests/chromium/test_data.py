@@ -12,6 +12,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Locator, Page, Request, WebSocketRoute, expect
 
+from shoal.dashboard.data.columns import NAME
+from shoal.words import shortened
 from support.browser import SLOW, Server, Visitor, fits, free_port, needs_chromium, opens, settled
 from support.tables import shared
 
@@ -202,7 +204,7 @@ def test_a_hostile_file_stays_text(visitor: Visitor) -> None:
     page.get_by_role("button", name="Open").first.click()
     expect(page.get_by_role("heading", name="hostile <b>$x$ _i_.csv")).to_be_visible()
     for name in HOSTILE_NAMES:
-        shows(page, name)
+        shows(page, shortened(name, NAME))
     shows(page, HOSTILE_TEXTS[0], table=1)
     frequent = next(cell for cell in cells(page) if "(15)" in cell)
     assert frequent.startswith(HOSTILE_TEXTS[1] + " (15)") or HOSTILE_TEXTS[0] in frequent

@@ -20,6 +20,7 @@ from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 from shoal.tasks.explain_row import Value, explain
 from support.browser import Server, Visitor, fits, needs_chromium, settled
+from support.dashboard.models_page import NAME
 from support.runs import ended
 
 pytestmark = needs_chromium
@@ -33,7 +34,7 @@ def penguins(server: Server) -> Iterator[Version]:
     os.environ["SHOAL_HOME"] = str(server.home)
     try:
         file = str(SAMPLES["penguins"].ensure())
-        knobs = {"model": "ridge", "alpha": 3.0, "test_every": 5}
+        knobs = {"model": "ridge", "alpha": 3.0, "test_every": 5, "register": NAME}
         run = launch(config_from({"file": file, "target": "body_mass_g", **knobs}))
         assert ended(run) == "finished"
         version = version_of(run)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from shoal.runs.launch import Run, find_run, launch, list_runs, metrics_of, post
 from support.browser import Server, Visitor, fits, free_port, needs_chromium, opens
@@ -22,6 +22,10 @@ pytestmark = needs_chromium
 
 PLOT = "[data-panel={}] .js-plotly-plot"
 POINTS = 1500
+BETWEEN = """sel => {
+  const chart = document.querySelector(sel), [one, next] = chart.data[0].x.slice(-2), apart = next - one
+  return Plotly.relayout(chart, { "xaxis.range": [one + 0.4 * apart, one + 0.6 * apart] }).then(() => null)
+}"""
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +41,9 @@ def home(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def started(folder: Path, **knobs: Any) -> Run:
-    """A run that goes on, and that leaves the cores to the browser where it can."""
-    run = launch(endless_run(small_table(folder), test_every=5, **knobs))
+    """A run that goes on, and that leaves the cores to the browser where it can. It says little beside what is asked for: the
+    page shows the newest 500 lines of a log."""
+    run = launch(endless_run(small_table(folder), test_every=5, checkpoint_seconds=60, **knobs))
     os.setpriority(os.PRIO_PROCESS, until(lambda: run.pid), 15)
     training(run)
     for worker in psutil.Process(run.pid).children(recursive=True):
@@ -123,6 +128,18 @@ def stop(page: Page) -> None:
     confirm.click()
 
 
+def hovers(page: Page, x: float, y: float) -> Locator:
+    """The label below the pointer. A move that falls into the drawing of a zoom is lost."""
+    label = page.locator(f"{PLOT.format('loss')} .hoverlayer .legend")
+    for step in range(600):
+        page.mouse.move(x + step % 2, y)
+        if label.is_visible():
+            break
+        page.wait_for_timeout(200)
+    expect(label).to_be_visible()
+    return label
+
+
 def test_zoom_and_hover_survive_updates_and_the_run_obeys(visitor: Visitor, tmp_path: Path) -> None:
     run = started(tmp_path, engine="inline")
     page = open_run(visitor, run)
@@ -141,12 +158,14 @@ def test_zoom_and_hover_survive_updates_and_the_run_obeys(visitor: Visitor, tmp_
         f"([sel, n]) => {{ const r = ({ranges})(sel); return r[1] < n }}", arg=[PLOT.format("loss"), points(page)[-1]]
     )
     before = page.evaluate(ranges, PLOT.format("loss"))
-    page.mouse.move(box["x"] + box["width"] * 0.5, y)
-    hover = page.locator(f"{PLOT.format('loss')} .hoverlayer .legend")
-    expect(hover).to_be_visible()
+    hovered = hovers(page, box["x"] + box["width"] * 0.5, y)
     updates(page, 20)
     assert page.evaluate(ranges, PLOT.format("loss")) == before
-    expect(hover).to_be_visible()
+    expect(hovered).to_be_visible()
+    page.mouse.move(0, 0)
+    expect(hovered).to_have_count(0)
+    page.evaluate(BETWEEN, PLOT.format("loss"))  # no point is left near the pointer, as where a long run was thinned
+    hovers(page, box["x"] + box["width"] * 0.5, y)
     page.get_by_role("button", name="Reset zoom").first.click()
     page.wait_for_function(
         f"([sel, n]) => ({ranges})(sel)[1] > n", arg=[PLOT.format("loss"), points(page)[-1] - 1]
@@ -190,7 +209,15 @@ def test_a_killed_worker_is_lost_and_comes_back(visitor: Visitor, tmp_path: Path
     kinds = [line.get_attribute("data-kind") for line in happened.all()]
     assert kinds.index("restarted") < kinds.index("lost") < kinds.index("command")  # the newest is on top
     expect(lane).not_to_contain_text(before)  # another process
+    page.get_by_role("button", name="Slow down", exact=True).click()
+    expect(lane).to_contain_text("slowed 4 times")
     page.keyboard.press("Escape")
+    page.get_by_role("button", name="Free worker 1").click()
+    expect(happened.filter(has_text="Worker 1 is freed, on request.")).to_have_count(1)
+    expect(page.get_by_role("button", name="Free worker 1")).to_have_count(0)
+    into_view(page, "[data-panel=loss]")
+    marked = "sel => document.querySelector(sel)?.layout?.annotations?.map(a => a.hovertext).join()"
+    page.wait_for_function(f"sel => /worker 1 slowed down/.test(({marked})(sel))", arg=PLOT.format("loss"))
     into_view(page, "[data-panel=timeline]")
     marks = "sel => document.querySelector(sel)?.data?.some(t => t.hovertext?.some(h => h.includes('is gone')))"
     page.wait_for_function(marks, arg=PLOT.format("timeline"))

@@ -18,6 +18,7 @@ from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 from shoal.tasks.explain_row import explain, typical_row
 from support.browser import Server, Visitor, fits, needs_chromium, settled
+from support.dashboard.models_page import NAME
 from support.runs import ended
 
 pytestmark = needs_chromium
@@ -35,7 +36,9 @@ def penguins(server: Server) -> Iterator[Version]:
     try:
         file = str(SAMPLES["penguins"].ensure())
         for knobs in ({"model": "linear"}, {"model": "ridge", "alpha": 3.0}):
-            run = launch(config_from({"file": file, "target": "body_mass_g", "test_every": 5, **knobs}))
+            run = launch(
+                config_from({"file": file, "target": "body_mass_g", "test_every": 5, "register": NAME, **knobs})
+            )
             assert ended(run) == "finished"
         version = version_of(run)
         assert version is not None

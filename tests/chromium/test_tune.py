@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlparse
+from urllib.parse import parse_qs, quote, urlparse
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,17 @@ from playwright.sync_api import Locator, Page, Route, expect
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
-from support.browser import Server, Visitor, fits, needs_chromium, settled
+from support.browser import Server, Visitor, fits, needs_chromium, opens, settled
 
 pytestmark = needs_chromium
 HOSTILE = '<img src=x onerror="document.title=1">'
 
 
+ALL_ROWS = "study=" + quote('{"fold_by":"row","test_every":0}')  # as scikit-learn is given them
+
+
 def opened(visitor: Visitor, address: str = "tune?data=penguins") -> Page:
-    page = visitor.visit(address)
+    page = visitor.visit(f"{address}&{ALL_ROWS}")
     expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible()
     expect(page.locator(".tune-plot.js-plotly-plot")).to_have_count(2)
     return page
@@ -72,7 +75,9 @@ def design(frame: pd.DataFrame, target: str, left_out: tuple[str, ...] = ()) -> 
             columns[name] = frame[name].fillna(frame[name].median())
         else:
             levels = frame[name].fillna("__missing__")
-            columns |= {f"{name}={level}": (levels == level).astype(float) for level in sorted(levels.unique())[1:]}
+            compared = min(level for level in levels.unique() if level != "__missing__")
+            others = sorted({*levels.unique()} - {compared})
+            columns |= {f"{name}={level}": (levels == level).astype(float) for level in others}
     return pd.DataFrame(columns), frame[target]
 
 
@@ -183,14 +188,22 @@ def test_coming_back_before_a_curve_is_there_shows_the_terms_of_the_model_at_han
 
     page.route("**/api/tune/*?*out=*", without_curve)
     page.route("**/api/tune/*?*wait=1*", lambda route: None)  # and it does not come
+    page.get_by_role("button", name="Best").click()
+    expect(page.get_by_role("button", name="Best")).to_have_attribute("aria-pressed", "true")
     species = page.locator("[data-part=columns]").get_by_role("checkbox", name="species")
     species.uncheck()
     expect(page.locator(".tune[aria-busy=true]")).to_be_visible()
     expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 6")
+    # Which alpha is the best is not known yet: nothing says that it is, and nothing is trained as if it were.
+    expect(page.locator("[data-part=waiting]")).to_contain_text("to find the best alpha; until then the model at")
+    expect(page.get_by_role("button", name="Best")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("button", name="Train this model")).to_be_disabled()
     species.check()
     expect(page.locator("[data-tile=kept] .tune-big")).to_contain_text("of 7")
     expect(page.locator(".tune[aria-busy=false]")).to_be_visible()
-    same(coefficients(page), lasso(server, "body_mass_g", 20))
+    expect(page.locator("[data-part=waiting]")).to_be_hidden()
+    expect(page.get_by_role("button", name="Best")).to_have_attribute("aria-pressed", "true")
+    same(coefficients(page), lasso(server, "body_mass_g", drawn_alpha(page)))
     page.unroute_all(behavior="ignoreErrors")
 
 
@@ -207,7 +220,7 @@ def test_the_mixing_ratio_moves_and_a_reload_restores_everything(visitor: Visito
     page = opened(visitor)
     lasso_best = drawn_alpha(page)
     page.get_by_role("radio", name="Elastic net").check(force=True)
-    mixing = page.get_by_role("slider", name="Mixing ratio")
+    mixing = page.get_by_role("slider", name="Mixing ratio (l1_ratio)")
     expect(mixing).to_be_visible()
     first = moved(page, lasso_best)
     mixing.focus()
@@ -222,6 +235,11 @@ def test_the_mixing_ratio_moves_and_a_reload_restores_everything(visitor: Visito
     assert said["ratio"] == "0.7"
     assert json.loads(said["out"]) == ["island"]
     was, shown = drawn_alpha(page), coefficients(page)
+    page.route("**/api/tune/*?*", lambda route: None)  # there is no answer
+    page.reload()
+    expect(page.get_by_role("radio", name="Elastic net")).to_be_checked()
+    expect(page.get_by_role("combobox", name="Column to predict")).to_have_value("body_mass_g")
+    page.unroute("**/api/tune/*?*")
     page.reload()
     expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible()
     assert drawn_alpha(page) == was
@@ -255,7 +273,7 @@ def test_a_command_is_that_of_the_model_shown(visitor: Visitor) -> None:
     expect(page.locator(".tune-actions")).not_to_contain_text("Copied")
 
 
-def test_the_model_is_trained_and_waits_in_models(visitor: Visitor, server: Server) -> None:
+def test_the_model_is_trained_and_once_saved_waits_in_models(visitor: Visitor, server: Server) -> None:
     page = opened(visitor, "tune?data=penguins&alpha=20&out=%5B%22species%22%5D")
     shown = coefficients(page)
     page.get_by_role("button", name="Train this model").click()
@@ -266,8 +284,14 @@ def test_the_model_is_trained_and_waits_in_models(visitor: Visitor, server: Serv
     config = json.loads((run / "config.json").read_text())
     assert (config["model"], config["alpha"], config["exclude"]) == ("lasso", 20, ["species"])
     same(shown, {name: value for name, value in model["coefficients"].items() if value})
+    name = page.get_by_role("textbox", name="Name of the model")
+    opens(page.get_by_role("button", name="Save as model"), name)
+    expect(name).to_have_value("penguins-body_mass_g")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.wait_for_url(re.compile("models.*model=penguins-body_mass_g"))
+    assert address(page)["version"] == "1"  # nothing was saved before it was said
     page.goto(server.url + "models")
-    expect(page.get_by_text("penguins").first).to_be_visible()
+    expect(page.get_by_role("link", name="penguins-body_mass_g")).to_be_visible()
 
 
 def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, server: Server, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from shoal.dashboard.http import access
 from support.browser import Server, Visitor, fits, free_port, needs_chromium, settled
+from support.dashboard.accessibility import faults
 from support.runs import until
 
 pytestmark = needs_chromium
@@ -104,6 +105,19 @@ def test_a_small_file_is_dropped_and_opened(visitor: Visitor, server: Server) ->
     assert [path.read_text() for path in kept(server) if path.name == "small.csv"] == ["x,y\n1,2\n2,4.1\n3,5.9\n"]
 
 
+def test_several_files_become_one_table(visitor: Visitor, tmp_path: Path) -> None:
+    parts = []
+    for number in range(2):
+        parts.append(tmp_path / f"part-{number}.csv")
+        parts[-1].write_text(f"x,y\n{number},2\n{number + 2},4\n")
+    page = visitor.visit()
+    zone(page).wait_for()
+    settled(page)
+    zone(page).set_input_files(parts)
+    page.wait_for_url("**/?data=*part-2-files*")
+    page.get_by_text("4 rows").first.wait_for()
+
+
 # A file dragged from elsewhere cannot be made by a test; the events that it causes can.
 DROP = """([name, text]) => {
   const find = root => [...root.querySelectorAll("*")].flatMap(e => [...(e.matches(".zone") ? [e] : []),
@@ -182,7 +196,7 @@ def test_it_works_without_a_mouse_and_on_a_phone(visitor: Visitor) -> None:
     zone(page).focus()
     with page.expect_file_chooser() as chooser:
         zone(page).press("Enter")
-    assert not chooser.value.is_multiple()
+    assert chooser.value.is_multiple()  # several files are one table
     page.set_viewport_size({"width": 420, "height": 800})
     fits(page)
     box = page.get_by_text("Browse files").bounding_box()
@@ -230,6 +244,7 @@ def test_log_in_and_out(browser: Browser, locked: Server) -> None:
     page.keyboard.type("wrong horse")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("That is not the password.")
+    assert faults(page) == []
     field.fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url("**/system?from=a%20link")

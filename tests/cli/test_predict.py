@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shoal import load as shoal_model
 from support.cli import frame, refused, trained
 from support.tables import Answer, shoal, written
 
@@ -96,6 +97,27 @@ def test_predict_with_dates(tmp_path: Path) -> None:
     assert found == pytest.approx(y.tolist(), rel=1e-6)
 
 
+def test_values_beyond_those_of_training_are_told(tmp_path: Path) -> None:
+    rows = "".join(f"2023-{i % 12 + 1:02d}-{i % 28 + 1:02d},{i % 7},{i % 5},{i + i % 7}\n" for i in range(60))
+    model = tmp_path / "model.json"
+    trained(written(tmp_path, "day,x,z,y\n" + rows), "--target", "y", "--out", model)
+
+    def warned(*rows: str) -> str:
+        file = written(tmp_path, "day,x,z\n" + "".join(f"{row}\n" for row in rows), "new.csv")
+        return " ".join(predicted(model, file, tmp_path / "p.csv")[1].json["warnings"])
+
+    assert warned("2023-03-04,6,4", "2023-05-01,8,-1") == ""  # a little beyond is no news
+    said = warned("2024-06-30,6,4", "2023-05-01,40,0")
+    assert "'day' goes to 2024-06-30; the model has seen 2023-01-01 to 2023-12-24." in said
+    assert "'x' goes to 40; the model has seen 0 to 6." in said
+    assert "'z'" not in said
+    contents = json.loads(model.read_text())
+    contents["design"].pop("seen")  # files from before have none
+    contents["checksum"] = "none"
+    model.write_text(json.dumps(contents))
+    assert warned("2024-06-30,6,4") == ""
+
+
 def test_predict_where_all_levels_are_known_but_too_many_others_come(model: Path, tmp_path: Path) -> None:
     path = written(tmp_path, "a,b,t\n" + "".join(f"1,2,n{i}\n" for i in range(6_000)) + "1,2,v\n")
     answer = shoal("predict", model, path, "--out", tmp_path / "p.csv")
@@ -135,3 +157,54 @@ def test_predictions_appear_whole_or_not_at_all(model: Path, data: Path, tmp_pat
     (tmp_path / "dir").mkdir()
     refused("predict", model, data, "--out", tmp_path / "dir")
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_threshold_of_our_own_calls_rows_yes_and_odds_ratios_have_intervals(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=200).round(4)
+    y = np.where(rng.random(200) < 1 / (1 + np.exp(-x)), "ja", "nein")
+    data, model, out = tmp_path / "t.csv", tmp_path / "m.json", tmp_path / "p.csv"
+    pd.DataFrame({"x": x, "y": y}).to_csv(data, index=False)
+    told = shoal("train", data, "--target", "y", "--model", "logistic", "--out", model)
+    own = json.loads(model.read_text())["inference"]["coefficients"]["x"]
+    line = next(line for line in told.out.splitlines() if line.startswith("x "))
+    assert [float(cell) for cell in line.split()[-3:]] == pytest.approx(
+        [math.exp(own[end]) for end in ("estimate", "low", "high")], rel=1e-3
+    )
+    assert "odds ratio, low" in told.out
+    found = shoal("predict", model, data, "--out", out, "--threshold", "0.3", "--json")
+    assert json.loads(found.out)["threshold"] == 0.3
+    table = pd.read_csv(out)
+    assert ((table["probability"] >= 0.3) == (table["prediction"] == "ja")).all()
+    assert ((table["probability"] >= 0.5) != (table["prediction"] == "ja")).any()
+    assert "from a probability of 0.3 on" in shoal("predict", model, data, "--out", out, "--threshold", "0.3").out
+    assert "from 0 to 1" in refused("predict", model, data, "--out", out, "--threshold", "30")
+    fitted = shoal_model(model)
+    assert list(fitted.predict(str(data), threshold=0.3)) == table["prediction"].tolist()
+    assert list(fitted.predict(pd.read_csv(data), threshold=1.0)) == ["nein"] * 200
+    assert fitted.predict_to(data, tmp_path / "q.csv", threshold=0.3)["threshold"] == 0.3
+    assert (tmp_path / "q.csv").read_text() == out.read_text()
+
+
+def test_sets_of_values_hold_as_many_new_rows_as_they_say(tmp_path: Path) -> None:
+    rng = np.random.default_rng(21)
+    x = rng.normal(size=6000).round(4)
+    y = np.where(rng.random(6000) < 1 / (1 + np.exp(-2 * x)), "ja", "nein")
+    data, new, model, out = (tmp_path / name for name in ("t.csv", "new.csv", "m.json", "p.csv"))
+    pd.DataFrame({"x": x[:3000], "y": y[:3000]}).to_csv(data, index=False)
+    pd.DataFrame({"x": x[3000:]}).to_csv(new, index=False)
+    trained(data, "--target", "y", "--model", "logistic", "--test-every", "3", "--out", model)
+    told = shoal("predict", model, new, "--out", out, "--interval", "0.9")
+    assert "with sets that hold 90 %" in told.out
+    found = pd.read_csv(out)
+    assert set(found["set"]) == {"ja", "nein", "nein|ja"}
+    inside = [true in own.split("|") for true, own in zip(y[3000:], found["set"], strict=True)]
+    assert 0.87 < np.mean(inside) < 0.93
+    calls, sets = shoal_model(model).predict(new, interval=0.9)
+    assert ["|".join(own) for own in sets] == found["set"].tolist()
+    assert list(calls) == found["prediction"].tolist()
+    assert "both values where the likelier has" in shoal("explain", model).out
+    trained(data, "--target", "y", "--model", "logistic", "--out", model)
+    assert "Train the model again with some rows kept" in refused(
+        "predict", model, new, "--out", out, "--interval", "0.9"
+    )

@@ -26,7 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch, run_home(tmp_path_factory.mktemp("back") / "home", patch) as path:
         table = SAMPLES["penguins"].ensure()
         for _ in range(2):
-            assert ended(launch(short_run(table, target="body_mass_g"))) == "finished"
+            assert ended(launch(short_run(table, target="body_mass_g", register=NAME))) == "finished"
         many(60)
         yield path
 
@@ -95,7 +95,7 @@ def choosers(page: AppTest) -> set[str]:
     ("name", "address", "known"),
     [
         ("data", {"data": "penguins"}, {"Column to predict"}),
-        ("train", {"data": "penguins"}, {"Column to predict", "Columns to leave out"}),
+        ("train", {"data": "penguins"}, {"Column to predict", "Columns to leave out", "Levels to compare with"}),
         ("tune", {"data": "file:table.csv"}, {"Column to predict"}),
         ("search", {"data": "penguins"}, {"Column to predict"}),
         ("runs", {}, {"Search", "Model", "Solver", "Order", "State", "Runs on a page", "pagination"}),
@@ -111,4 +111,4 @@ def test_what_a_browser_repeats_after_back_is_no_new_choice(
 
 def test_the_axis_of_a_comparison_is_chosen_once() -> None:
     runs = [run.id for run in list_runs() if run.config["target"] == "body_mass_g"]
-    assert choosers(open_page("runs", compare=",".join(runs))) == {"Along"}
+    assert choosers(open_page("runs", compare=",".join(runs))) == {"Along", "Log scale"}

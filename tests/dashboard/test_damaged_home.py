@@ -43,7 +43,7 @@ def damage(path: Path) -> None:
 
 @pytest.fixture
 def good(tmp_path: Path) -> Run:
-    run = launch(config_from({"file": str(small_table(tmp_path)), "target": "y"}))
+    run = launch(config_from({"file": str(small_table(tmp_path)), "target": "y", "register": "table-y"}))
     assert ended(run) == "finished", run.cause
     notes.write(run, ["baseline"], "as it should be")
     return run

@@ -249,4 +249,4 @@ def test_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     dataset = opened(written(tmp_path, TEXT + "bad\n"))
     again = Dataset(dataset.directory)
     assert again.manifest == dataset.manifest
-    assert again.manifest.bad_rows == ((52, "expected 3 fields, got 1"),)
+    assert again.manifest.bad_rows == ((52, "expected 3 fields, got 1", ""),)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
+from shoal.data import block_reader
 from shoal.errors import BadRowsError, ConfigError, DataError
 from shoal.settings import limits
 from support.data.encoding import saved
@@ -25,6 +26,65 @@ def test_level_of_test_rows_only_is_all_zeros_and_said(tmp_path: Path) -> None:
     assert any("20 test rows have a level that no training row has" in w for w in found["warnings"])
 
 
+CITIES = "city,size,y\n" + "".join(
+    f"{'' if i % 7 == 0 else ('oslo', 'bergen', 'narvik')[i % 3]},{i % 11},{i % 3 * 4 + i % 11 + i % 5}\n"
+    for i in range(90)
+)
+
+
+def test_levels_are_compared_with_the_first_text_or_the_chosen_one_never_with_no_value(tmp_path: Path) -> None:
+    path = written(tmp_path, CITIES)
+    usual, chosen = fitted(path, "y"), fitted(path, "y", reference=["city=oslo"])
+    assert list(usual["coefficients"]) == ["size", "city=__missing__", "city=narvik", "city=oslo"]
+    assert list(chosen["coefficients"]) == ["size", "city=__missing__", "city=bergen", "city=narvik"]
+    assert (usual["references"], chosen["references"]) == ({"city": "bergen"}, {"city": "oslo"})
+    assert usual["train"]["rmse"] == pytest.approx(chosen["train"]["rmse"], rel=1e-12)  # the same model in other words
+    difference = usual["coefficients"]["city=oslo"]
+    assert chosen["coefficients"]["city=bergen"] == pytest.approx(-difference, rel=1e-9)
+    assert chosen["intercept"] == pytest.approx(usual["intercept"] + difference, rel=1e-9)
+    assert list(fitted(path, "y", coding="drop_first")["coefficients"])[1:] == [
+        "city=bergen",
+        "city=narvik",
+        "city=oslo",
+    ]
+    assert "city" not in fitted(path, "y", coding="full").get("references", {})
+    assert chosen["contents"]["design"]["usual"] == {"city": "bergen"}  # which most rows have
+
+
+def test_no_value_is_compared_with_only_if_it_is_asked_for_or_all_there_is(tmp_path: Path) -> None:
+    path = written(tmp_path, CITIES)
+    assert fitted(path, "y", reference=["city=__missing__"])["references"] == {"city": "__missing__"}
+    only = written(tmp_path, "t,a,y\n" + "".join(f"{'x' if i % 5 == 0 else ''},{i % 7},{i % 3}\n" for i in range(60)))
+    found = fitted(only, "y", test_every=5)  # no training row has the text
+    assert found["references"] == {"t": "__missing__"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("city=olso", "got 'olso'. Did you mean 'oslo'?"),
+        ("town=oslo", "Expected a column of the file, got 'town'"),
+        ("size=3", "It holds numbers."),
+        ("oslo", "Expected a column and one of its texts, city=Oslo, got 'oslo'"),
+    ],
+)
+def test_a_level_that_is_not_there_is_refused(tmp_path: Path, reference: str, said: str) -> None:
+    answer = shoal("train", written(tmp_path, CITIES), "--target", "y", "--reference", reference)
+    assert (answer.code, said in answer.err) == (1, True), answer.err
+
+
+def test_what_levels_are_compared_with_is_said_with_the_coefficients(tmp_path: Path) -> None:
+    path = written(tmp_path, CITIES)
+    answer = shoal("train", path, "--target", "y", "--reference", "city=narvik", "--out", tmp_path / "model.json")
+    said = "Levels of text columns are compared with city: narvik."
+    assert said in answer.out
+    import shoal as package
+
+    assert said in str(package.load(tmp_path / "model.json").summary())
+    assert shoal("export", tmp_path / "model.json", "--to", "report", "--out", tmp_path / "report.html").code == 0
+    assert said in (tmp_path / "report.html").read_text()
+
+
 def test_text_with_many_levels_is_left_out_and_said(tmp_path: Path) -> None:
     lines = [f"name {i % 101},{i % 7},{i % 5 + 0.5 * (i % 3)}" for i in range(400)]
     path = written(tmp_path, "t,a,y\n" + "\n".join(lines) + "\n")
@@ -33,6 +93,15 @@ def test_text_with_many_levels_is_left_out_and_said(tmp_path: Path) -> None:
     assert any("'t' has 101 different values and is left out" in w for w in found["warnings"])
     assert len(fitted(path, "y", max_levels=101)["coefficients"]) == 101
     assert len(fitted(path, "y", max_levels=100)["coefficients"]) == 1
+
+
+def test_more_levels_than_are_told_apart_are_said_to_be_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has raised max_levels as far as it goes is not told to look at it."""
+    monkeypatch.setattr(block_reader, "BLOCK_LEVELS", 50)
+    path = written(tmp_path, "t,a,y\n" + "".join(f"name {i},{i % 7},{i % 5}\n" for i in range(400)))
+    said = "'t' has more than 50 different values and is left out (limit: 5,000 in a block of the file, 20,000 in all"
+    assert any(said in w for w in fitted(path, "y", max_levels=20_000)["warnings"])
+    assert any("(limit: max_levels = 40)" in w for w in fitted(path, "y", max_levels=40)["warnings"])
 
 
 def test_levels_are_sorted_as_strings_and_quotes_do_not_make_other_levels(tmp_path: Path) -> None:
@@ -123,7 +192,7 @@ def test_dates_are_numbers(tmp_path: Path) -> None:
     days = pd.date_range("2021-01-01", periods=50, freq="D")
     data = pd.DataFrame({"day": days.strftime("%Y-%m-%d"), "y": 5 + 2.0 * np.arange(50)})
     found = fitted(saved(tmp_path, data), "y")
-    assert found["coefficients"]["day"] * 86400 == pytest.approx(2.0, rel=1e-9)
+    assert found["coefficients"]["day"] == pytest.approx(2.0, rel=1e-9)
     assert found["train"]["r2"] == pytest.approx(1.0)
 
 
@@ -162,7 +231,8 @@ def test_leak_by_levels_and_in_the_fit(tmp_path: Path) -> None:
     data["y"] = [3.5 * (i % 4) ** 2 for i in range(200)]
     path = saved(tmp_path, data)
     assert flags(path, target="y")["code"] == ["leak"]
-    assert any("'code' alone determines the target" in w for w in fitted(path, "y")["warnings"])
+    (found,) = fitted(path, "y")["findings"]
+    assert (found["kind"], found["values"]) == ("leak", ["code"])
 
 
 def test_distinct_values_are_counted_over_all_rows(tmp_path: Path) -> None:
@@ -177,3 +247,20 @@ def test_distinct_values_are_counted_over_all_rows(tmp_path: Path) -> None:
     for name in ("many", "late", "all"):
         assert columns[name]["distinct_exact"] is False
         assert columns[name]["distinct"] == pytest.approx(data[name].nunique(), rel=0.05)
+
+
+def test_the_usual_number_of_a_large_complete_table_is_about_its_median(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are sampled from all blocks, however many there are: the first ones alone would be far off."""
+    monkeypatch.setattr("shoal.fitting.exact.POLISHED_CELLS", 10)
+    monkeypatch.setattr("shoal.data.files.block_bytes", lambda columns: 4096)
+    monkeypatch.setattr("shoal.passes.ingest.SAMPLED", 900)
+    values = np.sort(np.exp(np.random.default_rng(3).normal(0, 2, 5000)))
+    path = written(tmp_path, "x,y\n" + "".join(f"{v:.6f},{i % 7}\n" for i, v in enumerate(values)))
+    dataset = opened(path)
+    assert len(dataset.blocks) > 10
+    report = fitted(path, "y")
+    (term,) = (term for term in report["contents"]["design"]["terms"] if term["column"] == "x")
+    assert np.quantile(values, 0.45) < term["fill"] < np.quantile(values, 0.55)
+    assert values.mean() > np.quantile(values, 0.75)

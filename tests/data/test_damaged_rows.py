@@ -41,7 +41,7 @@ def test_bad_rows_are_located_and_nothing_else_is_lost(
         dataset = opened(path, **knobs)
     assert [list(row.values()) for row in table(dataset)] == rows
     assert dataset.manifest.bad_count == len(lines)
-    assert [line for line, _ in dataset.manifest.bad_rows] == lines
+    assert [bad.line for bad in dataset.manifest.bad_rows] == lines
     assert dataset.rows == len(rows) + len(lines)
 
 
@@ -97,5 +97,5 @@ def test_dates_with_garbage_further_down(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(files_module(), "SAMPLE_BYTES", 500)
     dataset = opened(path)
     assert dataset.columns["d"].type == "datetime"
-    assert dataset.manifest.bad_rows == ((302, "column 'd': expected a date, got 'soon'"),)
+    assert dataset.manifest.bad_rows == ((302, "column 'd': expected a date, got 'soon'", ""),)
     assert bad_places(dataset) == {300}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shoal.data.dialects import DEFAULT_MISSING, Dialect, column_names, dialect_from, split
-from shoal.data.files import inspect_text
+from shoal.data.first_look.source import inspect_text
 from shoal.data.kinds import number_of
 from shoal.data.sniffing import detect, looks_like_header
 from shoal.errors import ConfigError, DataError
@@ -100,8 +100,10 @@ def test_headers(rows: list[list[str]], expected: bool) -> None:
 def test_names_are_unique_and_none_is_empty() -> None:
     names, notes = column_names(["a", "", "a", " b ", "a.1", ""], 6, header=True, last_is_empty=False)
     assert names == ["a", "1", "a.1", "b", "a.1.1", "5"]
-    assert len(notes) == 4
+    assert len(notes) == 3
     assert column_names([], 3, header=False, last_is_empty=False) == (["0", "1", "2"], [])
+    assert column_names(["#a", "# b"], 2, header=True, last_is_empty=False) == (["a", "b"], [])
+    assert column_names(["#a", "b", "#c"], 3, header=True, last_is_empty=False) == (["a", "b", "#c"], [])
 
 
 def test_dialect_comes_back_from_a_manifest() -> None:

@@ -19,7 +19,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.data.splits import Split
 from shoal.engines.inline import InlineEngine
-from shoal.passes.medians import medians
+from shoal.passes.quantiles import medians
 from shoal.settings import limits
 from shoal.settings.values import config_from
 from support.data.encoding import frame, saved
@@ -146,7 +146,7 @@ def test_gaps_that_come_with_prediction_only_are_filled_from_the_training_rows(i
         "predict", model, written(tmp_path, "a,b\n,1\n2,1\n", "n.csv"), "--out", tmp_path / "p.csv", "--json"
     )
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], [2 * fill + 1, 5], rtol=1e-9)
-    assert any("'a' has no value in 1 rows" in w for w in answer.json["warnings"])
+    assert any("'a' has no value in 1 row;" in w for w in answer.json["warnings"])
 
 
 # ------------------------------------------------------------------ split

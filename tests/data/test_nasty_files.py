@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 
 import pytest
@@ -50,8 +49,8 @@ TABLES: dict[str, tuple[list[str], list[list[Cell]]]] = {  # those without a sto
     "frictionless__vix.csv": (
         ["Date", "VIXClose", "VIXHigh", "VIXLow", "VIXOpen"],
         [
-            [datetime.datetime(2004, 1, 5, tzinfo=datetime.UTC).timestamp(), 17.49, 18.49, 17.44, 18.45],
-            [datetime.datetime(2004, 1, 6, tzinfo=datetime.UTC).timestamp(), 16.73, 17.67, 16.19, 17.66],
+            [12422.0, 17.49, 18.49, 17.44, 18.45],
+            [12423.0, 16.73, 17.67, 16.19, 17.66],
         ],
     ),
     "frictionless__structure-errors.csv": (
@@ -88,7 +87,7 @@ def test_shared_file_gives_the_expected_table(file: str) -> None:
         names, rows = TABLES[path.name]
     assert list(dataset.columns) == names
     assert [list(row.values()) for row in table(dataset)] == rows
-    assert [line for line, _ in dataset.manifest.bad_rows] == BAD_LINES.get(path.name, [])
+    assert [bad.line for bad in dataset.manifest.bad_rows] == BAD_LINES.get(path.name, [])
 
 
 @pytest.mark.parametrize("file", nasty_files())

@@ -53,9 +53,9 @@ def test_parquet_types(tmp_path: Path) -> None:
         "text": ["x", None, None],
         "dictionary": ["p", None, "q"],
         "coded": [7.0, None, 9.0],
-        "moment": [day.timestamp(), None, 0.0],
-        "zone": [day.timestamp(), None, 0.0],
-        "date": [1614816000.0, None, 86400.0],
+        "moment": [day.timestamp() / 86400, None, 0.0],
+        "zone": [day.timestamp() / 86400, None, 0.0],
+        "date": [1614816000 / 86400, None, 1.0],
     }
     assert dataset.columns["text"].missing == 2
     said = " ".join(dataset.manifest.notes)
@@ -87,3 +87,12 @@ def test_parquet_with_damaged_pages_is_refused(tmp_path: Path) -> None:
     answer = shoal("inspect", path)
     assert answer.code == 1
     assert answer.is_plain(), answer.err
+
+
+def test_what_means_none_beside_the_usual_texts(tmp_path: Path) -> None:
+    path = parquet(tmp_path, {"a": [1.0, -999.0, 3.0], "b": ["x", "k.A.", "z"], "c": [-999.0, 5.0, 6.0]})
+    dataset = opened(path, also_missing=["k.A.", "a=-999"])
+    assert column(dataset, "a") == [1.0, None, 3.0]
+    assert column(dataset, "b") == ["x", None, "z"]
+    assert column(dataset, "c") == [-999.0, 5.0, 6.0]
+    assert dataset.columns["b"].levels == ("x", "z")

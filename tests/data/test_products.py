@@ -219,9 +219,9 @@ def test_columns_and_levels_that_training_rows_lack_take_their_products_along(tm
 
 def test_diagnostics_and_another_penalty_know_products(tmp_path: Path) -> None:
     path = saved(tmp_path, frame())
-    trained = fitted(path, "y", out=str(tmp_path / "m.json"), model="ridge", **with_products(frame()))
-    found = diagnose(tmp_path / "m.json", config_from({"file": str(path), "engine": "inline"}), own_data=True)
+    trained = fitted(path, "y", out=str(tmp_path / "m.json"), model="ridge", alpha=1.0, **with_products(frame()))
+    found = diagnose(tmp_path / "m.json", config_from({"file": str(path), "engine": "inline"}), own_data=True).as_dict()
     assert found["train"]["r2"] == pytest.approx(trained["train"]["r2"], rel=1e-12)
     again = shoal.fit(path, "y", model="ridge", alpha=7.0, **with_products(frame()))
-    refit = shoal.fit(path, "y", model="ridge", **with_products(frame())).refit(alpha=7.0)
+    refit = shoal.fit(path, "y", model="ridge", alpha=1.0, **with_products(frame())).refit(alpha=7.0)
     assert refit.coefficients == pytest.approx(again.coefficients, rel=1e-9)

@@ -15,6 +15,7 @@ from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.tables import uploads
 from shoal.data.columns import base_encoding, choose_columns
 from shoal.errors import ConfigError
+from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.runs.forecast import TableShape
 from shoal.runs.launch import list_runs
 from shoal.settings.pairs import pair_text, split_pair
@@ -96,7 +97,7 @@ def test_the_forecast_counts_the_columns_that_come(how: Mapping[str, Any], tmp_p
     dataset = opened(path)
     base = base_encoding(choose_columns(dataset, config), config)
     answer = command("inspect", str(path), "--json")
-    shape = TableShape.of(json.loads(answer.out), config, path.stat().st_size)
+    shape = TableShape.of(TableLook.from_dict(json.loads(answer.out)), config, path.stat().st_size)
     assert shape.base == len(base.terms)
     found = fitted(path, "y", squares=["a"], interactions=pairs, **how)
     assert shape.design == len(found["coefficients"])
@@ -135,10 +136,9 @@ def test_the_form_says_what_is_wrong_with_a_pair_before_a_run() -> None:
     page = checked(widget(page, "multiselect", "Products of two columns").set_value(["a:nowhere"]).run())
     assert "no such column beside" in said(page)
     assert page.button(key="start").disabled
-    found = {"rows": 9, "bad_rows": {"count": 0}, "columns": [
-        {"name": name, "type": kind, "missing": 0, "distinct": 3}
-        for name, kind in {"a": "numeric", "city": "categorical", "y": "numeric"}.items()
-    ]}  # fmt: skip
+    kinds = {"a": "numeric", "city": "categorical", "y": "numeric"}
+    columns = tuple(ColumnLook(name, kind, 0, 3) for name, kind in kinds.items())
+    found = TableLook(file="f", rows=9, dialect={}, columns=columns)
     for knobs, sentence in (
         ({"squares": ["city"]}, "Expected a column of numbers to square, got 'city'"),
         ({"interactions": ["a:a"]}, "two different columns in 'a:a'"),

@@ -18,6 +18,7 @@ import pytest
 from shoal.engines.base import WorkerEvent
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.engines.worker_process import ProcessCrew
 from shoal.errors import ConfigError, EngineError
 from support.engine_requests import (
     Compute,
@@ -148,7 +149,7 @@ def test_a_request_that_always_kills_is_given_up(how: int, cause: str) -> None:
 
 def test_a_request_that_works_outlives_any_lease(events: list[WorkerEvent], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProcessEngine, "LOOK", 0.1)
-    monkeypatch.setattr(ProcessEngine, "LEASE", 1.5)
+    monkeypatch.setattr(ProcessCrew, "LEASE", 1.5)
     with ProcessEngine(1, on_event=events.append) as engine:
         assert list(engine.sweep([Compute(3.0)])) == list(engine.pids.values())
     assert [event.kind for event in events] == ["started", "stopped"]
@@ -156,12 +157,25 @@ def test_a_request_that_works_outlives_any_lease(events: list[WorkerEvent], monk
 
 def test_a_request_that_hangs_is_ended_and_not_blamed_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProcessEngine, "LOOK", 0.1)
-    monkeypatch.setattr(ProcessEngine, "LEASE", 0.6)
+    monkeypatch.setattr(ProcessCrew, "LEASE", 0.6)
     with ProcessEngine(1) as engine:
         with pytest.raises(EngineError, match=r"\(Hang\) lost 3 workers.*it did nothing for 0\.6 seconds") as told:
             list(engine.sweep([Hang()]))
         assert "memory" not in str(told.value)
         assert list(engine.sweep([Echo(5)])) == [5]
+
+
+def test_whether_a_worker_works_can_be_told(crew: ProcessEngine) -> None:
+    pids = all_up(crew)
+    crew.works(0), crew.works(1)
+    assert not crew.works(7)
+    process = psutil.Process(pids[0])
+    process.suspend()
+    crew.works(0)  # what it did before
+    assert not any(crew.works(0) for _ in range(3))
+    process.resume()
+    list(crew.sweep(Compute(psutil.Process(pid).cpu_times().user + 1.0) for pid in pids.values()))
+    assert crew.works(0)
 
 
 def test_a_replacement_sees_shared_arrays(crew: ProcessEngine, tmp_path: Path) -> None:
@@ -230,6 +244,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from shoal.engines.processes import ProcessEngine
+from shoal.engines.worker_process import ProcessCrew
 from support.engine_requests import Note, WhoAmI
 with ProcessEngine(2) as engine:
     for pid in engine.sweep(WhoAmI(0.02) for _ in range(20)):

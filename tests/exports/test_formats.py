@@ -26,7 +26,7 @@ from support.exports import (
     RUN,
     by_sqlite,
     close,
-    in_seconds,
+    in_days,
     linear_contents,
     penguins,
     predicted,
@@ -49,7 +49,7 @@ def test_every_format_predicts_what_the_model_predicts(
     assert proof.largest_relative < 1e-14
     assert proof.largest_difference < 1e-6
     model = load_model(folder / "model.json")
-    frame = in_seconds(pd.read_csv(folder / "data.csv"))[[*model.numbers, *model.texts]]
+    frame = in_days(pd.read_csv(folder / "data.csv"))[[*model.numbers, *model.texts]]
     found = RUN[to](out, frame, "train")
     assert close(found, predicted(folder), model)
     assert list(tmp_path.iterdir()) == [out]  # nothing is left beside it
@@ -66,7 +66,8 @@ def test_own_predictions_are_those_of_shoal_predict(places: Callable[[str], Path
         answer = command("predict", path, tmp_path / "trial.csv", "--out", tmp_path / "p.csv", "--json")
         assert answer.code == 0, answer.err
         assert answer.json["unseen_levels"] > 100
-        assert np.array_equal(ours, read_predictions(tmp_path / "p.csv"))
+        apart = np.abs(ours - read_predictions(tmp_path / "p.csv"))
+        assert (apart <= 1e-14 * scale).all()  # columns without a weight are not read, so sums are of other lengths
         assert (scale >= np.abs(ours) * (1 - 1e-12)).all()
 
 

@@ -55,11 +55,10 @@ def test_hostile_names_through_a_fit(to: str, tmp_path: Path, monkeypatch: pytes
     frame["le'vel\""] = random.choice(HOSTILE[:20], 300)
     frame["y"] = random.normal(size=300)
     model = shoal.fit(frame, "y")
+    named = frame.drop(columns="y").rename(columns={names[-1]: "back\\slash line"})  # a model has names of one line
     out = tmp_path / f"m{FORMATS[to][1]}"
     assert model.export(to, out, **({"table": 'my "table"; --'} if to == "sql" else {})).largest_relative < 1e-14
-    assert np.allclose(
-        RUN[to](out, frame.drop(columns="y"), 'my "table"; --'), model.predict(frame), rtol=0, atol=1e-12
-    )
+    assert np.allclose(RUN[to](out, named, 'my "table"; --'), model.predict(frame), rtol=0, atol=1e-12)
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
@@ -99,3 +98,19 @@ def test_a_gap_may_matter_where_the_number_does_not(to: str, tmp_path: Path) -> 
 def test_names_of_own_tensors_and_columns_are_apart(tmp_path: Path) -> None:
     contents = linear_contents([":", "::", ":0.1", ":1.1", "prediction", "PREDICTION_1"], {":2.2": ["a", "b"]})
     assert export(contents, "onnx", tmp_path / "m.onnx").largest_relative < 1e-14
+
+
+def test_a_model_with_line_breaks_in_its_names_predicts_files_and_frames(tmp_path: Path) -> None:
+    contents = linear_contents(["two\nlines", "b"], {"te\r\nxt": ["u", "v"]}, target="y\nz")
+    frame = pd.DataFrame({"two\nlines": [1.0, 2.0, 4.0], "b": [0.5, 0.0, 3.0], "te\r\nxt": ["u", "v", "u"]})
+    model = shoal.FittedModel(contents)
+    c = model.coefficients
+    level = frame["te\r\nxt"].map(lambda value: c.get(f"te\r\nxt={value}", 0.0))
+    expected = model.intercept + c["two\nlines"] * frame["two\nlines"] + c["b"] * frame["b"] + level
+    flat = frame.rename(columns={"two\nlines": "two lines", "te\r\nxt": "te xt"})
+    for i, table in enumerate((frame, flat)):
+        table.to_csv(tmp_path / f"{i}.csv", index=False)
+        table.to_parquet(tmp_path / f"{i}.parquet")
+        for data in (table, tmp_path / f"{i}.csv", tmp_path / f"{i}.parquet"):
+            assert np.allclose(model.predict(data), expected, rtol=0, atol=1e-12)
+        assert model.score(table.assign(**{"y\nz": expected})) == pytest.approx(1)

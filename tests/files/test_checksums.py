@@ -10,7 +10,7 @@ import pytest
 
 from shoal.errors import DamagedFile
 from shoal.files import checksums
-from shoal.files.checksums import checksum, mapped
+from shoal.files.checksums import checksum, made_aside, mapped
 from shoal.kernels.checksum_kernel import library
 
 
@@ -93,8 +93,8 @@ def test_a_process_proves_a_file_once(tmp_path: Path, monkeypatch: pytest.Monkey
     path, data = tmp_path / "file", b"12345678"
     path.write_bytes(data)
     proven: list[str] = []
-    prove = checksums.prove
-    monkeypatch.setattr(checksums, "prove", lambda path, *rest: (proven.append(path), prove(path, *rest)))
+    finish = checksums.RunningProof.finish
+    monkeypatch.setattr(checksums.RunningProof, "finish", lambda proof: (proven.append(proof.path), finish(proof)))
     for _ in range(3):
         mapped(str(path), 8, checksum(data))
     assert proven == [str(path)]
@@ -102,3 +102,33 @@ def test_a_process_proves_a_file_once(tmp_path: Path, monkeypatch: pytest.Monkey
     os.replace(tmp_path / "other", path)  # made anew: another file of that name
     mapped(str(path), 8, checksum(data))
     assert proven == [str(path)] * 2
+
+
+def test_a_file_is_proven_while_it_is_used(tmp_path: Path) -> None:
+    path, data = tmp_path / "numbers", np.arange(1000, dtype=np.uint8)
+    path.write_bytes(data.tobytes())
+    found, proof = checksums.mapped_to_prove(str(path), 1000, checksums.checksum(data))
+    assert proof is not None
+    for end in (10, 600):
+        proof.upto(end)
+        assert checksums.mapped_to_prove(str(path), 1000, checksums.checksum(data))[1] is not None  # not yet
+    proof.finish()
+    assert np.array_equal(found, data)
+    assert checksums.mapped_to_prove(str(path), 1000, checksums.checksum(data))[1] is None
+    _, other = checksums.mapped_to_prove(str(path), 1000, 7)
+    assert other is not None
+    with pytest.raises(DamagedFile, match="is damaged: expected checksum 00000007"):
+        other.finish()
+
+
+def test_whoever_wakes_in_the_middle_of_a_file_spoils_none_that_was_made_meanwhile(tmp_path: Path) -> None:
+    """A worker that was silent for too long is replaced; what it writes when it wakes is its own."""
+    target = tmp_path / "block.bin"
+    slow = made_aside(str(target))
+    slow.__enter__().write(b"half")
+    with made_aside(str(target)) as other:
+        other.write(b"whole")
+    assert target.read_bytes() == b"whole"
+    assert slow.__exit__(EOFError, EOFError(), None) is False
+    assert target.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [target]

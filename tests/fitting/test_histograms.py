@@ -76,3 +76,15 @@ def test_a_profile_of_an_earlier_format_is_made_anew(tmp_path: Path, home: Path)
     changed["columns"]["x"]["distinct"] = 77
     sealed.write(saved, changed, of=saved.parent.name)
     assert look(config)["columns"][0]["distinct"] == 77  # one of this format is used
+
+
+def test_counts_are_those_of_numpy() -> None:
+    random = np.random.default_rng(3)
+    for scale in (1e-9, 1.0, 1e12):
+        for values in (
+            random.normal(size=50) * scale,
+            np.arange(40) * 0.1 * scale,
+            np.round(random.normal(size=30), 1),
+        ):
+            low, high = float(values.min()), float(values.max())
+            assert histogram(values, low, high).tolist() == np.histogram(values, BINS, (low, high))[0].tolist()

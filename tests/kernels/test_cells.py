@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shoal.data import block_reader
 from shoal.data.dialects import Dialect
 from shoal.errors import TrainingError
-from shoal.kernels.csv_kernel import DateOrder, FieldKind
+from shoal.kernels.csv_kernel import FieldKind
 from support.data.csv_kernel import NO_MISSING, QUIET, Reading
 from support.tables import opened, small_pieces, table, written
 
@@ -26,7 +26,7 @@ from support.tables import opened, small_pieces, table, written
 
 CELL = st.text(
     st.one_of(st.sampled_from(list("\",;\t|\n\r'\\ ab")), st.characters(blacklist_categories=["Cs"])), max_size=12
-).map(lambda s: s.strip(" \t"))
+).map(lambda s: "" if s.isspace() else s.strip(" \t"))  # blanks alone are no value, also in quotes
 
 
 @st.composite
@@ -123,7 +123,7 @@ def test_ranges_cut_at_every_byte_give_what_one_range_gives(
     end = text[8 : 9 + text.startswith("n,text,d\r\n")]
     assert [row["n"] for row in whole[0]] == [1.0, 2.5, -3e-5, 12345678901234567890123.0, 7.0, 8.0]
     assert whole[0][2]["text"] == f'new{end}line "quoted" 1,2,3{end}4,5,6{end}'
-    assert [line for line, _ in whole[1]] == [10, 11]
+    assert [line for line, *_ in whole[1]] == [10, 11]
     for size in [*range(1, 40), *range(40, len(text) + 2, 7)]:
         with small_pieces(monkeypatch, block=size, overlap=1 + size % 3):
             assert everything(text, tmp_path / f"home{size}", monkeypatch) == whole, size
@@ -198,11 +198,11 @@ def test_fuzzed_bytes_never_crash_and_account_for_all_rows(tmp_path: Path, monke
 @given(
     st.binary(max_size=300), st.sampled_from(",;\t| a"), st.sampled_from(['"', "'", ""]), st.sampled_from(["", "\\"]),
     st.sampled_from(["\n", "\r"]), st.sampled_from(["", "#"]), st.sampled_from(["", ",", "."]),
-    st.lists(st.sampled_from([FieldKind.SKIP, FieldKind.NUMBER, FieldKind.DATE, FieldKind.LEVEL]), min_size=1, max_size=6), st.sampled_from(DateOrder),
+    st.lists(st.sampled_from([FieldKind.SKIP, FieldKind.NUMBER, FieldKind.DATE, FieldKind.LEVEL]), min_size=1, max_size=6), st.sampled_from([0, 1, 2, 4, 5, 6, 9]),
 )  # fmt: skip
 def test_any_bytes_in_any_dialect(
     tmp_path: Path, content: bytes, delimiter: str, quote: str, escape: str, newline: str, comment: str, thousands: str,
-    kinds: list[FieldKind], order: DateOrder,
+    kinds: list[FieldKind], order: int,
 ) -> None:  # fmt: skip
     decimal = "," if thousands == "." and delimiter != "," else "."
     dialect = Dialect(delimiter=delimiter, quote=quote, escape=escape, newline=newline, comment=comment,

@@ -18,6 +18,7 @@ import pytest
 from shoal.errors import StateError
 from shoal.files import sealed
 from shoal.home import models_directory, runs_directory
+from shoal.library.aliases import resolve
 from shoal.library.model_cards import card_of
 from shoal.library.model_names import is_name, safe_name
 from shoal.library.saved_models import (
@@ -28,7 +29,6 @@ from shoal.library.saved_models import (
     find_model,
     list_models,
     rename_model,
-    resolve,
     save_run,
     version_of,
     write_note,
@@ -295,6 +295,15 @@ def test_a_card_in_the_place_of_another_is_not_believed() -> None:
     assert write_note(resolve(first.label), "made anew").card.note == "made anew"
 
 
+def test_a_model_file_of_another_run_is_not_saved_as_this_ones() -> None:
+    runs = [finished_run(f"20260101-000000-000000{i}", coefficients={"a": float(i)}) for i in range(2)]
+    result = json.loads(runs[0].model_path.read_bytes())
+    shutil.copy(runs[1].model_path, runs[0].model_path)
+    with pytest.raises(StateError, match="its model file is of another fit than its result"):
+        save_run(runs[0], result)
+    assert list_models() == []
+
+
 def test_a_run_whose_way_to_its_model_is_damaged_finds_it_by_the_cards() -> None:
     run = finished_run()
     version = save_run(run, run.result or {})
@@ -320,9 +329,13 @@ def test_a_thousand_versions_are_listed_without_a_look_at_their_models() -> None
 # ------------------------------------------------------------------ runs leave models
 
 
-def test_every_finished_run_saves_its_model_and_a_stopped_one_when_asked(tmp_path: Path) -> None:
+def test_a_finished_run_saves_its_model_where_its_settings_say_so_and_others_when_asked(tmp_path: Path) -> None:
     data = small_table(tmp_path)
-    exact = launch(config_from({"file": str(data), "target": "y", "test_every": 4}))
+    plain = launch(config_from({"file": str(data), "target": "y"}))
+    assert ended(plain) == "finished"
+    assert version_of(plain) is None
+    assert list_models() == []
+    exact = launch(config_from({"file": str(data), "target": "y", "test_every": 4, "register": "table y"}))
     assert ended(exact) == "finished"
     version = version_of(exact)
     assert version is not None
@@ -333,7 +346,7 @@ def test_every_finished_run_saves_its_model_and_a_stopped_one_when_asked(tmp_pat
     assert version.model_path.read_bytes() == exact.model_path.read_bytes()
     assert any("saved as table-y, version 1" in entry["text"] for entry in read_log(exact.directory))
 
-    gradient = launch(short_run(data, epochs=3))
+    gradient = launch(short_run(data, epochs=3, register="table-y"))
     assert ended(gradient) == "finished"
     found = version_of(gradient)
     assert found is not None
@@ -354,7 +367,7 @@ def test_every_finished_run_saves_its_model_and_a_stopped_one_when_asked(tmp_pat
 def test_a_run_does_not_fail_because_its_model_cannot_be_saved(tmp_path: Path, home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
     (home / "models").write_text("a file where the folder should be")
-    run = launch(config_from({"file": str(small_table(tmp_path)), "target": "y"}))
+    run = launch(config_from({"file": str(small_table(tmp_path)), "target": "y", "register": "m"}))
     assert ended(run) == "finished"
     assert run.model_path.exists()
     assert any("could not be saved" in entry["text"] for entry in read_log(run.directory))
@@ -363,7 +376,9 @@ def test_a_run_does_not_fail_because_its_model_cannot_be_saved(tmp_path: Path, h
 def test_the_command_line_lists_models_and_predicts_by_name(tmp_path: Path) -> None:
     assert "no saved models yet" in shoal("models").out
     data = small_table(tmp_path)
-    assert ended(launch(config_from({"file": str(data), "target": "y"}))) == "finished"
+    run = launch(config_from({"file": str(data), "target": "y"}))
+    assert ended(run) == "finished"
+    assert "saved as table-y, version 1" in shoal("models", "add", run.id, "table-y").out
     answer = shoal("models")
     assert "table-y" in answer.out
     assert shoal("models", "--json").json["models"][0]["versions"] == [1]

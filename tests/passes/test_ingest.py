@@ -21,7 +21,7 @@ import pytest
 from shoal.coordinator import Coordinator
 from shoal.data import files
 from shoal.data.dataset import Dataset
-from shoal.data.files import inspect_text
+from shoal.data.first_look.source import inspect_text
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine

@@ -131,3 +131,11 @@ def test_saved_models_go_by_name(make: Callable[..., Made], tmp_path: Path, monk
     for wrong in ("penguins:3", "pinguin", "penguins:x"):
         answer = command("export", wrong, "--to", "sql")
         assert (answer.code, answer.is_plain()) == (1, True)
+
+
+def test_what_a_terminal_obeys_is_spelled_out() -> None:
+    from shoal.report.html import escape
+    from shoal.report.svg import text
+
+    assert escape("a\x1b[31m<b>") == "a\\u001b[31m&lt;b&gt;"
+    assert "\x1b" not in text("a\x1b[31m", 0, 0)

@@ -54,6 +54,7 @@ def test_a_gradient_run_comes_back_and_its_facts_stand_beside_the_others(path: P
     written, report = json.loads((run.directory / "result.json").read_text()), run.report
     assert list(written)[-1] == "checksum"
     written.pop("checksum")
+    assert written.pop("folder") == run.id
     assert report is not None
     assert report.training is not None
     assert report.as_dict() == written

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +19,11 @@ from shoal.runs.folder import Run, read_config, write_state
 from shoal.runs.launch import launch_job, resume
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.storage import open_storage
+from shoal.training.checkpoints import Checkpoints, Snapshot
 from support.cli import refused, shoal
+from support.pages import open_page, said
+from support.records import round_
 from support.runs import ended, small_table
 
 STOPPED = {"state": "stopped", "cause": "stopped by a command", "reason": "stopped"}
@@ -116,6 +123,62 @@ def test_documents_of_older_versions_are_read_and_one_in_the_place_of_another_is
     assert run.standing == Standing("stopped", "stopped by a command", Reason.STOPPED)
     (run.directory / "result.json").write_bytes((run.directory / "job.json").read_bytes())
     assert run.standing.reason == Reason.BAD_STATE
+
+
+@pytest.mark.parametrize("name", ["result", "state", "config", "job"])
+def test_a_document_of_another_run_is_not_believed(name: str) -> None:
+    run, other = stopped_run(), stopped_run("20260101-000000-0000002")
+    write_json(other.directory / "result.json", {**RESULT, "intercept": 99.0})
+    if name == "state":
+        (run.directory / "result.json").unlink()
+    shutil.copy(other.directory / f"{name}.json", run.directory / f"{name}.json")
+    assert run.standing.reason == Reason.BAD_STATE
+    assert f"expected a document of {run.id}, got one of {other.id}" in run.cause
+    assert (run.result or {}).get("intercept") in (None, 1.5)
+    assert other.standing.reason == Reason.STOPPED
+
+
+def test_a_folder_that_was_copied_as_a_whole_is_read_and_goes_on() -> None:
+    run = stopped_run()
+    Checkpoints(run.checkpoints_path, of=run.owner).save(Snapshot(3))
+    copy = Run(shutil.copytree(run.directory, runs_directory() / "of another name"))
+    assert (copy.result, copy.standing) == (run.result, run.standing)
+    assert Checkpoints(copy.checkpoints_path, of=copy.owner).steps() == [3]
+    write_state(copy.directory, Standing("stopped", "once more", Reason.STOPPED))
+    write_json(copy.directory / "result.json", {**RESULT, "cause": "once more"})
+    assert copy.cause == "once more"
+
+
+def test_a_checkpoint_of_another_run_is_passed_over() -> None:
+    run, other = stopped_run(), stopped_run("20260101-000000-0000002")
+    said: list[str] = []
+    kept = Checkpoints(run.checkpoints_path, warn=said.append, of=run.owner)
+    kept.save(Snapshot(3))
+    Checkpoints(other.checkpoints_path, of=other.owner).save(Snapshot(5))
+    shutil.copy(*(r.checkpoints_path / "step-000000000005.ckpt" for r in (other, run)))
+    kept = Checkpoints(run.checkpoints_path, warn=said.append, of=run.owner)
+    newest = kept.newest()
+    assert newest is not None
+    assert (newest.step, kept.steps()) == (3, [3])
+    (words,) = said
+    assert f"is one of the run {other.id}, not of {run.id}" in words
+    Checkpoints(run.checkpoints_path).save(Snapshot(7))  # as older versions wrote them
+    assert Checkpoints(run.checkpoints_path, of=run.owner).steps() == [3, 7]
+
+
+def test_records_that_are_not_what_was_written_hide_nothing_else() -> None:
+    run = stopped_run()
+    with open_storage(run.metrics_url) as storage:
+        storage.add([round_(1), round_(2)])
+    assert shoal("show", run.id, "--json").json["last_round"]["round"] == 2
+    with contextlib.closing(sqlite3.connect(run.metrics_path, isolation_level=None)) as connection:
+        connection.execute("UPDATE rounds SET loss = loss / 2")
+    shown = shoal("show", run.id)
+    assert (shown.code, "record 1 of 'rounds' is not what was written" in shown.out) == (0, True)
+    assert "2.25" in shown.out
+    assert shoal("show", run.id, "--json").json["last_round"] is None
+    page = open_page("runs", compare=f"{run.id},{stopped_run('20260101-000000-0000002').id}")
+    assert f"The curves of {run.id} could not be read" in said(page)
 
 
 def test_a_damaged_job_does_not_keep_a_run_from_going_on(monkeypatch: pytest.MonkeyPatch) -> None:

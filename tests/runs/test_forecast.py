@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.runs.forecast import Forecast, FreeResources, TableShape, forecast, readable
 from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import RunConfig
@@ -94,7 +95,7 @@ def test_a_run_needs_about_what_was_foreseen(case: str, home: Path, tmp_path: Pa
         time.sleep(0.02)
     assert look.result is not None, look.error
     before = on_disk(home)
-    foreseen = forecast(look.result, config)
+    foreseen = forecast(TableLook.from_dict(look.result), config)
     assert foreseen.state == "fine"
     run = launch(config)
     memory, disk = peaks(run, home)
@@ -111,13 +112,13 @@ def test_a_run_needs_about_what_was_foreseen(case: str, home: Path, tmp_path: Pa
 # ------------------------------------------------------------------ the numbers themselves
 
 
-def column(name: str, type_: str = "numeric", missing: int = 0, distinct: int = 50) -> dict[str, Any]:
-    return {"name": name, "type": type_, "missing": missing, "distinct": distinct}
+def column(name: str, type_: str = "numeric", missing: int = 0, distinct: int = 50) -> ColumnLook:
+    return ColumnLook(name, type_, missing, distinct)
 
 
-def table(rows: int = 100_000, numbers: int = 30, *more: dict[str, Any]) -> dict[str, Any]:
-    columns = [column("y"), *(column(f"c{i}") for i in range(numbers)), *more]
-    return {"rows": rows, "columns": columns, "bad_rows": {"count": 0}}
+def table(rows: int = 100_000, numbers: int = 30, *more: ColumnLook) -> TableLook:
+    columns = (column("y"), *(column(f"c{i}") for i in range(numbers)), *more)
+    return TableLook(file="", rows=rows, dialect={}, columns=columns)
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def foreseen(file: str, found: dict[str, Any] | None = None, machine: FreeResources = ROOMY, **knobs: Any) -> Forecast:
+def foreseen(file: str, found: TableLook | None = None, machine: FreeResources = ROOMY, **knobs: Any) -> Forecast:
     return forecast(found or table(), config_from({"file": file, "target": "y", **knobs}), machine)
 
 
@@ -216,6 +217,21 @@ def test_what_the_exact_solver_refuses_is_said_before(file: str) -> None:
     assert not foreseen(file, wide, FreeResources(2 * GB, 640 * GB, 2), solver="gradient").refused
     assert not foreseen(file, wide, FreeResources(16 * GB, 640 * GB, 2)).refused
     assert plan_cells(found.shape.base + 1, 2, memory_for_exact(16 * GB), SOLVING, least=2)
+
+
+@pytest.mark.parametrize("knobs", [{"weights": "c2"}, {"model": "logistic"}, {"model": "poisson"}])
+def test_rows_that_are_always_summed_are_foreseen_as_such(file: str, knobs: dict[str, Any]) -> None:
+    """More columns than rows: a plain fit takes the rows, while weights and other losses need matrices of all columns."""
+    wide, machine = table(300, 20_000), FreeResources(16 * GB, 640 * GB, 2)
+    assert foreseen(file, wide, machine).state == "fine"
+    found = foreseen(file, wide, machine, **knobs)
+    assert (found.state, "gradient" in found.advice) == ("refused", False)
+
+
+def test_the_choice_of_a_penalty_is_foreseen_with_the_fit(file: str) -> None:
+    wide = table(100, 20_000)
+    given, chosen = (foreseen(file, wide, model="ridge", alpha=alpha).parts["solving"] for alpha in (1.0, None))
+    assert chosen > 2 * given
 
 
 @pytest.mark.parametrize(

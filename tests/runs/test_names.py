@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from shoal.cli import app
-from shoal.errors import StateError
-from shoal.home import archive_directory, jobs_directory, runs_directory, searches_directory
+from shoal.errors import Reason, StateError
+from shoal.home import archive_directory, jobs_directory, runs_directory, searches_directory, waiting_directory
 from shoal.library import accounts, cleaning
+from shoal.runs import scheduling, tickets
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id
-from shoal.runs.launch import launch, resolve
+from shoal.runs.launch import launch, resolve, resume
 from shoal.search import folder as searches
 from shoal.settings.config import RunConfig
+from shoal.settings.values import config_from
 from support.pages import open_page, said
 from support.runs import ended, made, run_home, small_table
 
@@ -24,7 +26,7 @@ from support.runs import ended, made, run_home, small_table
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with run_home(tmp_path / "home", monkeypatch) as path:
         yield path
-        for entry in path.glob("*"):
+        for entry in (*path.glob("*"), *path.glob("queue/*")):
             if entry.is_symlink():
                 entry.unlink()
 
@@ -121,7 +123,27 @@ def test_one_run_that_cannot_be_read_is_shown_as_such_beside_the_others(capsys: 
     assert not open_page("runs").exception
 
 
-@pytest.mark.parametrize("folder", [runs_directory, searches_directory, jobs_directory])
+def test_a_queue_that_cannot_be_read_is_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that waits in it waits; nobody is told that its process was killed, and none is put into it."""
+    run = made(state={"state": "queued", "cause": "", "at": 0})
+    unreadable(waiting_directory())
+    assert (run.state, run.standing.reason) == ("queued", Reason.RESOURCES)
+    words = f"It waits, but the queue cannot be read. Expected to read the folder '{waiting_directory()}', got: "
+    assert words in run.cause
+    scheduling.keep_going()
+    assert app.main(["runs"]) == 0
+    assert "queued" in capsys.readouterr().out
+    gradient = config_from({"file": str(small_table(tmp_path)), "target": "y", "solver": "gradient"})
+    for ask in (lambda: resume(run), lambda: launch(gradient), tickets.tickets):
+        with pytest.raises(StateError, match=r"Expected to read the folder '.*/queue/waiting', got: "):
+            ask()
+    assert list_runs() == [run]
+    page = open_page("system")
+    assert not page.exception
+    assert "the queue cannot be read" in said(page)
+
+
+@pytest.mark.parametrize("folder", [runs_directory, searches_directory, jobs_directory, waiting_directory])
 def test_nothing_is_cleaned_while_nobody_can_tell_who_needs_it(folder: object) -> None:
     unreadable(folder())  # type: ignore[operator]
     with pytest.raises(StateError, match="Expected to read the folder"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -43,7 +44,7 @@ from support.runs import (  # fmt: skip
     until,
     waiting,
 )
-from support.tables import mounted
+from support.tables import mounted, shoal
 
 ROOT = Path(__file__).parents[2]
 
@@ -188,6 +189,19 @@ def test_an_exact_fit_is_stopped_by_a_signal_and_done_again(tmp_path: Path) -> N
         post(run, "stop")
     with pytest.raises(StateError, match="exact fit"):
         fork(run)
+
+
+def test_a_run_whose_cluster_is_gone_goes_on_elsewhere(data: Path) -> None:
+    nowhere = dataclasses.replace(short_run(data), engine="ray", cluster="127.0.0.1:1")
+    run = launch(nowhere)
+    assert ended(run) == "failed"
+    assert "Nobody answers at 127.0.0.1:1" in run.cause
+    done = shoal("resume", run.id, "--engine", "inline")
+    assert done.code == 0, done.err
+    assert ended(run) == "finished", run.error
+    assert (run.config["engine"], run.config["cluster"]) == ("inline", "")
+    with pytest.raises(StateError, match="is finished"):
+        resume(run, {"cluster": "127.0.0.1:1"})
 
 
 # ------------------------------------------------------------------ training, for real

@@ -154,7 +154,21 @@ def test_a_search_whose_trials_all_fail_says_why_and_ends(data: Path) -> None:
 
 def test_the_command_line(data: Path) -> None:
     fixed = [f"--{knob.replace('_', '-')}={value}" for knob, value in ALONE.items() if knob != "schedule"]
-    common = ["search", data, "--target", "y", "--model", "ridge", "--engine", "inline", "--epochs", "20", *fixed]
+    common = [
+        "search",
+        data,
+        "--target",
+        "y",
+        "--model",
+        "ridge",
+        "--alpha",
+        "1",
+        "--engine",
+        "inline",
+        "--epochs",
+        "20",
+        *fixed,
+    ]
     found = shoal(*common, "--schedule", "constant,cosine", "--reach", "1e-4", "--json")
     assert found.code == 0, found.err
     assert found.json["state"] == "finished"

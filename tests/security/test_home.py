@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import shoal as api
 from shoal.errors import StateError
-from shoal.home import is_held, make_folder, tightened
+from shoal.home import is_held, kernels_directory, make_folder, runs_directory, tightened
 from support.browser import ROOT
 from support.runs import until
 from support.tables import written
@@ -61,8 +62,16 @@ def test_all_that_a_command_leaves_is_its_owners_but_what_was_asked_for(table: P
 def test_an_older_home_is_closed_once_and_it_is_said(table: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "runs").mkdir(parents=True, mode=0o755)
+    outside = written(tmp_path, "not ours", "outside.txt")
+    for path in (home / "runs" / "log.txt", home / "notes.json", outside):
+        path.write_text("{}")
+        path.chmod(0o644)
+    (home / "runs" / "link.txt").symlink_to(outside)
     home.chmod(0o755)
     first, second = (shoal(home, "runs") for _ in range(2))
+    assert open_to_others(home) <= {"runs/link.txt"}
+    assert stat.S_IMODE((home / "notes.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o644
     assert first.stderr.count("could be read by other users of this machine") == 1
     assert second.stderr == ""
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
@@ -85,6 +94,18 @@ def test_a_home_of_another_user_is_refused(tmp_path: Path, home: Path) -> None:
     assert done.returncode == 1
     assert "Set SHOAL_HOME to a folder of your own." in done.stderr
     assert list(home.iterdir()) == []
+
+
+@only_root
+def test_python_refuses_a_home_of_another_user_as_the_command_line_does(table: Path, home: Path) -> None:
+    home.mkdir(mode=0o755)
+    os.chown(home, SOMEBODY, SOMEBODY)
+    for ask in (lambda: api.fit(str(table), "y"), lambda: api.inspect(str(table)), runs_directory, kernels_directory):
+        with pytest.raises(StateError, match=r"belongs to another\. Set SHOAL_HOME to a folder"):
+            ask()
+    assert list(home.iterdir()) == []
+    os.chown(home, os.geteuid(), os.getegid())
+    assert api.fit(str(table), "y").target == "y"
 
 
 @only_root

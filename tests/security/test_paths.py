@@ -18,6 +18,7 @@ from shoal.dashboard.train import page as train_page
 from shoal.dashboard.tune.form import StudyChoice
 from shoal.dashboard.tune.state import run_config
 from shoal.errors import ConfigError
+from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.runs.folder import write_json
 from shoal.runs.launch import Run
 from shoal.search.space import KNOBS
@@ -64,7 +65,7 @@ def _like(run: Run, knob: str, value: Any) -> RunConfig:
 
 def _search(run: Run, knob: str, value: Any) -> RunConfig:
     form = SearchForm(
-        FOUND, {"columns": [{"name": "y", "type": "numeric", "missing": 0}], "rows": 100, "bad_rows": {"count": 0}}
+        FOUND, TableLook(file=OFFERED, rows=100, dialect={}, columns=(ColumnLook(name="y", type="numeric"),))
     )
     form.draft = {"target": "y", knob: value}
     config, _, problems = form._planned({knob: KNOBS[knob].values[:2] for knob in PILLS}, {})  # type: ignore[union-attr]
@@ -94,9 +95,9 @@ def test_no_knob_of_any_form_is_a_path(run: Run, form: str) -> None:
         except ConfigError:
             refused.add(knob)
         else:
-            assert (found.file, found.out) == (OFFERED, None), knob
+            assert (found.file, found.out, found.cluster) == (OFFERED, None, ""), knob
     if form in ("yaml", "groups", "fork", "tune run"):
-        assert {"file", "out"} <= refused  # not passed over in silence: a person wrote it
+        assert {"file", "out", "cluster"} <= refused  # not passed over in silence: a person wrote it
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "like"])
@@ -108,7 +109,8 @@ def test_what_stands_in_a_form_anyway_may_stay(run: Run, form: str) -> None:
 
 def test_the_list_is_of_the_knobs_themselves() -> None:
     closed = {name for name in RunConfig.knobs() if name not in set_by_pages(RunConfig().as_dict())}
-    assert closed == {"file", "out"} == {n for n, k in RunConfig.knobs().items() if k.metadata["group"] == "place"}
+    assert closed == {"file", "out", "cluster", "open_cluster"}
+    assert closed == {n for n, k in RunConfig.knobs().items() if k.metadata["group"] == "place"}
     with pytest.raises(ConfigError, match="A page sets no paths"):
         said_on_page({"out": ELSEWHERE}, OFFERED)
     assert said_on_page({"alpha": 2, "file": OFFERED}, OFFERED) == {"alpha": 2}

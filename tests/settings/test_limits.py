@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shoal.settings.limits import MB, block_bytes, cells_from_reading, shard_count, worker_count
+from shoal.settings.limits import MB, block_bytes, cells_from_reading, most_block_bytes, shard_count, worker_count
 from shoal.settings.values import config_from
 
 
@@ -32,6 +32,14 @@ def test_number_of_shards(rows: int, row_bytes: int, wanted: int, expected: int)
 def test_blocks_of_wide_tables_are_larger(numbers: int, megabytes: int) -> None:
     """64 bytes for each pair of columns, from 8 MB to 64 MB."""
     assert block_bytes(numbers) // MB == megabytes
+
+
+@pytest.mark.parametrize(
+    ("numbers", "size", "megabytes"), [(20_000, 64 * MB, 30), (4000, 12 * MB, 8), (4000, 33 * MB, 64), (50, 1, 8)]
+)
+def test_blocks_of_few_rows_are_small(numbers: int, size: int, megabytes: int) -> None:
+    """Where there are fewer rows than columns, no block is large for the sake of its sums."""
+    assert most_block_bytes(numbers, size) // MB == megabytes
 
 
 @pytest.mark.parametrize(("numbers", "test_every", "cells"), [

@@ -124,8 +124,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_the_command_line_names_flag_and_choice(data: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["train", data, "--target", "y", "--model", "rigde"]) == 1
-    assert "Expected --model to be one of linear, ridge, lasso, elasticnet, got 'rigde'. Did you mean 'ridge'?" in (
-        capsys.readouterr().err
+    assert (
+        "Expected --model to be one of linear, ridge, lasso, elasticnet, logistic, multinomial, poisson, gamma, huber, quantile, auto, got 'rigde'. Did you mean 'ridge'?"
+        in (capsys.readouterr().err)
     )
     assert main(["train", data, "--target", "y", "--alpha", "1"]) == 1
     assert "Leave it out, or give it one with --model ridge." in capsys.readouterr().err

@@ -14,9 +14,10 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import shoal as api
+from shoal.api.predicted import usual_sets
 from shoal.errors import ConfigError, StateError
 from shoal.passes import blocks
-from shoal.solve.conformal import LEVELS, half_width, half_width_of, prediction_interval, rank_of
+from shoal.solve.conformal import LEVELS, half_width, half_width_of, prediction_interval, prediction_sets, rank_of
 from support.tables import fitted, shoal, small_pieces
 
 
@@ -83,7 +84,9 @@ def _test_rows(path: Path, test_fraction: float, seed: int) -> list[int]:
 
     said = fitted(path, "y", test_fraction=test_fraction, seed=seed)
     path.with_suffix(".json").write_text(json.dumps(said["contents"]))
-    seen = diagnose(path.with_suffix(".json"), config_from({**said["contents"]["config"]}), own_data=True)["sample"]
+    seen = diagnose(path.with_suffix(".json"), config_from({**said["contents"]["config"]}), own_data=True).as_dict()[
+        "sample"
+    ]
     return [row for row, test in zip(seen["row"], seen["test"], strict=True) if test]
 
 
@@ -204,3 +207,24 @@ def test_of_many_test_rows_a_random_part_is_kept(tmp_path: Path, monkeypatch: py
         again = fitted(tmp_path / "again.csv", "y", test_every=2, categorical=[])["prediction_interval"]
     assert again["rows"] == part["rows"]
     assert again["half_widths"]["0.9"] == pytest.approx(part["half_widths"]["0.9"], rel=1e-9)
+
+
+def test_sets_of_classes_hold_the_true_one_as_often_as_they_say_even_if_the_model_is_wrong() -> None:
+    """1,000 times 99 test rows and one new row, with probabilities that are far from right."""
+    rng = np.random.default_rng(3)
+    held, sizes = {"0.5": 0, "0.8": 0, "0.9": 0, "0.95": 0}, []
+    for _ in range(1000):
+        true = rng.random(100)
+        y = rng.random(100) < true
+        said = np.clip(true**3 + 0.1 * rng.normal(size=100), 0.001, 0.999)
+        found = prediction_sets(said[:99], 1.0 - y[:99], y[:99] * 1.0, 99)
+        for level in held:
+            usual = found.half_widths[level]
+            assert usual is not None
+            (own,) = usual_sets(said[99:], (False, True), usual)
+            held[level] += bool(y[99]) in own
+            sizes.append(len(own))
+    assert set(sizes) == {1, 2}
+    for level, count in held.items():
+        assert count / 1000 > float(level) - 3 * math.sqrt(float(level) * (1 - float(level)) / 1000)
+    assert held["0.9"] / 1000 < 0.99  # and no larger than they have to be

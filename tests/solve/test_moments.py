@@ -146,7 +146,7 @@ def test_more_cells_than_rows() -> None:
 def test_cells_are_planned_from_memory() -> None:
     assert plan_cells(100, 10, 10**9) == 10
     assert plan_cells(1000, 10, 30 * 10**6) == 3
-    with pytest.raises(ResourceError, match="--solver gradient"):
+    with pytest.raises(ResourceError, match="fewer columns or more memory"):
         plan_cells(10_000, 10, 10**8)
 
 

@@ -51,6 +51,26 @@ def test_only_work_in_hand_can_be_overdue() -> None:
     assert rig.policy.overdue(rig.now + 1e9) == []
 
 
+def test_one_that_is_slow_but_works_has_any_time() -> None:
+    rig = barrier((99,), ranks=1)
+    rig.now += 1.0
+    rig.push(0)
+    given, policy = rig.now, rig.policy
+    assert policy.doubted(given + 2.5) == []
+    assert policy.doubted(given + 2.6) == [0]
+    policy.look(0, True, given + 2.6)  # the first look tells nothing: it may have worked before it was stopped
+    assert policy.doubted(given + 3.0) == [], "looking costs something, so not all the time"
+    assert policy.overdue(given + 5.1) == [0]
+    policy.look(0, True, given + 5.0)
+    assert policy.overdue(given + 10.0) == []
+    policy.look(0, False, given + 9.0)
+    assert policy.overdue(given + 10.1) == [0], "five seconds in which it did nothing"
+    rig.now = given + 9.5
+    rig.push(0)
+    policy.look(0, True, rig.now + 3.0)
+    assert policy.overdue(rig.now + policy.lease + 0.1) == [0], "what it did for other tasks is no matter"
+
+
 def test_who_does_the_work_of_lost_ones_has_time_for_it() -> None:
     """Of eight workers seven die: the last has seven shards more to do and needs seven times as long as usual."""
     rig = barrier((4,) * 8, ranks=8)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shoal.errors import StateError
-from shoal.metrics import Event, HostSample, Record, Round
+from shoal.metrics import Event, HostSample, LinkSample, Record, Round
 from shoal.storage import Storage
 from support.records import INF, NAN, host, round_, same, same_all, worker
 
@@ -45,6 +45,14 @@ class TestContract:
         assert storage.worker_history(7) == []
         assert same_all(storage.hosts(), hosts)
         assert storage.events() == [(1, events[0]), (2, events[1])]
+
+    def test_only_the_newest_way_to_each_worker_is_kept(self, storage: Storage) -> None:
+        assert storage.links() == []
+        first, other = LinkSample(0.5, 1, "10.0.0.2", 0.001, 0.0, 10, 20), LinkSample(0.5, 0, "10.0.0.1", 0, 0, 0, 0)
+        later = LinkSample(1.5, 1, "10.0.0.3", 0.25, 2.5, 2**40, 30)
+        storage.add([first, other])
+        storage.add([later])
+        assert storage.links() == [other, later]
 
     @pytest.mark.parametrize("value", [NAN, INF, -INF, 1e-320, 1.7e308, 0.1])
     def test_numbers_of_a_diverged_run_survive(self, storage: Storage, value: float) -> None:

@@ -99,7 +99,9 @@ class TestSqlite:
         connection = sqlite._file.connection
         rows = connection.execute("SELECT * FROM buckets ORDER BY level, number").fetchall()
         expected = [(level, i, *look(level, i, i + 1)[0]) for level in range(1, 6) for i in range(3000 >> 2 * level)]
-        assert repr([tuple(NAN if v is None else v for v in row) for row in rows]) == repr(expected)
+        assert repr([tuple(NAN if v is None else v for v in row[:-1]) for row in rows]) == repr(
+            expected
+        )  # less checksums
 
     def test_the_work_of_reading_hardly_grows_with_the_run(self, sqlite: SqliteStorage) -> None:
         work = {}
@@ -140,15 +142,15 @@ class TestSqlite:
 
     def test_two_takers_never_get_the_same_command(self, tmp_path: Path) -> None:
         url = f"sqlite://{tmp_path}/metrics.sqlite"
-        barrier = threading.Barrier(3, timeout=60)
+        barrier = threading.Barrier(3, timeout=300)
 
         def takes() -> list[Command]:
-            with open_storage(url, timeout=30) as storage:
+            with open_storage(url, timeout=120) as storage:
                 barrier.wait()
                 return [command for _ in range(60) for command in storage.take()]
 
         def posts() -> list[int]:
-            with open_storage(url, timeout=30) as storage:
+            with open_storage(url, timeout=120) as storage:
                 barrier.wait()
                 return [storage.post("set", {"number": i}) for i in range(60)]
 
@@ -167,7 +169,7 @@ class TestSqlite:
         found: list[list[Command]] = []
 
         def takes() -> None:
-            with open_storage(f"sqlite://{tmp_path}/metrics.sqlite", timeout=30) as other:
+            with open_storage(f"sqlite://{tmp_path}/metrics.sqlite", timeout=120) as other:
                 found.append(other.take())
 
         thread = threading.Thread(target=takes)
@@ -184,12 +186,12 @@ class TestSqlite:
         assert [[command.name for command in own] for own in found] == [["pause"], []]
 
     def test_threads_may_create_one_store_at_once(self, tmp_path: Path) -> None:
-        barrier = threading.Barrier(6, timeout=60)
+        barrier = threading.Barrier(6, timeout=300)
 
         def create(number: int) -> None:
             for turn in range(12):
                 barrier.wait()
-                with open_storage(f"sqlite://{tmp_path}/{turn}.sqlite", timeout=30) as storage:
+                with open_storage(f"sqlite://{tmp_path}/{turn}.sqlite", timeout=120) as storage:
                     storage.add([Event(0.0, "joined", 0, "", number)])
 
         with ThreadPoolExecutor(6) as pool:
@@ -203,7 +205,7 @@ class TestSqlite:
 print('ready', flush=True)
 sys.stdin.readline()
 for turn in range(5):
-    with open_storage(f'{url}-{turn}', timeout=30) as storage:
+    with open_storage(f'{url}-{turn}', timeout=120) as storage:
         storage.add([Event(0.0, 'joined', 0, '')])
         for i in range(20): storage.post('set', {'i': i})
 """
@@ -218,7 +220,7 @@ for turn in range(5):
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
         with ThreadPoolExecutor(3) as pool:  # all are told to go on before any is waited for
-            said = list(pool.map(lambda process: process.communicate("\n", timeout=60)[1], processes))
+            said = list(pool.map(lambda process: process.communicate("\n", timeout=300)[1], processes))
         assert [process.returncode for process in processes] == [0, 0, 0], said
         for turn in range(5):
             with open_storage(f"sqlite://{tmp_path}/store-{turn}") as storage:
@@ -241,7 +243,7 @@ for start in range(0, 10**7, 50):
             assert last is not None
             assert last.round >= said[-1]
         process.send_signal(signal.SIGKILL)
-        said += [int(line) for line in process.communicate(timeout=60)[0].split()]
+        said += [int(line) for line in process.communicate(timeout=300)[0].split()]
         assert process.returncode == -signal.SIGKILL
         with open_storage(f"sqlite://{path}") as storage:
             last = storage.last_round()

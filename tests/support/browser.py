@@ -155,6 +155,7 @@ def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """For no longer than a file: Playwright's event loop would be in the way of tests that make their own."""
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGS))
         yield found

@@ -51,7 +51,7 @@ def write_table(path: Path, rows: int = 20_000, columns: int = 10) -> Path:
 def sync_run(data: Path, **knobs: Any) -> RunConfig:
     """Steps alone, so that the ledger at the end is that of the whole run."""
     plain = {"file": str(data), "target": "y", "solver": "gradient", "engine": "processes", "workers": 2}
-    return config_from({**plain, "batch_size": 16, "tolerance": 0, "restarts": 20, **knobs})
+    return config_from({**plain, "batch_size": 16, "tolerance": 0, "restarts": 20, "retries": 0, **knobs})
 
 
 def with_finish(data: Path, **knobs: Any) -> RunConfig:

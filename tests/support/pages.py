@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,12 @@ def settle(page: AppTest, seconds: float = 120) -> AppTest:
         page = checked(page.run())
         if set(jobs_directory().glob("*/*")) <= before:  # answers that were shown may be gone
             return page
+
+
+def scrolled(page: AppTest) -> list[str]:
+    """The texts of all boxes that scroll."""
+    boxes = re.findall(r'<pre class="shoal-scroll"[^>]*>(.*?)</pre>', said(page), re.DOTALL)
+    return [html.unescape(box) for box in boxes]
 
 
 def said(page: AppTest) -> str:

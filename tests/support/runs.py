@@ -72,12 +72,14 @@ def ended(run: Run) -> str:
 
 
 def short_run(data: Path, **knobs: Any) -> RunConfig:
-    return config_from({"file": str(data), "target": "y", "solver": "gradient", "workers": 1, "epochs": 2, **knobs})
+    """One that stays as it is when it is killed."""
+    plain = {"file": str(data), "target": "y", "solver": "gradient", "workers": 1, "epochs": 2, "retries": 0}
+    return config_from({**plain, **knobs})
 
 
 def endless_run(data: Path, **knobs: Any) -> RunConfig:
     """One that goes on until it is stopped, with a checkpoint every moment."""
-    return short_run(data, epochs=1_000_000, tolerance=0, checkpoint_seconds=0.05, **knobs)
+    return short_run(data, **{"epochs": 1_000_000, "tolerance": 0, "checkpoint_seconds": 0.05, **knobs})
 
 
 def training(run: Run) -> Run:
@@ -150,6 +152,6 @@ def begun(data: Path, wishes: dict[str, Any], knobs: dict[str, Any] | None = Non
     """A search in one process a trial, so that a trial takes a second."""
     space, fixed = chosen_space({**ALONE, **wishes})
     config = config_from(
-        {"file": str(data), "target": "y", "engine": "inline", "model": "ridge", **fixed, **(knobs or {})}
+        {"file": str(data), "target": "y", "engine": "inline", "model": "ridge", "alpha": 1.0, **fixed, **(knobs or {})}
     )
     return start(config, SearchPlan(space, **{"trials": 10, "seconds": 20.0, **limits}))

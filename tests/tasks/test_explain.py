@@ -14,7 +14,7 @@ from scipy import stats
 from support.tables import Answer, shoal
 
 KEYS = {
-    "model", "target", "alpha", "l1_ratio", "file", "rows", "intercept", "coefficients", "confidence", "intervals",
+    "model", "target", "alpha", "l1_ratio", "file", "rows", "intercept", "intercepts", "coefficients", "references", "confidence", "intervals",
     "bootstrap", "importance", "prediction_interval", "notes",
 }  # fmt: skip
 NAMES = ["a", "b", "kind=y", "kind=z"]
@@ -106,10 +106,11 @@ def test_another_alpha(data: Path) -> None:
 
 def test_a_gradient_run_that_stopped_short_is_compared_with_the_optimum(data: Path) -> None:
     def run(*flags: str) -> dict[str, Any]:
-        return explained(trained(data, "--solver", "gradient", "--workers", "1", "--batch-size", "40", *flags))
+        told = ("--solver", "gradient", "--workers", "1", "--batch-size", "40", "--register", "t-y")
+        return explained(trained(data, *told, *flags))
 
     near, short = run(), run("--tolerance", "0", "--epochs", "1")
-    assert explained("t-y:1")["coefficients"] == near["coefficients"]  # each run saves a version
+    assert explained("t-y:1")["coefficients"] == near["coefficients"]  # each run saves a version, as it was told
     assert explained("t-y")["coefficients"] == short["coefficients"]
     assert near["notes"] == []
     assert near["intervals"][0]["kind"] == "linear"
@@ -189,7 +190,7 @@ def test_tables_for_the_eye(data: Path) -> None:
         (["--resamples", "3"], "20 to 100000 resamples, got 3"),
         (["--confidence", "1.5"], "confidence from 0.5"),
         (["--folds", "1"], "at least 2 folds, got 1"),
-        (["--fold-by", "moon"], "row, hash, group:COLUMN or time:COLUMN"),
+        (["--fold-by", "moon"], "row, hash, class, group:COLUMN or time:COLUMN"),
         (["--alpha", "2"], "a linear model has no penalty"),
         (["--resamples", "many"], "invalid int value"),
         (["--seed", "-1"], "seed of at least 0, got -1"),

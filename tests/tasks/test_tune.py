@@ -11,6 +11,9 @@ import pytest
 import sklearn.linear_model as reference
 from sklearn.preprocessing import StandardScaler
 
+import shoal as api
+from shoal.errors import ConfigError
+from shoal.fitting.model_file import load_model
 from support.references import CODINGS, our_names
 from support.tables import SHARED, TIGHT, rows, shared, shoal, tuned
 
@@ -100,8 +103,9 @@ def test_test_rows_are_scored(table: Path) -> None:
 
 
 def test_folds_whose_rows_are_all_kept_for_testing(table: Path) -> None:
-    """--test-every 5 takes all rows of the folds 0 and 5 of ten: the others answer, and it is said."""
-    found = tuned(table, "--test-every", "5", "--alphas", "0.3")
+    """--test-every 5 takes all rows of the folds 0 and 5 of ten by row: the others answer, and it is said."""
+    assert tuned(table, "--test-every", "5", "--alphas", "0.3")["fold_by"] == "hash"  # so nobody is caught by it
+    found = tuned(table, "--test-every", "5", "--fold-by", "row", "--alphas", "0.3")
     assert any("fold 0, 5 are among those kept for testing" in said for said in found["warnings"])
     X, y = rows()
     errors, index = [], np.arange(80)
@@ -147,7 +151,9 @@ def test_the_table_marks_both_choices(table: Path) -> None:
     answer = shoal("tune", table, "--target", "y", "--folds", "5")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    assert lines[0] == "lasso model of y: 5 folds by row, 80 rows"
+    assert lines[0] == "lasso model of y: 5 folds by row, 80 training rows"
+    kept = shoal("tune", table, "--target", "y", "--test-every", "5", "--fold-by", "row").out.splitlines()[0]
+    assert kept == "lasso model of y: 8 of 10 folds (the others are kept for testing) by row, 64 training rows"
     marked = [line for line in lines if "<-" in line]
     assert [line.split("<- ")[1] for line in marked] == ["1-SE", "best"]
     curve = [line for line in lines if len(line.split()) >= 4 and line.split()[0].replace(".", "").isdigit()]
@@ -163,3 +169,53 @@ def test_the_table_of_mixing_ratios(table: Path) -> None:
     answer = shoal("tune", table, "--target", "y", "--model", "elasticnet", "--l1-ratio", "0.2,0.9", "--n-alphas", "5")
     assert answer.out.count("<- chosen") == 1
     assert answer.out.splitlines()[0].startswith("elasticnet model of y, l1_ratio = 0.")
+
+
+# ------------------------------------------------------------------ the model that was chosen
+
+
+def test_the_chosen_model_is_written_with_its_error(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.json"
+    found = tuned(table, "--model", "elasticnet", "--l1-ratio", "0.2,0.9", "--out", out, "--at", "1-se", "--folds", "4")
+    model = load_model(out)
+    kept = model.report.cross_validation
+    assert kept is not None
+    place = found["alphas"].index(found["one_se"])
+    assert (kept.mse, kept.se) == (found["cv_mean"][place], found["cv_se"][place])
+    assert (kept.folds, kept.fold_by, kept.chosen, kept.alphas) == (4, "row", "one_se", 100)
+    assert (model.report.alpha, model.report.l1_ratio) == (found["one_se"], found["l1_ratio"])
+    for name, value in found["coefficients"]["one_se"].items():
+        assert model.report.coefficients[name] == pytest.approx(value, rel=1e-8, abs=1e-10)
+    assert [one.kind for one in model.report.intervals] == ["debiased"]
+
+
+def test_a_model_is_not_written_over_its_table(table: Path) -> None:
+    before = table.read_bytes()
+    answer = shoal("tune", table, "--target", "y", "--out", table)
+    assert answer.code == 1
+    assert "would destroy it" in answer.err
+    assert table.read_bytes() == before
+
+
+def test_a_file_of_settings_for_train_is_one_for_tune(table: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "run.yaml"
+    settings.write_text(f"file: {table}\ntarget: y\nmodel: elasticnet\nl1_ratio: 0.3\nalpha: 7\nepochs: 3\n")
+    answer = shoal("tune", "--config", settings, "--json")
+    assert (answer.code, answer.json["model"], answer.json["l1_ratio"]) == (0, "elasticnet", 0.3)
+    assert "leaves out: alpha, epochs" in answer.err
+    over = shoal("tune", "--config", settings, "--model", "lasso", "--json")
+    assert over.json["model"] == "lasso"
+    settings.write_text("target: y\nmodle: ridge\n")
+    assert "'modle'. Did you mean" in shoal("tune", table, "--config", settings).err
+
+
+def test_what_has_no_effect_is_refused_with_what_would_give_it_one(table: Path, tmp_path: Path) -> None:
+    ratio = shoal("tune", table, "--target", "y", "--model", "ridge", "--l1-ratio", "0.5")
+    assert "--model elasticnet" in ratio.err
+    settings = tmp_path / "ratio.yaml"
+    settings.write_text("model: ridge\nl1_ratio: 0.2\n")
+    assert "--model elasticnet" in shoal("tune", table, "--target", "y", "--config", settings).err
+    with pytest.raises(ConfigError, match="model 'lasso', where it has none"):
+        api.tune(str(table), "y", l1_ratio=0.5)
+    place = shoal("tune", table, "--target", "y", "--at", "1-se")
+    assert "there is no --out" in place.err

@@ -24,6 +24,7 @@ from shoal.settings.values import config_from
 from shoal.solve.moments import Moments
 from shoal.tasks.train import coordinated
 from shoal.whatif import answers as whatif
+from shoal.whatif import courses
 from shoal.whatif.answers import RATIOS, WhatIf
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.courses import Point, Question
@@ -341,3 +342,57 @@ def test_a_point_between_is_right_where_columns_add_up_to_another() -> None:
             model = make_pipeline(StandardScaler(), Lasso(alpha=alpha, **TIGHT)).fit(X[train], y[train])
             errors.append(np.mean((y[~train] - model.predict(X[~train])) ** 2))
         assert asked.point(question, alpha).cv_mean == pytest.approx(np.mean(errors), rel=1e-9)
+
+
+def test_the_first_model_does_not_wait_for_the_folds(cells: CellMoments, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "WIDE", 3)
+    asked = WhatIf(cells)
+    question = asked.question("y", (), "lasso")
+    first = asked.first_point(question, 0.05)
+    assert np.isnan(first.cv_mean)
+    assert asked.progress(question) == 0
+    whole = asked.point(question, 0.05)
+    np.testing.assert_array_equal(first.coef, whole.coef)
+    assert asked.first_point(question, 0.05).cv_mean == whole.cv_mean > 0
+    assert asked.course(question) is not None
+    assert asked.progress(question) == 1
+
+
+# ------------------------------------------------------------------ what is held
+
+
+def test_folds_of_a_wide_table_are_not_kept_and_answer_the_same(
+    cells: CellMoments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = WhatIf(cells)
+    question = kept.question("y", (), "lasso")
+    first = kept.course(question)
+    monkeypatch.setattr(courses, "FOLDS_BYTES", 0)
+    fresh = WhatIf(cells)
+    second = fresh.course(question)
+    assert first is not None
+    assert second is not None
+    assert second.cv.errors.tobytes() == first.cv.errors.tobytes()
+    assert fresh.point(question, 0.07).cv_mean == kept.point(question, 0.07).cv_mean
+    assert "_folds" in vars(kept.setting(question))
+    assert "_folds" not in vars(fresh.setting(question))
+    assert fresh.setting(question).size == kept.setting(question)._bytes(1) < kept.setting(question)._bytes(FOLDS)
+
+
+def test_a_course_that_nobody_wants_any_more_is_given_up_between_two_folds(cells: CellMoments) -> None:
+    whatif_ = WhatIf(cells)
+    question = whatif_.question("y", (), "lasso")
+    done: list[int] = []
+    still = whatif_._stand_still
+
+    def between() -> None:
+        done.append(1)
+        if len(done) == 2:
+            whatif_.close()
+        still()
+
+    whatif_._stand_still = between  # type: ignore[method-assign]
+    assert whatif_.course(question, 0.0) is None
+    until(lambda: whatif_._worker is None)
+    assert len(done) == 2
+    assert whatif_.ready(question) is None

@@ -62,7 +62,8 @@ def made(n: int = 240, seed: int = 0) -> pd.DataFrame:
 
 
 def sums(path: Path, choice: FoldChoice, **knobs: Any) -> CellMoments:
-    config = config_from({"file": str(path), "target": "y", "features": NUMBERS + TEXTS, "model": "lasso", **knobs})
+    config = config_from({"file": str(path), "target": "y", "features": NUMBERS + TEXTS, "model": "lasso",
+                          "coding": "drop_first", **knobs})  # fmt: skip
     with InlineEngine() as engine:
         coordinator = Coordinator(engine, home(), silent)
         return sum_cells(coordinator, coordinator.open(config), config, choice)

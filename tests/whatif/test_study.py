@@ -15,6 +15,7 @@ from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.preprocessing import StandardScaler
 
 from shoal.errors import ConfigError, DamagedFile, ResourceError, StateError
+from shoal.files import sealed
 from shoal.fitting.summing import make_study, sum_cells
 from shoal.models import penalty_for
 from shoal.settings.values import config_from
@@ -23,7 +24,7 @@ from shoal.solve.paths import solve
 from shoal.tasks.train import coordinated
 from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice
-from shoal.whatif.study import Buckets, RowSample, Study, open_study, save_study
+from shoal.whatif.study import SUMMARY, Buckets, RowSample, Study, open_study, save_study
 from support.harm.damage import cut, flip, swap, zero_page
 
 
@@ -183,6 +184,15 @@ def test_a_damaged_study_is_a_sentence(tmp_path: Path) -> None:
     assert Path(said.value.path).name == "cell_scatters.npy"
     with pytest.raises(StateError, match="Make it anew"):
         open_study(tmp_path / "nowhere")
+
+
+def test_a_study_with_a_knob_of_a_later_program_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    save_study(folder, study_of(tmp_path, table(100)))
+    said = sealed.read(folder / SUMMARY, folder.name)
+    sealed.write(folder / SUMMARY, {**said, "config": {**said["config"], "not_yet": 1}}, folder.name)
+    with pytest.raises(StateError, match=r"not_yet.*Make it anew"):
+        open_study(folder)
 
 
 HARM: list[Callable[[Path, random.Random], None]] = [flip, zero_page, cut]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from shoal.dashboard.data.columns import SHOWN
+from shoal.dashboard.data.columns import NAME, SHOWN
 from shoal.dashboard.parts.picking import LISTED, found_words, matching, named, offered
 from shoal.dashboard.tables import uploads
+from shoal.words import shortened
 from support.pages import checked, open_page, page_bytes, said, settle, uploaded, widget
 
 COLUMNS = 1_500
@@ -39,12 +40,12 @@ def test_the_data_page_shows_some_columns_and_finds_the_others(wide: str) -> Non
     assert f"Columns 1 to {SHOWN} of {COLUMNS:,} are shown" in said(page)
     assert f"first 100 of {COLUMNS:,} columns" in said(page)  # of the first rows
     table = page.get("dataframe")[0].value
-    assert list(table["Column"])[:2] == ["y", f"x1_{'n' * LONG}"]
+    assert list(table["Column"])[:2] == ["y", shortened(f"x1_{'n' * LONG}", NAME)]
     assert len(table) == SHOWN
     page = checked(widget(page, "number_input", "Page of columns").set_value(8).run())
-    assert list(page.get("dataframe")[0].value["Column"])[-1] == f"x{COLUMNS - 1}_{'n' * LONG}"
+    assert list(page.get("dataframe")[0].value["Column"])[-1] == shortened(f"x{COLUMNS - 1}_{'n' * LONG}", NAME)
     page = checked(widget(page, "text_input", "Find a column").set_value("x777_").run())
-    assert list(page.get("dataframe")[0].value["Column"]) == [f"x777_{'n' * LONG}"]
+    assert list(page.get("dataframe")[0].value["Column"]) == [shortened(f"x777_{'n' * LONG}", NAME)]
 
 
 @pytest.mark.parametrize("place", ["data", "train", "tune", "search"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -14,8 +16,9 @@ from shoal.dashboard.data import columns as column_table
 from shoal.dashboard.data.columns import SHOWN
 from shoal.dashboard.tables import sources
 from shoal.home import jobs_directory
+from shoal.words import shortened
 from support.dashboard.data_page import NASTY, columns_of, view
-from support.pages import checked, said, settle, widget
+from support.pages import checked, said, scrolled, settle, widget
 from support.tables import shared
 
 
@@ -73,14 +76,17 @@ def test_a_row_that_cannot_be_read_is_located() -> None:
     rows = "".join(f"{i},{i}\n" for i in range(200))
     page = view(f"a,y\n{rows}3\n4,5,6\n7,8\n")
     assert "2 rows could not be read" in said(page)
-    assert "line 202: expected 2 fields, got 1; line 203: expected 2 fields, got 3" in said(page)
+    assert "line 202: expected 2 fields, got 1; and 1 more" in said(page)
 
 
 def test_many_rows_that_cannot_be_read_are_listed_with_their_lines() -> None:
     page = view("a,y\n" + "1,2\n" * 60 + "3\n" * 10)
-    assert "and 7 more" in said(page)
+    assert "and 9 more" in said(page)
     lines = next(t.value for t in page.dataframe if "Line" in t.value.columns)
     assert list(lines["Line"]) == list(range(62, 72))
+    page = settle(checked(page.button(key="skip-bad-rows").click().run()))
+    assert read_of(page) == {"on_bad_rows": "skip"}
+    assert "Models leave all of them out." in said(page)
 
 
 def test_a_column_that_gives_the_target_away_is_flagged() -> None:
@@ -100,7 +106,7 @@ def test_a_file_that_is_no_table_gets_a_plain_sentence(text: str) -> None:
     assert "Traceback" not in said(page)
     assert not page.data_editor
     page = checked(page.button(key="new").click().run())
-    assert page.query_params == {}
+    assert "data" not in page.query_params
 
 
 def test_choices_that_do_not_fit_the_file_can_be_forgotten() -> None:
@@ -112,8 +118,8 @@ def test_choices_that_do_not_fit_the_file_can_be_forgotten() -> None:
 
 
 def test_a_file_without_numbers_says_so_and_opens_the_options() -> None:
-    page = view("a,b\nx,y\nz,w\nx,w\n")
-    assert "no column of numbers" in said(page)
+    page = view("a,b\n" + "".join(f"x{i},y{i}\n" for i in range(60)))
+    assert "no column of numbers, or of few texts" in said(page)
     assert next(e for e in page.expander if e.label == "Reading options").proto.expanded
     assert not [button for button in page.button if button.key == "train"]
 
@@ -149,10 +155,21 @@ def test_a_wide_table_has_a_search() -> None:
 
 def test_text_from_a_file_is_shown_as_it_is() -> None:
     page = view(f'"{NASTY}",y\n"<b>x</b>",1\n"<i>",2\n', target="y")
-    assert list(columns_of(page)["Column"]) == [NASTY, "y"]
+    assert list(columns_of(page)["Column"]) == [shortened(NASTY, column_table.NAME), "y"]
+    assert scrolled(page) == [NASTY]
     assert page.dataframe[-1].value.iloc[0, 0] == "<b>x</b>"
     drawn = " ".join(m.value for m in [*page.markdown, *page.caption])
-    assert "img" not in drawn + said(page)
+    assert "<img" not in drawn + said(page)
+
+
+def test_rows_of_totals_are_named_and_not_offered_as_missing() -> None:
+    page = view(
+        "a,y\n" + "".join(f"{'Summe' if i == 99 else 'k.A.' if i == 70 else i * 1.5},{i}\n" for i in range(200))
+    )
+    shown = html.unescape(said(page))
+    assert "'a' has words for totals among its numbers: 'Summe' (1 row)." in shown
+    settle(checked(page.button(key="gaps:words:a").click().run()))
+    assert read_of(page) == {"also_missing": ["k.A."]}
 
 
 def test_words_among_numbers_and_codes_are_missing_by_one_click() -> None:
@@ -170,3 +187,59 @@ def test_words_among_numbers_and_codes_are_missing_by_one_click() -> None:
     assert "could not be read" not in said(page)
     page = settle(checked(page.button(key="gaps:code:c:-999").click().run()))
     assert list(columns_of(page)["Missing"]) == [10, 8, 4]
+    page = settle(checked(widget(page, "text_input", "More texts that mean missing").set_value("").run()))
+    assert "read" not in page.query_params  # an emptied field is as if nothing had been said
+
+
+def test_a_browser_that_has_not_drawn_a_choice_yet_does_not_undo_it() -> None:
+    rows = "".join(f"{'k.A.' if i % 20 == 0 else i * 1.5},{i}\n" for i in range(200))
+    page = view(f"a,b\n{rows}")
+    before = page._tree.get_widget_states()  # what a browser holds, and says again whenever it asks for something
+    for button in [each for each in before.widgets if each.HasField("trigger_value")]:
+        before.widgets.remove(button)  # but for what was pressed
+    page = checked(page.button(key="gaps:words:a").click().run())
+    assert read_of(page) == {"also_missing": ["k.A."]}
+    checked(page._run(before))
+    assert read_of(page) == {"also_missing": ["k.A."]}
+    page = checked(widget(settle(page), "text_input", "More texts that mean missing").set_value("").run())
+    assert "read" not in page.query_params  # by a person, it is a choice
+
+
+def test_what_mends_rows_comes_before_them_and_many_lines_are_folded() -> None:
+    cells = [["n.c." if (i + j) % 23 == 0 else f"{(i * 7 + j * 3) % 101}.5" for j in range(9)] for i in range(200)]
+    rows = "".join(",".join(row) + "\n" for row in cells)
+    page = view(",".join(f"c{j}" for j in range(9)) + f"\n{rows}")
+    shown = html.unescape(said(page))
+    assert shown.index("9 columns hold numbers but for words") < shown.index("rows could not be read")
+    folded = next(each for each in page.expander if each.label == "6 more of these")
+    assert [button.key for button in folded.button] == [f"gaps:words:c{j}" for j in range(3, 9)]
+
+
+def test_long_names_are_cut_in_the_middle_with_the_whole_ones_at_hand() -> None:
+    names = [f"Thinking about {part}, to what extent do you agree with the statement {part}?" for part in ("x", "y")]
+    page = view(f"{names[0]};{names[1]}\n" + "1;2\n2;3\n" * 9)
+    shown = list(columns_of(page)["Column"])
+    assert [name[:15] + name[-2:] for name in shown] == ["Thinking about x?", "Thinking about y?"]
+    assert scrolled(page) == ["\n".join(names)]
+
+
+def test_dates_of_either_order_are_read_otherwise_by_one_click() -> None:
+    page = view("d,y\n" + "".join(f"{1 + i % 12:02d}/{1 + i % 11:02d}/2021,{i}\n" for i in range(60)))
+    assert "could be in another order" in said(page)
+    page = settle(checked(page.button(key="gaps:dates:d:month-first").click().run()))
+    assert read_of(page) == {"dates": ["d=month-first"]}
+    assert "could be in another order" not in said(page)
+
+
+def test_the_sheet_of_a_workbook_is_chosen_on_the_page() -> None:
+    book, made = openpyxl.Workbook(), io.BytesIO()
+    for name, column in (("First", "a"), ("Second", "b")):
+        sheet = book.create_sheet(name)
+        for row in [[column, "y"], *([i, i * i] for i in range(20))]:
+            sheet.append(row)
+    book.save(made)
+    page = view(made.getvalue())
+    assert list(columns_of(page)["Column"]) == ["a", "y"]
+    page = settle(checked(widget(page, "selectbox", "Sheet").set_value("Second").run()))
+    assert read_of(page) == {"sheet": "Second"}
+    assert list(columns_of(page)["Column"]) == ["b", "y"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from shoal.dashboard.forms.knob_widgets import default_values
 from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.parts import wording
-from shoal.settings.config import RANGES
+from shoal.results.answers.table import BadRows, ColumnLook, TableLook
+from shoal.settings.checks import RANGES
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import config_from
 from support.dashboard.train_page import KNOBS, apply, labels
@@ -41,8 +43,11 @@ def test_every_knob_of_the_form_is_drawn_somewhere() -> None:
     page = settle(open_page("train", data="penguins"))
     drawn = labels(page)
     for text in (
-        "model: elasticnet\ntest_fraction: 0.2\nimpute: constant\n",
-        "test_every: 5\nsolver: gradient\nmode: ssp\nschedule: step\ncompression: topk\nstep_rule: adam\n",
+        "model: elasticnet\ntest_fraction: 0.2\nimpute: constant\nweights: body_mass_g\n",
+        "model: logistic\nshrink: elasticnet\noffset: body_mass_g\n",
+        "model: quantile\n",
+        "model: huber\n",
+        "test_every: 5\nsolver: gradient\nmode: ssp\nschedule: step\ncompression: topk\nstep_rule: adamw\n",
         "test_fraction: 0.1\nsolver: gradient\nmode: local\npenalty: some_plugin\ncallbacks: [another]\n",
     ):
         page = apply(page, text)
@@ -93,18 +98,17 @@ def test_a_knob_without_meaning_is_not_asked_for(knob: str, values: dict[str, An
 # ------------------------------------------------------------------ what speaks against a start
 
 
-FOUND = {
-    "rows": 10, "bad_rows": {"count": 0},
-    "columns": [{"name": n, "type": t, "missing": 0, "distinct": 3}
-                for n, t in (("y", "numeric"), ("a", "numeric"), ("t", "categorical"))],
-}  # fmt: skip
+TYPES = {"y": "numeric", "a": "numeric", "t": "categorical"}
+COLUMNS = (*(ColumnLook(name, kind, 0, 3) for name, kind in TYPES.items()), ColumnLook("none", "numeric", 10, 0))
+FOUND = TableLook(file="t.csv", rows=10, dialect={}, columns=COLUMNS)
 
 
 @pytest.mark.parametrize(
     ("values", "said_"),
     [
         ({}, "Choose the column to predict first"),
-        ({"target": "t"}, "Expected a column of numbers to predict, got 't'"),
+        ({"target": "t"}, "'t' holds 3 texts, : only a multinomial model predicts them"),
+        ({"target": "none"}, "'none' has no value in any row"),
         ({"target": "y", "features": ["z"]}, "no column 'z'"),
         ({"target": "y", "exclude": ["a", "t"]}, "No column is left"),
         ({"target": "y", "solver": "gradient", "penalty": "p", "model": "ridge"}, "takes the place"),
@@ -112,6 +116,17 @@ FOUND = {
 )
 def test_what_would_fail_is_said_before(values: dict[str, Any], said_: str) -> None:
     assert said_ in " ".join(problems_of(config_from({"file": "t.csv", **values}), FOUND))
+
+
+@pytest.mark.parametrize(
+    ("bad", "choice", "fails"),
+    [(1, "limit", False), (11, "limit", True), (1, "stop", True), (900, "skip", False)],
+)
+def test_more_unreadable_rows_than_pass_are_said_before(bad: int, choice: str, fails: bool) -> None:
+    config = config_from({"file": "t.csv", "target": "y", "on_bad_rows": choice})
+    found = replace(FOUND, rows=1000, bad_rows=BadRows(bad))
+    assert ["could not be read" in problem for problem in problems_of(config, found)] == [True] * fails
+    assert problems_of(config, replace(found, bad_rows=BadRows(bad, bad))) == []
 
 
 def test_a_good_config_has_no_problems() -> None:

@@ -30,18 +30,21 @@ from support.pages import checked, open_page, said, settle, widget
 
 OTHERS: dict[str, Any] = {
     "target": "no", "model": "lasso", "alpha": 0.25, "l1_ratio": 0.125, "features": ["a b", "1"], "exclude": ["x"],
-    "categorical": ["zip"], "numeric": ["n"], "coding": "full", "max_levels": 7, "impute": "drop", "fill": -1.5,
-    "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
+    "weights": "w", "weights_are": "frequency", "offset": "months", "offset_as": "exposure", "class_weight": "balanced",
+    "parts": "common",
+    "categorical": ["zip"], "numeric": ["n"], "coding": "full", "max_levels": 7, "min_level_rows": 5, "impute": "drop", "fill": -1.5,
+    "quantile": 0.9, "huber_epsilon": 2.0, "shrink": "lasso", "positive": "yes", "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
+    "reference": ["city=Oslo", "a b=c=d"], "transform": ["area=log", "a=b=spline(4)+plain"],
     "indicators": True, "test_every": 3, "test_fraction": 0.3, "seed": 2**60, "intercept": False, "standardize": False,
-    "confidence": 0.9, "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
+    "confidence": 0.9, "robust": "HC3", "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
     "encoding": "latin-1", "quote": "'", "comment": "#", "skip_lines": 2, "header": False, "missing": ["NA", "-999"],
-    "also_missing": ["k.A.", "a=9"],
+    "also_missing": ["k.A.", "a=9"], "dates": ["day-first", "a=month-first"], "sheet": "2",
     "on_bad_rows": "skip", "solver": "gradient", "mode": "ssp", "epochs": 3, "tolerance": 0.0, "finish_passes": 77,
-    "max_seconds": 12.5, "patience": 4, "batch_size": 64, "local_steps": 5, "staleness": 2, "step_rule": "adam",
-    "learning_rate": 1e-7, "schedule": "cosine", "warmup": 0.5, "decay": 0.75, "decay_every": 2.5, "momentum": 0.5,
+    "max_seconds": 12.5, "register": "my-model", "patience": 4, "batch_size": 64, "local_steps": 5, "staleness": 2, "step_rule": "adam",
+    "learning_rate": 1e-7, "schedule": "cosine", "warmup": 0.5, "decay": 0.75, "decay_every": 2.5, "momentum": 0.5, "weight_decay": 0.25,
     "clip": 3.0, "compression": "topk", "top_k": 0.25, "prefetch": 0, "max_memory": 0.5, "shards": 9,
     "partition": "contiguous", "precision": "float64", "penalty": "my_penalty", "callbacks": ["one", "two"],
-    "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "on_worker_loss": "fewer", "restarts": 1,
+    "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "on_worker_loss": "fewer", "restarts": 1, "retries": 0,
 }  # fmt: skip
 
 
@@ -55,7 +58,7 @@ def config_with(*names: str) -> RunConfig:
 
 
 def test_there_is_another_value_of_every_knob() -> None:
-    assert set(OTHERS) == set(KNOBS) - {"file", "out"}
+    assert set(OTHERS) == set(KNOBS) - {"file", "out", "cluster", "open_cluster"}
     for name in OTHERS:
         assert changed(config_with(name)).keys() >= {name}, name
 
@@ -76,7 +79,7 @@ def test_yaml_to_form_to_yaml_loses_nothing_that_has_an_effect() -> None:
     path = uploads.find(key)
     names = [name for name in OTHERS if name not in ("target", "test_fraction", "features", "exclude", "categorical",
              "numeric", "delimiter", "quote", "comment", "skip_lines", "header", "encoding",
-             "decimal", "thousands")]  # fmt: skip
+             "decimal", "thousands", "dates", "sheet")]  # fmt: skip
     wanted = {**{name: OTHERS[name] for name in names}, "target": "y", "features": ["a"], "exclude": ["b"]}
     config = effective(config_from({"file": str(path), **wanted}))
     page = settle(apply(page, as_yaml(config, everything=True)))
@@ -129,7 +132,7 @@ def test_wrong_yaml_is_said_beside_the_field_and_changes_nothing() -> None:
     page = checked(widget(page, "text_area", "Settings as YAML").set_value("model: cubic\n").run())
     assert "Line 1: Expected model to be one of" in said(page)
     assert widget(page, "button", "Apply to the form").disabled
-    assert widget(page, "button_group", "Model").value == "linear"
+    assert widget(page, "selectbox", "Model").value == "linear"
     page = checked(widget(page, "button", "Undo my changes").click().run())
     assert "Expected model" not in said(page)
     assert yaml_of(page).endswith("test_every: 5\n")
@@ -185,7 +188,7 @@ def test_a_name_with_a_comma_is_left_to_yaml() -> None:
 
 def test_the_page_shows_the_line_of_what_the_form_says() -> None:
     page = settle(open_page("train", data="penguins"))
-    page = checked(widget(page, "button_group", "Model").set_value("ridge").run())
+    page = checked(widget(page, "selectbox", "Model").set_value("ridge").run())
     line = next(code.value for code in page.code if code.value.startswith("shoal train"))
     assert parsed(line) == config_from(from_yaml(yaml_of(page)))
     assert "--model ridge" in line

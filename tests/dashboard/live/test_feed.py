@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from shoal.dashboard.live.feed import POINTS
-from shoal.metrics import Event
+from shoal.dashboard.live.feed import EVENTS, POINTS
+from shoal.metrics import Event, LinkSample
 from shoal.runs.folder import write_json
 from shoal.runs.launch import Run
 from shoal.storage import Storage
@@ -101,6 +101,21 @@ def test_samples_of_host_and_workers(store: Storage, tab: Tab) -> None:
     assert set(tab.kinds[1:]) == {"update"}
 
 
+def test_how_workers_on_other_machines_are_reached(store: Storage, tab: Tab) -> None:
+    link = LinkSample(1.0, 1, "10.0.0.2", 0.0123456, 2.0, 5_000_000, 7_000_000)
+    store.add([a_host(1.0), a_worker(1.0, 0), a_worker(1.0, 1), link])
+    tab.look()
+    here, there = tab.data["workers"]
+    assert here["link"] is None
+    assert there["link"] == {
+        "node": "10.0.0.2",
+        "took": 0.0123,
+        "silent": 2.0,
+        "received": 5_000_000,
+        "sent": 7_000_000,
+    }
+
+
 def test_lines_of_the_log(run: Run, tab: Tab) -> None:
     with RunLog(run.directory) as log:
         log.info("first")
@@ -139,3 +154,31 @@ def test_tiles_before_the_first_round(run: Run, tab: Tab) -> None:
     tab.look()
     assert tab.data["head"]["state"] == "preparing"
     assert tab.data["head"]["tiles"]["progress"] == ["Reading", "25%", 0.25]
+
+
+def test_rows_a_second_of_each_worker(store: Storage, tab: Tab) -> None:
+    for second in (1, 2, 3):
+        store.add([a_host(second), *(a_worker(second, rank, rows=second * 100 * (rank + 1)) for rank in (0, 1))])
+    tab.look()
+    assert tab.data["rates"] == {"seconds": [2, 3], "gpu": [None, None], "0": [100, 100], "1": [200, 200]}
+    store.add([a_host(4), a_worker(4, 0, rows=450), a_worker(4, 1, rows=5, pid=999)])  # the other is a new process
+    assert tab.look() == "update"
+    assert tab.data["rates"]["seconds"] == [2, 3, 4]
+    assert tab.data["rates"]["0"] == [100, 100, 150]
+    assert tab.data["rates"]["1"] == [200, 200, None]
+    store.add([a_host(5), *(a_worker(5, rank, rows=2000) for rank in (0, 1, 2))])
+    assert tab.look() == "snapshot"  # with a line more
+    assert "2" in tab.data["rates"]
+
+
+def test_thousands_of_checkpoints_hide_no_worker(store: Storage, tab: Tab) -> None:
+    """Lanes and the list of what happened are made from the events that are kept."""
+    store.add([Event(1.0, "joined", 0, "Worker 3 is here.", 3)])
+    for since in (0, 1500):  # read at once, and while it goes on
+        store.add([Event(2.0 + n, "checkpoint", n, f"Checkpoint of round {n}.") for n in range(since, since + 1500)])
+        tab.look()
+        events = tab.feed.snapshot()["events"]
+        assert len(events) == EVENTS
+        assert events[0]["text"] == "Worker 3 is here."
+        assert events[-1]["round"] == since + 1499
+        assert [(lane["rank"], lane["to"]) for lane in tab.data["lanes"]] == [(3, None)]

@@ -76,3 +76,26 @@ def test_a_worker_that_nobody_has_leaves_the_request_in_words(rank: str | None) 
     (event,) = told(Event(1.0, "command", 3, "Command kill_worker rank=2: refused", None, data))
     assert event["rank"] is None
     assert event["text"] == "Kill worker: refused. Expected the number of a worker."
+
+
+def test_what_a_person_changes_is_marked_and_a_slowed_worker_stays_so_until_it_is_freed() -> None:
+    def command(
+        at: float, name: str, before: dict[str, Any] | None = None, outcome: str = "done", **arguments: Any
+    ) -> Event:
+        data = {"command": name, "outcome": outcome, "arguments": arguments, "before": before or {}}
+        return Event(at, "command", int(10 * at), "In whatever words.", None, data)
+
+    events = told(
+        Event(0.0, "joined", 0, "Worker 1 is here (process 7).", 1),
+        command(1.0, "set", {"learning_rate": 0.1}, learning_rate=0.05),
+        command(2.0, "slow_worker", rank=1, factor=4),
+        command(3.0, "set", learning_rate="many", outcome="Expected a number."),
+        command(4.0, "checkpoint"),
+    )
+    assert [event["mark"] for event in events] == ["", "learning rate 0.1 to 0.05", "worker 1 slowed down", "", ""]
+    assert live_story.lanes(events)[-1]["slow"] == 4
+    freed = live_story.told(9, command(5.0, "slow_worker", rank=1, factor=1), events)
+    assert (freed["text"], freed["mark"]) == ("Worker 1 is freed, on request.", "worker 1 freed")
+    assert live_story.lanes([*events, freed])[-1]["slow"] == 0
+    again = live_story.told(9, Event(6.0, "restarted", 70, "Worker 1 is here (process 8).", 1), events)
+    assert live_story.lanes([*events, again])[-1]["slow"] == 0  # another process

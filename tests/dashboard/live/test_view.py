@@ -9,7 +9,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.live import controls
-from shoal.dashboard.live.feed import ROUND_COLUMNS, RunFeed
+from shoal.dashboard.live.feed import HOST_COLUMNS, ROUND_COLUMNS, RunFeed
 from shoal.errors import DiskFull, Reason, Remedy, Standing
 from shoal.metrics import Round
 from shoal.runs import launch as run_store
@@ -32,7 +32,7 @@ def shown(page: AppTest) -> list[dict[str, Any]]:
 
 
 def test_a_run_is_steered_from_its_page(tmp_path: Path) -> None:
-    run = training(launch(endless_run(small_table(tmp_path), engine="inline", model="ridge")))
+    run = training(launch(endless_run(small_table(tmp_path), engine="inline", model="ridge", alpha=1.0)))
     page = open_page("train", run=run.id)
     assert {"Pause", "Checkpoint", "Stop the run"} <= labels(page)
     assert "Resume" not in labels(page)
@@ -146,7 +146,9 @@ def test_what_the_page_of_a_run_asks_the_browser_to_draw(tmp_path: Path) -> None
         keys
     )
     series = [s for panel in panels["panels"] if panel["kind"] == "chart" for s in panel["series"]]
-    assert all(s["field"] in ROUND_COLUMNS or s["field"] in ("cpu", "memory") or "_" in s["field"] for s in series)
+    assert {"gradient", "rate", "throughput", "bytes", "gpu"} <= set(keys)
+    assert "staleness" not in keys  # nothing is stale in step
+    assert all(s["field"] in {*ROUND_COLUMNS, *HOST_COLUMNS, "gpu"} for s in series)
     run_store.post(run, "stop")
     ended(run)
     tiles, panels = shown(open_page("train", run=run.id))

@@ -12,6 +12,7 @@ import pytest
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.runs.launch import launch
 from shoal.settings.values import config_from
+from support.dashboard.models_page import NAME
 from support.runs import ended, run_home, short_run
 
 
@@ -23,9 +24,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("SHOAL_HOME", str(home))
         file = str(SAMPLES["penguins"].ensure())
         for knobs in ({"model": "linear", "test_every": 5}, {"model": "ridge", "alpha": 5.0, "test_every": 5}):
-            run = launch(config_from({"file": file, "target": "body_mass_g", **knobs}))
+            run = launch(config_from({"file": file, "target": "body_mass_g", "register": NAME, **knobs}))
             assert ended(run) == "finished"
-        run = launch(short_run(Path(file), target="body_mass_g", epochs=3, test_every=5))
+        run = launch(short_run(Path(file), target="body_mass_g", epochs=3, test_every=5, register=NAME))
         assert ended(run) == "finished"
     return home
 

@@ -32,7 +32,7 @@ from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
 from shoal.tasks.explain_row import explain, typical_row
-from support.pages import checked, open_page, said, settle
+from support.pages import checked, open_page, said, scrolled, settle
 from support.processes import command_of
 from support.runs import ended, run_home
 
@@ -45,9 +45,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home with a model; a test that changes it takes a copy of the model."""
     with pytest.MonkeyPatch.context() as patch, run_home(tmp_path_factory.mktemp("home"), patch) as found:
         file = str(SAMPLES["penguins"].ensure())
-        run = launch(
-            config_from({"file": file, "target": "body_mass_g", "model": "ridge", "alpha": 5.0, "test_every": 5})
-        )
+        knobs = {"model": "ridge", "alpha": 5.0, "test_every": 5, "register": NAME}
+        run = launch(config_from({"file": file, "target": "body_mass_g", **knobs}))
         assert ended(run) == "finished"
         yield found
 
@@ -104,9 +103,9 @@ def test_every_format_is_proven_and_offered() -> None:
         assert 200 < proof["rows_with_unseen"] < 1000
         assert export_words.proven(proof) in text
     assert "Not offered" not in text
-    codes = [code.value for code in page.code]
-    assert codes[1] == (job("export").directory / "export.sql").read_text().rstrip()
-    assert codes[3] == (job("export").directory / "export.py").read_text().rstrip()
+    sql, python = scrolled(page)
+    assert sql == (job("export").directory / "export.sql").read_text()
+    assert python == (job("export").directory / "export.py").read_text()
     assert [w.label for w in page.button if "again" in (w.key or "")] == []
 
 
@@ -287,7 +286,7 @@ def test_hostile_columns_are_literal(copy: Version) -> None:
     changed(copy, [name], target="<b>")
     page = exported(copy.name)
     assert "<img" not in said(page)
-    assert any(name in code.value for code in page.code)
+    assert any(name in text for text in scrolled(page))
     assert len(downloads(page)) == len(TITLES) + 1
 
 

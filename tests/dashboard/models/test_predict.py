@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
+import shoal
 from shoal.dashboard.models import (
-    predict as predict_view,
+    one_row,
 )
 from shoal.dashboard.parts import results
 from shoal.dashboard.parts.literal import harmless
@@ -25,6 +28,7 @@ from shoal.tasks.explain_row import explain, typical_row
 from shoal.words import number
 from support.dashboard.models_page import NAME, open_model
 from support.pages import checked, said, settle, uploaded, widget
+from support.tables import written
 
 HOSTILE = "=cmd|' /C calc'!A0"
 
@@ -85,20 +89,21 @@ def test_predictions_come_with_intervals_from_the_test_rows() -> None:
     page = settle(checked(widget(page, "toggle", "With the ends of 90 % intervals").set_value(True).run()))
     assert "344 predictions of body_mass_g" in said(page)
     version, file = Version(NAME, 1), str(SAMPLES["penguins"].ensure())
-    run = launch_job("predict", config_from({"file": file}), {"model": str(version.model_path), "interval": 0.9})
-    head, first = (run.directory / "predictions.csv").read_text().splitlines()[:2]
-    assert head == "row,prediction,lower,upper"
-    _, prediction, lower, upper = map(float, first.split(","))
+    asked = {"model": str(version.model_path), "keep": ["ids"], "interval": 0.9}
+    run = launch_job("predict", config_from({"file": file}), asked)
+    head, first = (row.split(",") for row in (run.directory / "predictions.csv").read_text().splitlines()[:2])
+    assert head[-3:] == ["prediction", "lower", "upper"]
+    prediction, lower, upper = map(float, first[-3:])
     assert (upper - prediction, prediction - lower) == pytest.approx((width, width))
     assert page.dataframe[0].value["Prediction"][0] == prediction
 
 
 def test_without_test_rows_the_page_says_what_to_do() -> None:
     said_by_file = PredictionInterval("split conformal", 0, {"0.9": None}, "", NO_TEST_ROWS)
-    words = predict_view.interval_words(1.0, said_by_file)
+    words = one_row.interval_words(1.0, said_by_file)
     assert "Train the model again with some rows kept for testing." in words
     assert "--" not in words
-    assert "before there were prediction intervals" in predict_view.interval_words(1.0, None)
+    assert "before there were prediction intervals" in one_row.interval_words(1.0, None)
 
 
 def _typed(text: str, number: bool) -> float | str | None:
@@ -125,3 +130,49 @@ def test_no_cell_of_a_download_is_a_formula(cell: str) -> None:
     )
     assert harmless(cell) == f"'{cell}"
     assert f"'{cell}" in results.as_csv(results.coefficient_table(report))
+
+
+def test_columns_beside_predictions_are_chosen_on_the_page() -> None:
+    page = settle(open_model("Predict", rows="penguins"))
+    chooser = page.multiselect[0]
+    assert chooser.label == "Columns beside the prediction"
+    assert "species" in chooser.value  # nothing in the table looks like an id
+    page = settle(checked(chooser.set_value(["island"]).run()))
+    assert page.multiselect[0].value == ["island"]
+    version, file = Version(NAME, 1), str(SAMPLES["penguins"].ensure())
+    asked = {"model": str(version.model_path), "keep": ["island"]}
+    run = launch_job("predict", config_from({"file": file}), asked)
+    assert (run.directory / "predictions.csv").read_text().startswith("island,prediction\n")
+
+
+# ------------------------------------------------------------------ dates
+
+
+def _ask_for_a_date(path: str) -> None:
+    from pathlib import Path
+
+    from shoal.dashboard.models.one_row import one_row
+    from shoal.fitting.model_file import load_model
+    from shoal.library.saved_models import Version
+
+    one_row(Version("dated", 1), load_model(Path(path)))
+
+
+@pytest.mark.parametrize("clock", ["", " 15:45"])
+def test_dates_are_asked_for_by_pickers(clock: str, tmp_path: Path) -> None:
+    lines = [f"{1 + i % 28:02d}/{1 + i % 12:02d}/{2000 + i % 20}{clock};{i % 7}" for i in range(80)]
+    written(tmp_path, "sold;y\n" + "\n".join(lines) + "\n")
+    shoal.fit(tmp_path / "table.csv", target="y").save(tmp_path / "model.json")
+    page = AppTest.from_function(_ask_for_a_date, args=(str(tmp_path / "model.json"),)).run()
+    assert [picker.label for picker in page.date_input] == ["sold"]
+    assert [picker.label for picker in page.time_input] == (["sold (time of day)"] if clock else [])
+    assert not page.number_input
+    page.date_input[0].set_value(datetime.date(2015, 3, 4)).run()
+    if clock:
+        page.time_input[0].set_value(datetime.time(15, 45)).run()
+    table = page.dataframe[0].value
+    shown = dict(zip(table["Column"], table["Value"], strict=True))
+    assert shown["sold"] == f"2015-03-04{' 15:45:00' if clock else ''}"
+    model = load_model(tmp_path / "model.json")
+    days = (datetime.date(2015, 3, 4) - datetime.date(1970, 1, 1)).days + (15.75 / 24 if clock else 0)
+    assert page.metric[0].value == number(explain(model, {"sold": days}).prediction, 6)

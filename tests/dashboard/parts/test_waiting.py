@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -27,6 +28,20 @@ def only_the_bar(directory: str) -> None:
     from shoal.runs.launch import Run
 
     watch(Run(Path(directory)), "Waiting")
+
+
+def the_address() -> None:
+    import streamlit as st
+
+    from shoal.dashboard.parts import places
+
+    st.json(places.asked_for())
+
+
+def test_what_the_panel_writes_into_the_address_is_no_reason_to_go_on_waiting() -> None:
+    page = AppTest.from_function(the_address)
+    page.query_params.update({"data": "penguins", "target": "year", "alpha": "best", "model": "lasso", "out": "[]"})
+    assert json.loads(checked(page.run()).json[0].value) == {"data": "penguins", "target": "year"}
 
 
 def test_a_page_renews_what_it_waits_for_and_starts_again_what_nobody_waited_for(

@@ -36,6 +36,16 @@ def test_a_choice_spans_pages_and_forgets_runs_that_are_gone() -> None:
     assert "Compare" in awake(page)
 
 
+def test_what_a_search_hides_is_never_acted_on(three: list[Run]) -> None:
+    page = choose(open_page("runs"), EXACT, SECOND)
+    assert "Delete" in awake(page)
+    page = widget(page, "text_input", "Search").set_value("async-only").run()
+    assert page.session_state["runs_chosen"] == []
+    assert awake(page) == set()
+    page = widget(page, "text_input", "Search").set_value("").run()
+    assert awake(page) == set()  # nor when it comes back
+
+
 def test_open_leads_to_the_run(three: list[Run]) -> None:
     page = choose(open_page("runs"), EXACT)
     page = now_on(widget(page, "button", "Open").click().run())

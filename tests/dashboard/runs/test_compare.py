@@ -35,8 +35,8 @@ def test_compare_shows_only_what_differs(three: list[Run]) -> None:
     assert list(settings["Setting"]) == [
         "Model", "Penalty strength (alpha)", "Synchronisation", "How close to the optimum", "Between two checkpoints",
     ]  # fmt: skip
-    assert list(settings["A"]) == ["Ridge", "20", "Asynchronous", "1e-06", "0.01"]
-    assert list(settings["B"]) == ["Linear", "–", "Synchronous", "0", "5"]
+    assert list(settings["A"]) == ["Ridge", "20", "Asynchronous (async)", "1e-06", "0.01"]
+    assert list(settings["B"]) == ["Linear", "–", "Synchronous (sync)", "0", "5"]
     for _, row in results.iterrows():
         assert row["A"] != row["B"], row["Result"]
     shown = dict(zip(results["Result"], results["A"], strict=True))
@@ -45,15 +45,15 @@ def test_compare_shows_only_what_differs(three: list[Run]) -> None:
     assert float(shown["R² on test rows"]) == pytest.approx(result["test"]["r2"], rel=1e-5)
     assert "Training rows" not in shown
     legend = said(page)
-    assert "A · Ridge, alpha 20, Asynchronous" in legend
-    assert "B · Linear, Synchronous" in legend
+    assert "A · Ridge, alpha 20, Asynchronous (async)" in legend
+    assert "B · Linear, Synchronous (sync)" in legend
     assert len(page.get("plotly_chart")) == 5
 
 
 def test_compare_along_epochs_and_time(three: list[Run]) -> None:
     for axis, title in {
         "round": "Round",
-        "epoch": "Passes over the rows",
+        "epoch": "Epoch",
         "time": "Seconds since the run began",
     }.items():
         page = open_page("runs", compare=f"{FIRST},{SECOND}", by=axis)
@@ -61,6 +61,12 @@ def test_compare_along_epochs_and_time(three: list[Run]) -> None:
         assert figure["layout"]["xaxis"]["title"]["text"] == title
     page = checked(widget(page, "button_group", "Along").set_value("epoch").run())
     assert asked(page, "by") == "epoch"
+    page = open_page("runs", compare=f"{FIRST},{SECOND}")  # seconds are usual: that is what one waits for
+    loss = json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]
+    assert (loss["xaxis"]["title"]["text"], loss["yaxis"].get("type")) == ("Seconds since the run began", None)
+    page = checked(widget(page, "toggle", "Log scale").set_value(True).run())
+    assert asked(page, "scale") == "log"
+    assert json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]["yaxis"]["type"] == "log"
 
 
 def test_exact_fits_are_compared_without_curves(three: list[Run]) -> None:

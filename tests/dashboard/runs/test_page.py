@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from shoal.dashboard.parts import wording
 from shoal.dashboard.runs import (
     listing as run_list,
 )
-from shoal.home import runs_directory
+from shoal.dashboard.runs.listing import ordered
+from shoal.home import run_columns_path, runs_directory
 from shoal.library import notes
 from shoal.library.accounts import Summary
 from shoal.runs.folder import Run
@@ -20,7 +22,7 @@ from support.pages import checked, open_page, said, widget
 
 def test_first_visit_says_what_this_page_is_for() -> None:
     page = open_page("runs")
-    assert "No runs yet" in [found.value for found in page.subheader]
+    assert "No runs yet" in [found.value for found in page.header]
     assert not page.dataframe
     assert not awake(page)
 
@@ -35,7 +37,7 @@ def test_a_run_is_told_in_plain_words(three: list[Run]) -> None:
     assert (list(row["State"]), row["Model"], row["Predicts"], row["File"]) == (["Finished"], "Ridge", "y", "table.csv")
     assert (row["R² test"], row["R² training"]) == (result["test"]["r2"], result["train"]["r2"])
     assert (row["RMSE test"], row["RMSE training"]) == (result["test"]["rmse"], result["train"]["rmse"])
-    assert (row["Solver"], row["Penalty"], row["Note"]) == ("Gradient, asynchronous", "alpha 20", "checked")
+    assert (row["Solver"], row["Alpha"], row["Note"]) == ("Gradient, async", 20, "checked")
     assert (list(row["Tags"]), row["Started"].endswith("ago") or row["Started"] == "just now") == (["baseline"], True)
     exact = page.dataframe[0].value.iloc[0]
     assert (exact["Solver"], exact["Epochs"], exact["Distance"]) == ("Exact", "", "")
@@ -51,7 +53,7 @@ def test_search_looks_at_names_files_targets_tags_and_notes(three: list[Run]) ->
         assert rows(page) == found, text
         assert asked(page, "q") == text
         assert rows(open_page("runs", q=text)) == found  # the link shows the same
-    assert "No run matches" in [heading.value for heading in page.subheader]
+    assert "No run matches" in [heading.value for heading in page.header]
     assert rows(press(page, "Show all runs")) == [EXACT, SECOND, FIRST]
     assert "q" not in page.query_params
 
@@ -85,6 +87,26 @@ def test_pages_and_orders_are_in_the_address() -> None:
     assert (rows(page)[0], asked(page, "size")) == ("20260101-000000-0000059", "50")
 
 
+def test_runs_by_table_stand_below_the_names_of_tables_and_are_chosen_there() -> None:
+    many(6)
+    page = open_page("runs", sort="file")
+    assert [f"table{i}.csv (2 runs)" in said(page) for i in range(3)] == [True] * 3
+    groups = [list(found.value["Run"]) for found in page.dataframe]
+    assert groups == [[f"20260101-000000-{i:07d}" for i in own] for own in ((0, 3), (4, 1), (2, 5))]
+    page = choose(page, groups[0][1], groups[2][0])
+    assert page.session_state["runs_chosen"] == [groups[0][1], groups[2][0]]
+    assert "Compare" in awake(page)
+
+
+def test_columns_that_no_run_fills_take_no_room() -> None:
+    many(6)
+    columns = list(open_page("runs", sort="state").dataframe[0].value)
+    assert not {"Name", "Tags", "Note", "Score"} & set(columns)
+    notes.write(Run(runs_directory() / "20260101-000000-0000003"), ["baseline"], "", name="first try")
+    for found in open_page("runs", sort="file").dataframe:
+        assert {"Name", "Tags"} <= set(found.value)  # the same in every group
+
+
 def test_orders_put_what_is_not_known_last() -> None:
     runs = [
         Summary("1", "failed"),
@@ -110,3 +132,25 @@ def test_text_from_files_stays_text(home: Path) -> None:
     page = press(choose(page, FIRST), "Delete")
     assert "<img" not in said(page)
     assert "&lt;img" in said(page)
+
+
+def test_any_setting_can_be_a_column_and_the_choice_stays(three: list[Run]) -> None:
+    page = open_page("runs")
+    chooser = widget(page, "multiselect", "Columns of the list")
+    page = chooser.set_value(["Run", "Alpha", wording.LABELS["mode"]]).run()
+    assert list(page.dataframe[0].value.columns) == ["Open", "Run", "Alpha", wording.LABELS["mode"]]
+    found = open_page("runs").dataframe[0].value  # another visit
+    assert list(found.columns) == ["Open", "Run", "Alpha", wording.LABELS["mode"]]
+    assert dict(zip(found["Run"], found[wording.LABELS["mode"]], strict=True))[SECOND] == "async"
+    run_columns_path().write_text("{")
+    assert list(open_page("runs").dataframe[0].value.columns)[1] == "State"  # the first that any of them fills
+
+
+def test_names_and_searches_group_the_list() -> None:
+    told = [
+        Summary("1", "finished", name="b"),
+        Summary("2", "finished", search="s", name="a"),
+        Summary("3", "finished"),
+    ]
+    assert [run.id for run in ordered(told, "name")] == ["2", "1", "3"]
+    assert [run.id for run in ordered(told, "search")] == ["2", "3", "1"]

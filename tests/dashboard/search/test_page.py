@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.search import charts as search_charts
+from shoal.dashboard.search.view import ended_as
 from shoal.errors import Standing
 from shoal.home import searches_directory
 from shoal.library.saved_models import list_models
@@ -127,7 +129,7 @@ def test_importance_and_courses_say_what_they_show() -> None:
 
 def test_no_table_no_search_and_addresses_that_lead_nowhere() -> None:
     page = open_page("search")
-    assert any("No table yet" in found.value for found in page.subheader)
+    assert any("No table yet" in found.value for found in page.header)
     assert "not on this machine" in said(open_page("search", id="nothing"))
     assert "not on this machine" in said(open_page("search", data="nothing"))
 
@@ -159,7 +161,7 @@ def test_a_failed_search_without_trials_and_a_damaged_one() -> None:
     damaged = made("finished")
     (damaged.directory / "search.json").write_text("{}")
     assert "damaged" in said(open_page("search", id=damaged.id))
-    assert "Earlier searches" in [found.value for found in open_page("search").subheader]
+    assert "Earlier searches" in [found.value for found in open_page("search").header]
 
 
 def test_the_best_whose_run_is_gone_is_not_saved_and_the_page_says_why() -> None:
@@ -192,6 +194,9 @@ def test_the_train_page_leads_here_and_a_search_is_started_watched_and_its_best_
     page = settle(page)
     assert {t.knobs["schedule"] for t in search.account.trials} == {"constant", "cosine"}
     assert any("Finished" in badge.proto.body for badge in page.get("markdown"))
+    short = Account([dataclasses.replace(trial, state="short") for trial in search.account.trials])
+    assert ended_as("finished", short).word == "Finished, goal not reached"
+    assert ended_as("finished", Account([dataclasses.replace(short.trials[0], state="reached")])).badge == "green"
     page = checked(page.button(key="search:save").click().run())
     assert [model.name for model in list_models()] == ["seattle-weather-temp_max"]
     assert "search:save" not in {button.key for button in page.button}

@@ -18,9 +18,11 @@ from shoal import plugins
 from shoal.dashboard.system import about, disk, plugin_check
 from shoal.dashboard.system import machine as readings
 from shoal.dashboard.system import page as system_page
+from shoal.home import jobs_directory
+from shoal.runs.folder import Run
 from shoal.runs.launch import launch, post
 from shoal.settings.values import config_from
-from support.pages import checked, open_page, said
+from support.pages import checked, open_page, said, scrolled
 from support.runs import ended, endless_run, run_home, short_run, slots_taken, small_table, training, until, waiting
 
 
@@ -243,9 +245,24 @@ def test_the_log_shows_its_end_and_can_be_filtered(home: Path) -> None:
     ]
     (home / "dashboard.log").write_text("\n".join(["x" * 1000] * 300 + lines) + "\n")
     page = open_system()
-    assert page.code[1].value.endswith("the end")
-    assert len(page.code[1].value) <= system_page.LOG_BYTES
+    assert scrolled(page)[0].endswith("the end")
+    assert len(scrolled(page)[0]) <= system_page.LOG_BYTES
     page = checked(page.get("button_group")[0].set_value("Errors").run())
-    assert page.code[1].value.splitlines() == lines[1:5]
+    assert scrolled(page)[0].splitlines() == lines[1:5]
     page = checked(page.get("button_group")[0].set_value("Warnings and errors").run())
-    assert page.code[1].value.splitlines() == lines[1:6]
+    assert scrolled(page)[0].splitlines() == lines[1:6]
+
+
+# ------------------------------------------------------------------ the cluster
+
+
+def test_a_cluster_that_does_not_answer_is_said_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Cluster" not in [header.value for header in open_system().header]
+    monkeypatch.setenv("SHOAL_CLUSTER", "127.0.0.1:1")
+    page = open_system()
+    (job,) = map(Run, (jobs_directory() / "nodes").iterdir())
+    assert ended(job) == "failed"
+    page = checked(page.run())
+    assert "Cluster" in [header.value for header in page.header]
+    assert "Nobody answers at 127.0.0.1:1" in said(page)
+    press(page, "ask-cluster")

@@ -11,8 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tables.choices import address_of
+from shoal.dashboard.train import page as train_page
 from shoal.home import table_choices_file
-from support.pages import checked, open_page, said, settle, uploaded
+from support.pages import checked, open_page, said, settle, uploaded, widget
 
 ROWS = "".join(f"{i % 4},{i},{'k.A.' if i % 9 == 0 else i * 2},{i % 4 * 3 + i}\n" for i in range(60))
 
@@ -64,6 +65,27 @@ def test_choices_are_shown_and_forgotten_with_one_click(key: str) -> None:
     assert address_of(key) == {"data": key}
 
 
+def test_each_choice_is_taken_back_by_itself() -> None:
+    read = {"also_missing": ["k.A.", "VB"], "delimiter": ",", "skip_lines": 1}
+    path = uploaded(f"sales of a year,,,\ncode,size,price,y\n{ROWS}".encode(), "below.csv")
+    key = uploads.key_of(path) or ""
+    page = settle(open_page(data=key, target="y", read=json.dumps(read)))
+
+    def undone(said: str) -> AppTest:
+        button = next(button for button in page.button if str(button.key).startswith("undo:") and said in button.key)
+        return settle(press(page, str(button.key)))
+
+    page = undone("VB")
+    assert json.loads(page.query_params["read"]) == {**read, "also_missing": ["k.A."]}
+    page = undone("k.A.")
+    assert json.loads(address_of(key)["read"]) == {"delimiter": ",", "skip_lines": 1}
+    page = undone("lines above the table 1")
+    assert json.loads(address_of(key)["read"]) == {"delimiter": ","}
+    page = undone("predict y")
+    assert "target" not in address_of(key)
+    assert json.loads(address_of(key)["read"]) == {"delimiter": ","}
+
+
 def test_a_damaged_file_of_choices_is_as_none(key: str) -> None:
     chosen(key)
     path = table_choices_file(key)
@@ -82,3 +104,29 @@ def test_data_and_train_lead_to_tune_with_everything(key: str) -> None:
     page = settle(open_page("train", **address))
     (link,) = [link.proto for link in page.get("page_link") if link.proto.label == "Tune the penalty"]
     assert "k.A." in urllib.parse.unquote(link.query_string)
+
+
+def without_code(page: AppTest) -> AppTest:
+    return checked(widget(page, "multiselect", "Columns to leave out").set_value(["code"]).run())
+
+
+def way_to_tune(page: AppTest) -> str:
+    (link,) = [link.proto for link in page.get("page_link") if link.proto.label == "Tune the penalty"]
+    return urllib.parse.unquote(link.query_string)
+
+
+def test_a_column_that_was_just_left_out_goes_to_tune(key: str) -> None:
+    page = settle(open_page("train", data=key, target="y"))
+    assert '"exclude":["code"]' not in way_to_tune(page)
+    assert '"exclude":["code"]' in way_to_tune(without_code(page))
+
+
+def test_a_choice_is_kept_where_a_click_cuts_the_drawing_off(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = settle(open_page("train", data=key, target="y"))
+    with monkeypatch.context() as patch:
+        patch.setattr(train_page.Composer, "_keep_address", lambda self: None)  # as far as it did not come
+        page = without_code(page)
+    assert "read" not in dict(page.query_params)
+    page = checked(page.run())
+    assert widget(page, "multiselect", "Columns to leave out").value == ["code"]
+    assert json.loads(dict(page.query_params)["read"])["exclude"] == ["code"]

@@ -21,6 +21,12 @@ from support.pages import checked, open_page, said, settle, uploaded
     [
         ("a b.csv", "a_b.csv"),
         ("Verkäufe Köln é.csv", "Verkaufe_Koln_e.csv"),
+        ("センサー記録 3.csv", "センサー記録_3.csv"),
+        ("продажи.csv", "продажи.csv"),
+        ("हिन्दी.csv", "हिन्दी.csv"),
+        ("Łódź.csv", "Łodz.csv"),
+        ("漢" * 100 + ".csv", "漢" * 53 + ".csv"),
+        ("a\u202egnp.csv", "a_gnp.csv"),
         ("../../etc/passwd", "passwd"),
         ("C:\\temp\\x.csv.gz", "x.csv.gz"),
         (".hidden", "hidden"),

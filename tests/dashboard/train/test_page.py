@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import fcntl
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from shoal.dashboard.forms import cluster
 from shoal.dashboard.tables import uploads
+from shoal.home import jobs_directory
 from shoal.runs import slots
+from shoal.runs.folder import Run
 from support.dashboard.train_page import address, example, labels, start
 from support.pages import checked, open_page, said, settle, uploaded, widget
+from support.runs import ended
 
 # ------------------------------------------------------------------ real runs
 
@@ -47,14 +53,30 @@ def test_an_upload_is_fitted_as_numpy_fits_it() -> None:
 def test_alpha_is_asked_for_only_where_it_means_something_and_kept_for_the_next_fit() -> None:
     page = settle(open_page("train", data="penguins"))
     assert not any("alpha" in label for label in labels(page))
-    page = checked(widget(page, "button_group", "Model").set_value("elasticnet").run())
+    page = checked(widget(page, "selectbox", "Model").set_value("elasticnet").run())
     checked(widget(page, "number_input", "Penalty strength (alpha)").set_value(7.5).run())
-    assert widget(page, "number_input", "Share of lasso (l1_ratio)").value == 0.5
+    assert widget(page, "number_input", "Mixing ratio (l1_ratio)").value == 0.5
     run = start(page)
     assert run.config["alpha"] == 7.5
     page = settle(open_page("train", data="penguins", like=run.id))
-    assert widget(page, "button_group", "Model").value == "elasticnet"
+    assert widget(page, "selectbox", "Model").value == "elasticnet"
     assert widget(page, "number_input", "Penalty strength (alpha)").value == 7.5
+
+
+def test_an_empty_alpha_is_chosen_by_cross_validation_and_said_beside_the_result() -> None:
+    page = settle(open_page("train", data="penguins"))
+    page = checked(widget(page, "selectbox", "Model").set_value("ridge").run())
+    field = widget(page, "number_input", "Penalty strength (alpha)")
+    assert (field.value, field.placeholder) == (None, "chosen by cross-validation")
+    run = start(page)
+    assert run.config["alpha"] is None
+    assert run.result is not None
+    assert run.result["cross_validation"]["best"] == run.result["alpha"] > 0
+    text = said(open_page("train", run=run.id))
+    assert "alpha by cross-validation" in text
+    assert "the lowest error of all alphas (100 tried)" in text
+    page = settle(open_page("train", data="penguins", like=run.id))
+    assert widget(page, "number_input", "Penalty strength (alpha)").value is None
 
 
 def test_a_gradient_run_started_from_the_form_comes_near_the_exact_optimum() -> None:
@@ -84,7 +106,7 @@ def test_a_gradient_run_started_from_the_form_comes_near_the_exact_optimum() -> 
 
 def test_without_a_table_the_page_leads_to_one() -> None:
     page = open_page("train")
-    assert "No table yet" in [header.value for header in page.subheader]
+    assert "No table yet" in [header.value for header in page.header]
     key, _, _ = example()
     page = open_page("train")
     assert "table.csv" in said(page)
@@ -104,7 +126,7 @@ def test_a_file_that_is_no_table_gets_a_plain_sentence_and_the_way_to_mend_it() 
 
 def test_what_was_filled_in_stays_when_one_looks_at_the_data_and_comes_back() -> None:
     page = settle(open_page("train", data="penguins"))
-    checked(widget(page, "button_group", "Model").set_value("ridge").run())
+    checked(widget(page, "selectbox", "Model").set_value("ridge").run())
     checked(widget(page, "number_input", "Penalty strength (alpha)").set_value(3.25).run())
     checked(widget(page, "multiselect", "Columns to use").set_value(["bill_length_mm", "year"]).run())
     for name in ("data", "train"):  # by the navigation, which leaves the address behind
@@ -144,3 +166,65 @@ def test_a_run_that_will_have_to_wait_is_announced_as_such() -> None:
     page = checked(widget(page, "radio", "How to solve it").set_value("gradient").run())
     assert "It will wait in the queue" in said(page)
     assert not page.button(key="start").disabled
+
+
+# ------------------------------------------------------------------ the cluster
+
+
+def on_a_cluster() -> AppTest:
+    page = settle(open_page("train", data="penguins"))
+    return checked(widget(page, "selectbox", "Where the work is done").set_value("ray").run())
+
+
+def test_without_an_address_a_small_cluster_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHOAL_CLUSTER", raising=False)
+    page = on_a_cluster()
+    assert "A small cluster of this machine is started for the run" in said(page)
+    assert not page.button(key="start").disabled
+
+
+def test_without_ray_it_says_what_to_install_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    page = on_a_cluster()
+    assert "it is not installed here. Install it with" in said(page)
+    assert page.button(key="start").disabled
+
+
+def test_a_cluster_that_is_gone_is_said_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_CLUSTER", "127.0.0.1:1")
+    page = on_a_cluster()
+    (job,) = map(Run, (jobs_directory() / "nodes").iterdir())
+    assert ended(job) == "failed"
+    page = checked(page.run())
+    assert "Nobody answers at 127.0.0.1:1" in said(page)
+    assert page.button(key="start").disabled
+    page = checked(widget(page, "selectbox", "Where the work is done").set_value("inline").run())
+    assert not page.button(key="start").disabled
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "free", "kind", "words"),
+    [
+        (0, 0, 0, "warning", "No node offers a core"),
+        (2, 4, 0, "warning", "No core is free now"),
+        (5, 4, 3, "info", "3 of the 5 workers can begin at once"),
+        (0, 4, 3, "success", "3 workers can begin at once"),
+        (1, 4, 3, "success", "1 worker can begin at once"),
+    ],
+)
+def test_how_many_workers_find_a_core(workers: int, cores: int, free: int, kind: str, words: str) -> None:
+    found, told = cluster.places_for(workers, cores, free)
+    assert found == kind
+    assert words in told
+
+
+def test_a_plan_for_more_machines_is_made_when_it_is_asked_for() -> None:
+    page = settle(open_page("train", data="penguins"))
+    assert not (jobs_directory() / "plan").exists()
+    page = checked(next(button for button in page.button if button.label == "Plan it").click().run())
+    (job,) = map(Run, (jobs_directory() / "plan").iterdir())
+    assert ended(job) == "finished"
+    page = checked(page.run())
+    assert "Predicted, not measured" in said(page)
+    (figure,) = page.get("plotly_chart")
+    assert "exact from" in figure.proto.alt

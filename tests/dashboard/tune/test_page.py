@@ -291,8 +291,14 @@ def test_squares_and_interactions_go_with_their_columns(home: Path) -> None:
 
 def test_the_choice_of_folds_survives_the_address() -> None:
     choice = StudyChoice(4, "group:a:b", {"impute": "mean", "squares": ["a"]})
-    assert StudyChoice.parse(choice.text or "") == choice
-    assert StudyChoice(10, "row", {"impute": "median"}).text is None
+    assert StudyChoice.parse(choice.text() or "") == choice
+    assert StudyChoice(10, "row", {"impute": "median"}).text() is None
+    usual = StudyChoice.usual(500)  # with rows to test on, as Train has them
+    assert (usual.fold_by, usual.knobs, usual.text(500)) == ("hash", {"test_every": 5}, None)
+    assert StudyChoice.parse("{}", 500) == usual
+    without = StudyChoice(10, "hash", {"test_every": 0})
+    assert without.text(500) == '{"test_every":0}'
+    assert StudyChoice.parse('{"test_every":0}', 500) == without
     for text in ("", "[]", "{", '{"folds": 1}', '{"fold_by": "moon"}', '{"impute": "magic"}', '{"folds": "x"}'):
         with pytest.raises(ConfigError):
             StudyChoice.parse(text)
@@ -305,7 +311,7 @@ def test_the_choice_of_folds_survives_the_address() -> None:
 def test_without_a_table_it_offers_some(home: Path) -> None:
     page = open_page("tune")
     assert page.title[0].value == "Tune a model"
-    assert "No table yet" in [found.value for found in page.subheader]
+    assert "No table yet" in [found.value for found in page.header]
     assert {sample.title for sample in SAMPLES.values()} <= {button.label for button in page.button}
     assert "Choose data" in {link.proto.label for link in page.get("page_link")}
 
@@ -318,11 +324,14 @@ def test_a_table_that_is_gone_is_said(home: Path) -> None:
 def test_a_sample_is_tuned_at_once(home: Path) -> None:
     page = settle(open_page("tune", data="penguins"))
     assert "Tune on Palmer penguins" in said(page)
-    assert "10 folds by row number" in said(page)
+    assert "10 folds by chance" in said(page)
+    assert "one row in 5 kept for testing" in said(page)
     jobs = [Run(path) for path in (jobs_directory() / "study").iterdir()]
     assert [job.job["folds"] for job in jobs] == [10]
     assert jobs[0].config["file"] == str(SAMPLES["penguins"].ensure())
     assert studies.opened(jobs[0].directory.name).whatif.cells.base.target == "body_mass_g"
+    said_of_levels = "Levels of text columns are compared with species: Adelie, island: Biscoe, sex: female."
+    assert tune(jobs[0])["compared"] == said_of_levels
 
 
 def test_damaged_sums_are_made_again_and_it_is_said_once(home: Path) -> None:
@@ -344,7 +353,7 @@ def test_another_way_of_testing_is_another_study(home: Path) -> None:
     assert not page.button(key="tune:apply").disabled
     page = settle(page.button(key="tune:apply").click().run())
     assert json.loads(page.query_params["study"]) == {"folds": 4}
-    assert "4 folds by row number" in said(page)
+    assert "4 folds by chance" in said(page)
     assert {Run(path).job["folds"] for path in (jobs_directory() / "study").iterdir()} == {4, 10}
 
 

@@ -20,6 +20,10 @@ TEXTS = {
     "iso8859_7": ["όνομα,τιμή", "Αθήνα,100", "Θεσσαλονίκη,200", "Πάτρα,3"],
     "cp1250": ["miasto,cena", "Łódź,100", "Kraków,200", "Gdańsk,5", "Świętochłowice,6"],
     "latin_1": ["Straße,Größe", "München,100", "Köln,200", "Düsseldorf,3"],
+    "cp932": ["アイス,x", "カメラ,1", "ソフト,2", "タワー,3"],
+    "mac_roman": ["ville,x", "Béziers,1", "Orléans,2", "Mâcon,3", "Nîmes,4"],
+    "cp850": ["Stadt,x", "Köln,1", "München,2", "Nürnberg,3"],
+    "cp1254": ["şehir,x", "İstanbul,1", "Diyarbakır,2", "Muğla,3"],
     "cp1252": ["n,s", "“Müller”,1", "‘Schröder’,2", "5 €,7"],
 }
 
@@ -39,3 +43,10 @@ def test_an_encoding_that_was_given_is_no_guess(tmp_path: Path) -> None:
     path = written(tmp_path, "n,s\n1,café\n2,x\n".encode("latin-1"))
     assert opened(path, encoding="latin-1").manifest.notes == ()
     assert opened(written(tmp_path, "n,s\n1,café\n2,x\n", "u.csv")).manifest.notes == ()
+
+
+def test_a_guess_from_few_letters_says_how_else_they_may_be_read(tmp_path: Path) -> None:
+    few = opened(written(tmp_path, "město,x\nPlzeň,1\nBrno,2\n".encode("cp1250")))
+    assert "from 2 letters: 'mìsto' may be 'město' (cp1250)" in " ".join(few.manifest.notes)
+    many = opened(written(tmp_path, ("k,x\n" + "Müller,1\n" * 60).encode("latin-1"), "many.csv"))
+    assert "a guess. If words look wrong" in " ".join(many.manifest.notes)

@@ -74,6 +74,7 @@ def test_every_value_is_exact(way: str, delimiter: str, encoding: str, tmp_path:
     if dataset.columns["price"].written:
         assert dataset.columns["price"].written == example
         assert any(f"'price' holds numbers written like {example}" in note for note in dataset.manifest.notes)
+        assert not any(note.endswith("..") for note in dataset.manifest.notes)
     else:  # the marks are those of the whole file
         assert (dataset.manifest.dialect["decimal"], dataset.manifest.dialect["thousands"]) != (".", "")
 

@@ -57,6 +57,26 @@ def test_a_failed_fit_suggests_what_helps_and_that_helps(words: dict[int, str], 
     assert report["train"]["rows"] == 400
 
 
+def test_rows_of_totals_are_no_rows_with_a_value_missing(tmp_path: Path) -> None:
+    """Parts of a file with a total below each: to read these as missing would make them data."""
+    totals = {99: "Summe", 199: "Summe", 299: "Gesamt"}
+    path = written(tmp_path, table({**FEW, **totals}))
+    found = inspected(path)["x"]
+    assert dict(found["totals"]) == {"Summe": 2, "Gesamt": 1}
+    assert "Summe" not in dict(found["words"])
+    said = shoal("inspect", path).out
+    assert "'x' has words for totals among its numbers: 'Summe' (2 rows), 'Gesamt' (1 row)." in said
+    assert not [line for line in said.splitlines() if "--also-missing" in line and "Summe" in line]
+    with pytest.raises(BadRowsError) as caught:
+        fitted(path, "y", features=["x"])
+    offered = [remedy.arguments[0] for remedy in caught.value.remedies if remedy.name == "also_missing"]
+    assert [sorted(text.split(",")) for text in offered] == [["auf Anfrage", "k.A."]]
+    assert opened(path, also_missing=offered[0]).manifest.bad_count == 3
+    with pytest.raises(BadRowsError) as caught:
+        fitted(written(tmp_path, table(dict.fromkeys(range(0, 400, 20), "Summe"))), "y", features=["x"])
+    assert [remedy.name for remedy in caught.value.remedies] == ["on_bad_rows"]
+
+
 def test_few_enough_words_are_said_in_the_fit(tmp_path: Path) -> None:
     report = fitted(written(tmp_path, table({7: "VB"})), "y", features=["x"])
     assert any("'VB' (1 row)" in note for note in report["warnings"])
@@ -84,6 +104,16 @@ def test_a_word_for_one_column_alone(tmp_path: Path) -> None:
     assert dataset.manifest.bad_count == 0
     assert set(column(dataset, "b")) == {"n.c.", "b"}
     assert column(opened(path, also_missing=["b=n.c."]), "b")[1] is None
+
+
+def test_a_column_that_is_misspelt_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, table({7: "VB"}).replace("x;y;t", "Menge;y;t"))
+    for knobs in (("inspect", path), ("train", path, "--target", "y")):
+        answer = shoal(*knobs, "--also-missing", "Mengee=VB")
+        assert answer.code != 0
+        assert "got 'Mengee'. Did you mean 'Menge'?" in answer.err
+    assert inspected(path, "--also-missing", "Menge=VB")["Menge"]["missing"] == 1
+    assert shoal("inspect", path, "--also-missing", "#=leer").code == 0  # no column is like it: a text with that mark
 
 
 CODED = {

@@ -52,7 +52,7 @@ class Tab:
             self.data = body
             return
         for part, value in body.items():
-            if part in ("rounds", "hosts"):
+            if part in ("rounds", "hosts", "rates"):
                 for name, more in value.items():
                     self.data[part][name] += more
             elif part in ("events", "log"):

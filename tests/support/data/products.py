@@ -30,7 +30,7 @@ def frame(rows: int = 300, seed: int = 1) -> pd.DataFrame:
 
 
 def by_hand(
-    train: pd.DataFrame, rows: pd.DataFrame, *, impute: str = "median", fill: float = 0.0, coding: str = "drop_first",
+    train: pd.DataFrame, rows: pd.DataFrame, *, impute: str = "median", fill: float = 0.0, coding: str = "reference",
     squares: Sequence[str] = SQUARES, pairs: Sequence[str] = PAIRS, columns: Sequence[str] = ("a", "b", "c", "city", "size"),
 ) -> pd.DataFrame:  # fmt: skip
     """The design of `rows`, imputed and coded as `train` says: first filled, then multiplied."""
@@ -40,7 +40,9 @@ def by_hand(
             stands = {"median": train[name].median(), "mean": train[name].mean()}.get(impute, fill)
             sides[name] = {name: rows[name].fillna(stands).to_numpy()}
         else:
-            levels = sorted(train[name].fillna("__missing__").unique())[coding == "drop_first" :]
+            levels = sorted(train[name].fillna("__missing__").unique())
+            if coding == "reference":
+                levels.remove(next(level for level in levels if level != "__missing__"))
             given = rows[name].fillna("__missing__")
             sides[name] = {f"{name}={level}": (given == level).to_numpy(float) for level in levels}
     made = {term: values for side in sides.values() for term, values in side.items()}

@@ -19,7 +19,7 @@ from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.solve.least_squares import Standardisation
-from shoal.training.shards import derive
+from shoal.training.objectives.shards import derive
 
 Floats = npt.NDArray[np.float64]
 

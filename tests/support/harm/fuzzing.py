@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.study import open_study, save_study
 from support.harm.damage import cut, flip, noise, swap, zero_page
+from support.harm.databases import DATABASES
 from support.harm.home_files import HOME_KINDS
 from support.harm.place import FileKind, Place, Told
 
@@ -63,7 +64,7 @@ def _look(place: Place) -> str:
     config = place.config()
     with place.coordinator() as coordinator:
         found = coordinator.cache.mending(lambda: inspect(coordinator, coordinator.open(config), config))
-    return repr({**found, "notes": []})
+    return repr(replace(found, notes=()))
 
 
 def _study(place: Place) -> str:
@@ -112,6 +113,9 @@ def _checkpoint(place: Place) -> str:
 
 KINDS: tuple[FileKind, ...] = (
     FileKind("blocks of a data set", "cache/*/block-*.bin", lambda place: _fit(place, test_every=5)),
+    FileKind(
+        "blocks that are proven while they are used", "cache/*/block-*.bin", lambda place: _fit(place, exclude=["town"])
+    ),
     FileKind("levels of a data set", "cache/*/levels.npz", lambda place: _fit(place, test_every=5)),
     FileKind("sums of a data set", "cache/*/moments.npz", lambda place: _fit(place, exclude=["town"])),
     FileKind("manifest of a data set", "cache/[0-9a-f]*/manifest.json", lambda place: _fit(place, test_every=5)),
@@ -125,6 +129,7 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("documents of a run", "runs/one/*.json", _documents, made_again=False),
     FileKind("checkpoints", "checkpoints/*05.ckpt", _checkpoint, made_again=False),
     *HOME_KINDS,
+    *DATABASES,
 )
 
 
@@ -193,8 +198,7 @@ def _harm(home: Path, kind: FileKind, chance: random.Random) -> str:
     if name != SWAPPED:
         HARMS[name](path, chance)
     else:
-        # Not the same document of another folder: folders may be copied under another name, so that one proves itself.
-        around = [p for p in sorted(home.rglob("*.*")) if p.is_file() and p.stat().st_size and p.name != path.name]
+        around = [p for p in sorted(home.rglob("*.*")) if p.is_file() and p.stat().st_size and p != path]
         other = chance.choice([other for other in paths if other != path] or around)
         swap(path, other)
     return f"{path.relative_to(home)} {name}"

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shoal.dashboard.http import access
+from shoal.dashboard.runs import columns
 from shoal.dashboard.tables import recent
 from shoal.errors import Reason, Standing, TrainingError
 from shoal.fitting.model_file import save_model
 from shoal.home import own_lock, runs_directory, searches_directory
-from shoal.library import accounts, archives, notes, saved_models
+from shoal.library import accounts, aliases, archives, notes, saved_models
 from shoal.runs import tickets
 from shoal.runs.documents import write_json
 from shoal.runs.folder import Run, list_runs, write_state
@@ -147,6 +148,17 @@ def _ways_back(place: Place) -> Parts:
     return {name: Told(bad[0]) if bad and not way else repr(way) for name, way in ways.items()}
 
 
+def _aliased(place: Place) -> None:
+    _saved(place)
+    for model in saved_models.list_models():
+        aliases.give(model.latest, "champion")
+
+
+def _champions(place: Place) -> Parts:
+    names = [model.name for model in saved_models.list_models()]
+    return {name: _part(lambda name=name: aliases.resolve(f"{name}@champion").label) for name in names}  # type: ignore[misc]
+
+
 # ------------------------------------------------------------------ searches
 
 
@@ -203,6 +215,17 @@ def _used(place: Place) -> None:
         recent.remember(str(Path("/nowhere") / f"table-{number}.csv"), 10 + number, 3)
 
 
+def _with_columns(place: Place) -> None:
+    _runs(place)
+    columns.keep(["State", "Model", "Note"])
+
+
+def _columns(place: Place) -> str:
+    """What cannot be read is as if nobody had chosen; never another choice."""
+    found = columns.kept()
+    return Told("The usual columns.") if found == list(columns.USUAL) else repr(found)
+
+
 def _recent(place: Place) -> str:
     if why := recent.damage():
         return Told(why)
@@ -241,6 +264,8 @@ def _come_in(place: Place) -> Parts:
 
 HOME_KINDS = (
     FileKind("cards of saved models", "models/*/v*/card.json", _cards, made_again=False, make=_saved),
+    FileKind("aliases of models", "models/*/aliases.json", _champions, made_again=False, make=_aliased),
+    FileKind("columns of the list of runs", "columns/runs.json", _columns, made_again=False, make=_with_columns),
     FileKind("ways from runs to their models", f"runs/{FIRST}/saved.json", _ways_back, False, _saved, spare=True),
     FileKind("accounts of runs", "runs/*/summary.json", _listed, make=_with_accounts, spare=True),
     FileKind("notes on runs", f"runs/{FIRST}/about.json", _noted, False, lambda place: _runs(place)),

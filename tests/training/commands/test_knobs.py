@@ -105,7 +105,7 @@ def test_alpha_may_change_in_the_finish_too(run: Trainer, bench: Bench, post: Po
 
 
 def test_resumed_runs_keep_what_was_set(run: Trainer, bench: Bench, post: Post, data: Path) -> None:
-    knobs = {**KNOBS, "model": "ridge", "compression": "half"}
+    knobs = {**KNOBS, "model": "ridge", "alpha": 1.0, "compression": "half"}
     orders = At(round5=post("set", learning_rate=0.004, alpha=50.0, compression="topk"), round12=post("checkpoint"))
     run(data, "y", bench=bench, callbacks=[orders], **knobs)
     at = done_at(bench, 1)

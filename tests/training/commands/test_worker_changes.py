@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 
 from shoal.errors import EngineError
 from shoal.metrics import Event
+from shoal.settings.values import config_from
 from shoal.steps import policy
+from shoal.tasks.train import _staffed
 from shoal.training.conductor import Conductor
 from support.tables import same_bits
-from support.training import ENDLESS, KNOBS, At, Bench, Post, Script, Trainer, wait_for
+from support.training import ENDLESS, KNOBS, At, Bench, Post, Script, Trainer, generated, wait_for
 
 
 def rows_of(r: Conductor) -> dict[int, int]:
@@ -49,7 +52,7 @@ def test_a_killed_worker_is_replaced_and_its_work_is_done_by_others(
     run(data, "y", bench=bench, workers=2, mode=mode, callbacks=[script], **ENDLESS)
     (lost,) = checked(bench, script)
     assert (lost.rank, lost.data["signal"]) == (1, 9)
-    assert "signal 9" in lost.text
+    assert lost.text == "Worker 1 is gone: killed by signal 9 (SIGKILL), on request."
     assert lost.data["tasks_redone"] == bench.report["ledger"]["redone"] > 0
     (back,) = bench.events("restarted")
     assert back.rank == 1
@@ -79,6 +82,18 @@ def test_a_hung_worker_is_found_and_replaced(
     assert lost.data["tasks_redone"] > 0
     assert not psutil.pid_exists(pids[0])
     assert 0 in [event.rank for event in bench.events("restarted")]
+
+
+def test_workers_whose_rounds_take_far_longer_than_their_lease_are_let_work(
+    run: Trainer, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many batches of one row between two messages: the processor is busy all that time."""
+    for name, value in [("SHORTEST_LEASE", 0.8), ("LEASE_ROUNDS", 0), ("FIRST_LEASE", 0.8)]:
+        monkeypatch.setattr(policy, name, value)
+    data = generated(tmp_path, rows=60_000)
+    run(data, "y", bench=bench, workers=2, mode="local", local_steps=100_000, batch_size=1, epochs=1, tolerance=0)
+    assert bench.rounds[0].seconds > 1.6, "a machine as fast as that needs more rows here"
+    assert not bench.events("lost")
 
 
 def test_a_slow_worker_falls_behind(run: Trainer, bench: Bench, data: Path) -> None:
@@ -112,12 +127,19 @@ def test_workers_are_added_and_removed(mode: str, run: Trainer, bench: Bench, da
         bench.storage.post("remove_worker", {"rank": 0})
         yield from wait_for(lambda: 0 not in rows_of(r))
         bench.storage.post("remove_worker", {})  # the one with the highest number
-        yield from wait_for(lambda: len(rows_of(r)) == 1)
+        yield from wait_for(lambda: len(rows_of(r)) == r.staffing.count == 1)
         yield
 
     script = Script(course)
     run(data, "y", bench=bench, workers=2, mode=mode, callbacks=[script], **ENDLESS)
     assert not checked(bench, script)
+    assert bench.report["in_force"]["workers"] == 1
+    newest = bench.checkpoints.newest()
+    assert newest is not None
+    config = config_from({**newest.meta["config"], "engine": "processes"})
+    assert _staffed(config, newest).workers == 1  # as many as it had, where it is resumed
+    assert _staffed(dataclasses.replace(config, engine="inline"), newest).workers == 2
+    assert _staffed(config, None).workers == 2
     assert not processes[0].is_running()
     assert [event.rank for event in bench.events("left")] == [0, 2]
     counts = [record.workers for record in bench.rounds]

@@ -13,7 +13,7 @@ import pytest
 from shoal.engines.base import Engine
 from shoal.errors import Reason
 from shoal.settings.limits import MOST_EXACT
-from shoal.training import objective
+from shoal.training.objectives import squares
 from support.tables import SHARED, fitted, shared
 from support.training import MODES, Trainer, Vector, data, reference_of, table, wampler
 
@@ -166,7 +166,7 @@ def test_who_says_converged_has_the_certified_coefficients(problem: str, run: Tr
 def test_without_the_exact_optimum_runs_still_end_there(
     model: str, mode: str, run: Trainer, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objective, "MOST_EXACT", 5)
+    monkeypatch.setattr(squares, "MOST_EXACT", 5)
     path, target = data("concrete", place)
     knobs = {"model": model, "alpha": 0.5}
     found = run(path, target, mode=mode, **knobs)
@@ -186,7 +186,7 @@ def test_without_the_exact_optimum_runs_still_end_there(
 def test_wide_tables_have_the_units_of_narrow_ones(
     knobs: dict[str, Any], run: Trainer, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objective, "MOST_EXACT", 2)
+    monkeypatch.setattr(squares, "MOST_EXACT", 2)
     path, target = data("penguins", place)
     found = run(path, target, model="elasticnet", alpha=0.5, **knobs, **easier(knobs))
     assert found.report["converged"], found.done.cause
@@ -204,3 +204,21 @@ def test_more_columns_than_the_exact_solver_takes_on(run: Trainer, tmp_path: Pat
     assert found.report["converged"], found.done.cause
     assert reference.distance_of(found.report) <= 1e-6
     assert {name for name, w in found.report["coefficients"].items() if w} == reference.kept
+
+
+@pytest.mark.parametrize(("knobs", "words"), [
+    ({}, "depend on one another (rank 2 of 3"),
+    ({"model": "lasso", "alpha": 0.05}, "share the weight"),
+])  # fmt: skip
+def test_a_run_on_dependent_columns_says_so_though_it_converges(
+    knobs: dict[str, Any], words: str, run: Trainer, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(2, 200))
+    rows = np.column_stack((a, b, 2 * a, a - b + rng.normal(size=200)))
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header="a,b,twice,y", comments="", fmt="%.17g")
+    found = run(tmp_path / "t.csv", "y", **knobs)
+    assert found.report["converged"]
+    assert not found.report["unique"]
+    (note,) = (text for text in found.report["warnings"] if words in text)
+    assert "smallest norm" not in note  # which steps do not promise

@@ -18,7 +18,7 @@ from shoal.engines.inline import InlineEngine
 from shoal.errors import DamagedFile
 from shoal.passes.shards import Gather, dealt_path
 from shoal.solve.least_squares import Standardisation
-from shoal.training.shards import derive
+from shoal.training.objectives.shards import derive
 from shoal.worker import Worker
 from support.gradient.shards import ENCODING, all_rows, contents, coordinator, derived, rows_and_units
 from support.harm.damage import flip, swap, zero_page

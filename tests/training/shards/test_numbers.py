@@ -17,9 +17,10 @@ from shoal.data_pipeline import Shards
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.files.checksums import checksum
+from shoal.fitting.wide import spreads
 from shoal.models import LinearModel
 from shoal.passes.shards import product_of
-from shoal.training.shards import spreads, top_eigenvalue
+from shoal.training.objectives.shards import top_eigenvalue
 from support.gradient.shards import ENCODING, ROWS, Floats, by_hand, coordinator, frame, rows_and_units
 
 # --- batches --------------------------------------------------------------------------------------------

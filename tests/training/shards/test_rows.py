@@ -14,15 +14,15 @@ import pytest
 
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
-from shoal.data.splits import Split
+from shoal.data.splits import Split, shard_of
 from shoal.data.terms import Number
 from shoal.engines.base import WorkerEvent
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, DataError, ResourceError
-from shoal.passes.shards import shard_of
+from shoal.fitting.wide import spreads
 from shoal.solve.least_squares import Standardisation
-from shoal.training.shards import derive, spreads
+from shoal.training.objectives.shards import derive
 from support.engine_requests import Cut
 from support.gradient.shards import (
     ENCODING,
@@ -115,7 +115,7 @@ def test_rows_that_miss_a_value_are_left_out_where_that_is_asked_for(dataset: Da
 @pytest.mark.parametrize("most", [100, 300])
 def test_held_rows_are_thinned_evenly(most: int, dataset: Dataset, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, test, _ = rows_and_units(Split(every=3))
-    monkeypatch.setattr("shoal.training.shards.HELD_BYTES", 4 * 7 * most)
+    monkeypatch.setattr("shoal.training.objectives.shards.HELD_BYTES", 4 * 7 * most)
     shards = derived(home, dataset, Split(every=3))
     held = shards.held()
     assert held is not None

@@ -38,7 +38,7 @@ from support.chaos import (
 from support.gates.orders import Orders
 from support.runs import SLOW, commands, ended, paused, until
 
-KILLS = 20
+KILLS = 12  # four in each of three runs; `make soak` kills 1,000
 
 
 def test_an_undisturbed_run_is_what_numpy_gives(yard: Yard) -> None:
@@ -72,12 +72,12 @@ def test_an_undisturbed_run_is_what_numpy_gives(yard: Yard) -> None:
 # ------------------------------------------------------------------ workers
 
 
-def test_twenty_killed_workers_change_no_bit(yard: Yard, orders: Orders) -> None:
+def test_a_dozen_killed_workers_change_no_bit(yard: Yard, orders: Orders) -> None:
     """Each blow falls between two places that the run cannot pass before it has fallen, at some round or between two."""
     chance, workers = random.Random(20), itertools.cycle([1, 2, 3])
     seen, redone, took = 0, 0, list[float]()
     while seen < KILLS:
-        places = [f"round-{number}" for number in itertools.accumulate(chance.randint(5, 30) for _ in range(8))]
+        places = [f"round-{number}" for number in itertools.accumulate(chance.randint(5, 30) for _ in range(5))]
         orders.hold(*places)
         run = yard.run(workers=next(workers), **orders.knobs)
         kills: list[Kill] = []

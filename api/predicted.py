@@ -1,0 +1,75 @@
+"""Predictions that come in parts, as one array, and what is odd about them as warnings; nothing is computed here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from shoal.models import Floats
+
+
+def without_prediction(of_file: bool, shaped: bool, offset: str = "") -> str:
+    """Why rows may have none: only a file has rows that cannot be read, only some models need a logarithm or a column
+    that is added to scores."""
+    reasons = {
+        "could not be read": of_file,
+        "have a number without a logarithm or root": shaped,
+        f"have no value of '{offset}' to add": bool(offset),
+    }
+    return " or ".join(reason for reason, possible in reasons.items() if possible)
+
+
+def gathered(parts: Iterator[tuple[Floats, int]], none: str) -> Floats:
+    """All predictions; what is odd about them is said once, with a count."""
+    found, unseen = list[Floats](), 0
+    for predictions, count in parts:
+        found.append(predictions)
+        unseen += count
+    whole = np.concatenate(found) if found else np.zeros(0)
+    unread = int(np.isnan(whole if whole.ndim == 1 else whole[:, 0]).sum())
+    if unseen:
+        said = f"{unseen} rows have a level that the model was not trained with; its 0/1 columns are all 0 there."
+        warnings.warn(said, stacklevel=3)
+    if unread:
+        warnings.warn(f"{unread} rows {none}; their prediction is NaN.", stacklevel=3)
+    return whole
+
+
+def usual_sets(yes: Floats, labels: tuple[Any, ...], usual: float) -> Any:
+    """The likelier value of each row, and the other one too where the likelier has no higher probability than usual;
+    none where there is no probability."""
+    found = np.empty(len(yes), object)
+    for row, p in enumerate(yes.tolist()):
+        likelier = (labels[int(p >= 0.5)],) if p == p else ()
+        found[row] = labels if max(p, 1 - p) <= usual else likelier
+    return found
+
+
+def likeliest(shares: Floats, labels: tuple[Any, ...]) -> Any:
+    """The likeliest of several classes of each row, None where there are no probabilities."""
+    found, none = np.array(labels, object)[shares.argmax(axis=1)], np.isnan(shares[:, 0])
+    if none.any():
+        found[none] = None
+        return found
+    return np.array(found.tolist()) if len(found) else found
+
+
+def likely_sets(shares: Floats, labels: tuple[Any, ...], usual: float) -> Any:
+    """The likeliest class of each row, and all others whose probability is at least 1 less what is usual."""
+    found = np.empty(len(shares), object)
+    for row, own in enumerate(shares):
+        kept = (1 - own <= usual) | (np.arange(len(own)) == own.argmax())
+        found[row] = () if np.isnan(own[0]) else tuple(labels[k] for k in np.flatnonzero(kept))
+    return found
+
+
+def called(yes: Floats, labels: tuple[Any, ...], threshold: float) -> Any:
+    """The yes of each row from the threshold on, None where there is no probability."""
+    found = np.array(labels, object)[(yes >= threshold).astype(int)]
+    if np.isnan(yes).any():
+        found[np.isnan(yes)] = None
+        return found
+    return np.array(found.tolist()) if len(found) else found

@@ -1,0 +1,1 @@
+"""How damaged files are read, next to other readers; data of its own it has none."""

@@ -1,0 +1,1 @@
+"""What `shoal plan` predicts beside what is measured."""

@@ -1,0 +1,1 @@
+"""Tables that are not tall: more columns than rows, and sparse ones; and the first second."""

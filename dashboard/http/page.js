@@ -1,0 +1,38 @@
+// What the browser does around Streamlit's pages, from their first byte on.
+(() => {
+  // One step of the history is what a person did. What a page then adds to its address by itself, such as the table at
+  // hand, belongs to that step: Back would otherwise lead to the address that it had for a moment.
+  let acted = false
+  for (const kind of ["pointerdown", "keydown", "click", "input", "change", "drop"])
+    addEventListener(kind, () => { acted = true }, true)
+  const push = history.pushState
+  history.pushState = function (...step) {
+    (acted ? push : history.replaceState).apply(history, step)
+    acted = false
+  }
+
+  // A menu leads to the beginning of the page that one is on, too: from a run to the form, from a model to all of them.
+  // Streamlit would only draw the same again. It has heard of the click before this, and of the address after it.
+  addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[aria-current=page]")
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || !location.search) return
+    history.pushState({}, "", link.href)
+    dispatchEvent(new PopStateEvent("popstate", { state: {} }))
+  })
+
+  // What a button opens is drawn outside of the page's own parts: it is a dialog, named as the button.
+  new MutationObserver(() => {
+    for (const body of document.querySelectorAll("[data-testid=stPopoverBody]:not([role])")) {
+      const opener = document.querySelector("[data-testid=stPopover] button[aria-expanded=true]")
+      body.setAttribute("role", "dialog")
+      body.setAttribute("aria-label", opener?.innerText.split("\n").find((line) => /\s|[A-Z]/.test(line)) ?? "More")
+    }
+  }).observe(document, { childList: true, subtree: true })
+
+  // A folded part opens at once. While it grows for half a second, what is in it moves, and a list of choices that was
+  // opened meanwhile closes again.
+  const animate = Element.prototype.animate
+  Element.prototype.animate = function (frames, how) {
+    return animate.call(this, frames, this.nodeName === "DETAILS" ? { ...how, duration: 0 } : how)
+  }
+})()

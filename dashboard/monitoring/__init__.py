@@ -1,0 +1,1 @@
+"""What a monitor of the team's own reads at /metrics."""

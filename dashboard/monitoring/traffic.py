@@ -1,0 +1,126 @@
+"""How many requests came, what became of them and how long they waited for an answer, by kinds of routes.
+
+Kinds are few and fixed: no address that somebody makes up becomes a label.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from bisect import bisect_left
+from collections import Counter
+from itertools import accumulate
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shoal.dashboard.http.gate import HEALTH, base_path
+from shoal.dashboard.http.visit import METRICS, Visit
+from shoal.dashboard.monitoring.exposition import Family, Figure, number, single
+
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+KINDS = (
+    ("health", re.compile(re.escape(HEALTH))),
+    ("metrics", re.compile(re.escape(METRICS))),
+    ("login", re.compile("/(login|logout)")),
+    ("api-datasets", re.compile("/api/v1/datasets(/.*)?", re.DOTALL)),
+    ("api-runs", re.compile("/api/v1/runs(/.*)?", re.DOTALL)),
+    ("api-models", re.compile("/api/v1/models(/.*)?", re.DOTALL)),
+    ("api-other", re.compile("/api/v1(/.*)?", re.DOTALL)),
+    ("upload", re.compile("/api/upload(/.*)?", re.DOTALL)),
+    ("stream", re.compile("/api/runs/[^/]*/stream")),
+    ("tune", re.compile("/api/tune/.*", re.DOTALL)),
+    ("download", re.compile("/api/(predictions|export|report)/.*", re.DOTALL)),
+    ("asset", re.compile(r"/(api/plotly\.js|(static|media|component|vendor|_stcore)/.*)", re.DOTALL)),
+)
+OTHER = "page"  # Streamlit answers everything else with its page
+UNANSWERED = "none"  # whoever asked was gone before an answer began
+
+
+def kind_of(path: str) -> str:
+    return next((kind for kind, pattern in KINDS if pattern.fullmatch(path)), OTHER)
+
+
+class Traffic:
+    """Counts of one server since it began; used by its event loop only."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[tuple[str, str]] = Counter()  # by kind and class of status
+        self.waits: dict[str, list[int]] = {}  # by kind: how many fell between two bounds
+        self.seconds: dict[str, float] = {}
+        self.websockets = 0
+
+    def answered(self, kind: str, status: int, seconds: float) -> None:
+        self.answers[kind, f"{status // 100}xx" if 100 <= status < 600 else "other"] += 1
+        self.waits.setdefault(kind, [0] * (len(BOUNDS) + 1))[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
+
+    def families(self) -> list[Family]:
+        requests = [Figure(count, {"route": kind, "status": status}) for (kind, status), count in self.answers.items()]
+        return [
+            Family("shoal_http_requests_total", "counter", "Requests, by kind of route and class of status.", requests),
+            Family(
+                "shoal_http_request_duration_seconds",
+                "histogram",
+                "Seconds from a request to the beginning of its answer, by kind of route.",
+                [figure for kind in self.waits for figure in self._histogram(kind)],
+            ),
+            single("shoal_websockets", "gauge", "Open websockets: each is a page in a browser.", self.websockets),
+        ]
+
+    def _histogram(self, kind: str) -> list[Figure]:
+        below = list(accumulate(self.waits[kind]))
+        bounds = [*map(number, BOUNDS), "+Inf"]
+        return [
+            *(Figure(n, {"route": kind, "le": le}, "_bucket") for le, n in zip(bounds, below, strict=True)),
+            Figure(self.seconds[kind], {"route": kind}, "_sum"),
+            Figure(below[-1], {"route": kind}, "_count"),
+        ]
+
+
+TRAFFIC = Traffic()  # of this process, which is one server
+
+
+class CountTraffic:
+    """Around everything, the gate too: who is turned away is counted as well."""
+
+    def __init__(self, app: ASGIApp, traffic: Traffic = TRAFFIC) -> None:
+        self.app, self.traffic, self.base = app, traffic, base_path()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind, came, begun = kind_of(Visit(scope, self.base).path), time.perf_counter(), False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start" and not begun:
+                begun = True
+                self.traffic.answered(kind, int(message["status"]), time.perf_counter() - came)
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        finally:
+            if not begun:
+                self.traffic.answers[kind, UNANSWERED] += 1
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        opened = False
+
+        async def sending(message: Message) -> None:
+            nonlocal opened
+            if message["type"] == "websocket.accept" and not opened:
+                opened = True
+                self.traffic.websockets += 1
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        finally:
+            self.traffic.websockets -= opened

@@ -1,0 +1,133 @@
+"""What is worth knowing before a fit, on every page that leads to one: a short list, each with its remedy in one click.
+
+How it is found is in `fitting.guidance`; what is left out belongs to the table, see `choices`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import label, line
+from shoal.dashboard.parts.targets import SUITED
+from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.tables import choices
+from shoal.dashboard.tables.needed import inspection
+from shoal.dashboard.tables.sources import Asked
+from shoal.results.findings import Finding, FindingKind, few_rows
+from shoal.settings.config import RunConfig
+from shoal.settings.when import LOSSES, TUNED_LOSSES, penalty_knob
+from shoal.words import listed, plural, shortened
+
+OPEN = 3  # lines that are not folded away
+NAMES = 5  # columns in one line
+BY_BUTTON = ("exclude", "also_missing")  # knobs of a table that a click on a finding sets
+TOGETHER = (FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)  # of several columns that tell only side by side
+
+
+def show(found: Asked, **chosen: str) -> None:
+    """Nothing without a column to predict; a bar while the columns are looked at. `chosen` are knobs of the model."""
+    if not found.target:
+        return
+    look = inspection(found.guidance)
+    if look.run.is_active:
+        watch(look.run, "Looking for columns that give the target away")
+        return
+    findings = look.table.findings if look.table else ()
+    _list(found, [advised for finding in findings if (advised := _beside(finding, chosen))])
+
+
+def _beside(finding: Finding, chosen: dict[str, str]) -> Finding | None:
+    """A finding with the advice that suits what is chosen; the columns were looked at for a linear model."""
+    if finding.kind == FindingKind.FEW_ROWS:
+        return few_rows(finding.said, penalty_knob({**RunConfig().as_dict(), **chosen}))
+    return None if finding.knob == "model" and chosen.get("model") in finding.values else finding
+
+
+def words(finding: Finding) -> str:
+    """What was found and what can be done; a button says by itself what it does."""
+    advice = f"{finding.remedy.advice}." if finding.knob in BY_BUTTON else wording.remedied(finding.remedy)
+    return f"{finding.said} {advice}"
+
+
+def _list(found: Asked, findings: list[Finding]) -> None:
+    left_out = list(found.read.get("exclude", []))
+    if not findings and not left_out:
+        return
+    with st.container(border=True, key="guidance", gap="small"):
+        if left_out:
+            back = {"Take back": partial(choices.leave_out, found, [])}
+            _line(f"Left out of models of this table: {listed(left_out, NAMES)}.", back, "guidance:back")
+        shown = OPEN - bool(left_out)
+        for place, finding in enumerate(findings[:shown]):
+            _finding(found, finding, place)
+        if rest := findings[shown:]:
+            with st.expander(f"{plural(len(rest), 'more thing')} worth knowing"):
+                for place, finding in enumerate(rest, shown):
+                    _finding(found, finding, place)
+
+
+def _finding(found: Asked, finding: Finding, place: int) -> None:
+    if finding.kind == FindingKind.DATES and "time:" not in st.query_params.get("study", ""):
+        with _row():
+            line(words(finding))
+            by_time = json.dumps({"fold_by": f"time:{finding.columns[0]}"})
+            places.link("tune", "Tune by time", ":material/tune:", **{**found.address, "study": by_time})
+        return
+    if model := _offered_model(finding):
+        with _row():
+            line(f"{finding.said} {finding.advice}.")
+            _take_model(found, model)
+        return
+    _line(words(finding), {text: partial(choices.choose, found, finding.knob, _with(found, finding.knob, values))
+                           for text, values in _buttons(finding).items()}, f"guidance:{place}")  # fmt: skip
+
+
+def _offered_model(finding: Finding) -> str:
+    """The model of another loss that a finding asks for; empty where it asks for none."""
+    return finding.values[0] if finding.knob == "model" and finding.values[0] in LOSSES else ""
+
+
+def _take_model(found: Asked, model: str) -> None:
+    """One click to the page that has it chosen: where one is, if that can tune it."""
+    name = wording.choice_for("model", model)
+    if places.is_on("tune") and model in TUNED_LOSSES:
+        places.link("tune", f"Tune: {name}", ":material/tune:", **{**found.address, "loss": model})
+    else:
+        places.link("train", f"Fit: {name}", ":material/model_training:", **{**found.address, SUITED: model})
+
+
+def _with(found: Asked, knob: str, more: tuple[str, ...]) -> list[str]:
+    return [*found.read.get(knob, []), *(value for value in more if value != found.target)]
+
+
+def _buttons(finding: Finding) -> dict[str, tuple[str, ...]]:
+    """What a click can do about it: a word for it, and the values that it adds to the finding's knob."""
+    if finding.knob == "also_missing":
+        return {"Treat as missing": finding.values}
+    gone = finding.leaves_out
+    if finding.kind in TOGETHER and len(gone) <= OPEN:  # only one of them may be the culprit, and the others of use
+        return {f"Leave out {shortened(name, 24)}": (name,) for name in gone}
+    if not gone:
+        return {}
+    return {f"Leave out {shortened(gone[0], 24) if len(gone) == 1 else f'{len(gone)} columns'}": gone}
+
+
+def _row() -> Any:
+    return st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+
+
+def _line(text: str, buttons: Mapping[str, partial[None]], key: str) -> None:
+    with _row():
+        line(text)
+        if not buttons:
+            return
+        with st.container(horizontal=True, width="content"):  # side by side where the line is too narrow for them
+            for place, (button, do) in enumerate(buttons.items()):
+                own = key if len(buttons) == 1 else f"{key}:{place}"
+                st.button(label(button), key=own, on_click=do, width="content")

@@ -1,0 +1,195 @@
+"""Tuning a yes/no model, or one of counts or positive numbers: the curve over alpha, made by a process of its own that
+sweeps the rows, and the model at each of its points; what linear models are asked is in `panel`.
+
+/tune?data=...&loss=logistic&shrink=lasso      the kind of model and its penalty
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from shoal.dashboard.parts import places, widget_values, wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.targets import suited_model
+from shoal.dashboard.parts.tuning import folds_told
+from shoal.dashboard.parts.waiting import answered, watch
+from shoal.dashboard.tables.sources import Asked
+from shoal.dashboard.tune.form import LOSS, StudyChoice
+from shoal.errors import TrainingError
+from shoal.results.answers.table import TableLook
+from shoal.results.tuned import BEST, BY_HAND, ONE_SE, CrossValidated
+from shoal.runs.launch import Run, launch
+from shoal.settings.config import RunConfig
+from shoal.settings.when import TUNED_LOSSES
+from shoal.words import number, short
+
+SHRINK, RATIO = "shrink", "l1_ratio"  # in the address
+LINEAR = "linear"
+KINDS = {
+    LINEAR: "Linear, ridge, lasso, elastic net",
+    **{name: wording.choice_for("model", name) for name in TUNED_LOSSES},
+}
+SHRINKS = ("lasso", "ridge", "elasticnet")
+DRAWN = 20  # columns whose course is drawn: those with the largest weights
+
+
+def kind_of_model(found: Asked, result: TableLook) -> str:
+    """What the address says, or what the target asks for; a person may choose another where several will do."""
+    only = suited_model(result, found.target)
+    if only:
+        return only
+    said = st.query_params.get(LOSS, LINEAR)
+    said = said if said in KINDS else LINEAR
+    chosen = st.selectbox(
+        "Kind of model", list(KINDS), list(KINDS).index(said), format_func=KINDS.__getitem__, key="tune:loss",
+        help="Logistic for yes or no, Poisson for counts, gamma for positive skewed numbers.",
+    )  # fmt: skip
+    if chosen != said:
+        places.amend(**{LOSS: None if chosen == LINEAR else chosen})
+        st.rerun()
+    return str(chosen)
+
+
+def loss_view(found: Asked, choice: StudyChoice, model: str) -> None:
+    """The penalty, then the curve as soon as it is there."""
+    shrink, ratio = _penalty()
+    try:
+        config = _config(found, choice, model, shrink, ratio)
+        job = answered("curve", config, {"folds": choice.folds, "fold_by": choice.folds_for(model)})
+    except (TrainingError, OSError) as error:
+        notice("error", wording.told(error), "This cannot be tuned")
+        return
+    if job.is_active:
+        watch(job, "Cross-validating, all penalties and folds in each sweep")
+    elif job.result is None:
+        notice("error", wording.told(job.error), "This cannot be tuned")
+    else:
+        _curve_view(job, job.result, config)
+
+
+def _penalty() -> tuple[str, float]:
+    said = st.query_params.get(SHRINK, SHRINKS[0])
+    left, right = st.columns(2)
+    with left:
+        shrink = st.selectbox(
+            wording.label_for("shrink"), SHRINKS, SHRINKS.index(said) if said in SHRINKS else 0,
+            format_func=lambda name: wording.choice_for("shrink", name), key="tune:shrink",
+        )  # fmt: skip
+    if shrink != said:
+        places.amend(**{SHRINK: shrink})
+    if shrink != "elasticnet":
+        return str(shrink), RunConfig.l1_ratio
+    with right:
+        ratio = st.number_input(wording.label_for("l1_ratio"), 0.0, 1.0, RunConfig.l1_ratio, 0.05, key="tune:l1_ratio")
+    return str(shrink), float(ratio)
+
+
+def _config(found: Asked, choice: StudyChoice, model: str, shrink: str, ratio: float) -> RunConfig:
+    config = choice.config(found)
+    out = tuple(name for name in found.read.get("exclude", ()) if name != found.target)
+    return dataclasses.replace(config, model=model, shrink=shrink, l1_ratio=ratio, exclude=out)
+
+
+# ------------------------------------------------------------------ what was found
+
+
+def _curve_view(job: Run, curve: dict[str, Any], config: RunConfig) -> None:
+    alphas, key = curve["alphas"], f"tune:point:{job.directory.name}"
+    marks = {which: alphas.index(curve[which]) for which in (BEST, ONE_SE)}
+    widget_values.begin(key, marks[BEST])
+    for note in curve["warnings"]:
+        line(note)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for which, name in ((BEST, "Best"), (ONE_SE, "1-SE")):
+            st.button(name, key=f"tune:{which}", on_click=_choose, args=(key, marks[which]))
+        place = st.select_slider(
+            wording.label_for("alpha"), range(len(alphas)), key=key, format_func=lambda i: short(alphas[i]),
+            help="The points of the path that were worked out; every one is exact.",
+        )  # fmt: skip
+    _numbers(curve, int(place))
+    chart, path, table = st.tabs(["Error", "Path", "Coefficients"])
+    with chart:
+        alt = f"{curve['measure']} in cross-validation against alpha, lowest at {short(curve[BEST])}"
+        st.plotly_chart(_error_chart(curve, int(place)), key="plot:error", config={"displayModeBar": False}, alt=alt)
+    with path:
+        alt = "standardised coefficients against alpha"
+        st.plotly_chart(_path_chart(curve, int(place)), key="plot:path", config={"displayModeBar": False}, alt=alt)
+    with table:
+        st.dataframe(coefficients_at(curve, int(place)), hide_index=True)
+    if st.button("Train this model", type="primary", key="tune:train", icon=":material/model_training:"):
+        _train(config, curve, int(place))
+
+
+def _choose(key: str, place: int) -> None:
+    st.session_state[key] = place
+
+
+def _numbers(curve: dict[str, Any], place: int) -> None:
+    kept, count = curve["n_features_kept"][place], len(curve["names"])
+    name = str(curve["measure"]).capitalize()
+    cards = [
+        (f"{name}, cross-validated", f"{number(curve['cv_mean'][place])} ± {number(curve['cv_se'][place])}"),
+        ("Columns", f"{kept} of {count}"),
+        ("Best alpha", short(curve[BEST])),
+        ("1-SE alpha", short(curve[ONE_SE])),
+    ]
+    with st.container(horizontal=True, gap="small", key="tune-numbers"):
+        for label, value in cards:
+            st.metric(label, value, border=True)
+    certificate = curve["certificate"]
+    line(
+        f"{folds_told(curve['folds'], curve['fold_by'])}, {curve['rows']:,} training rows, {len(curve['alphas'])} "
+        f"penalties in {curve['sweeps']} sweeps over the rows; no point is further from its optimum than "
+        f"{certificate['relative']:.0e} of the gradient at zero, measured on the rows."
+    )
+
+
+def _error_chart(curve: dict[str, Any], place: int) -> go.Figure:
+    errors = {"type": "data", "array": curve["cv_se"], "thickness": 1, "width": 0}
+    figure = go.Figure(go.Scatter(x=curve["alphas"], y=curve["cv_mean"], error_y=errors, mode="lines+markers"))
+    for which, name in ((BEST, "Best"), (ONE_SE, "1-SE")):
+        figure.add_vline(x=curve[which], line_dash="dot", annotation_text=name)
+    return _laid_out(figure, curve, place, str(curve["measure"]))
+
+
+def _path_chart(curve: dict[str, Any], place: int) -> go.Figure:
+    weights = pd.DataFrame(curve["weights"], columns=curve["names"])
+    largest = weights.abs().max().sort_values(ascending=False).index[:DRAWN]
+    lines = [go.Scatter(x=curve["alphas"], y=weights[name], name=name, mode="lines") for name in largest]
+    return _laid_out(go.Figure(lines), curve, place, "standardised coefficient")
+
+
+def _laid_out(figure: go.Figure, curve: dict[str, Any], place: int, what: str) -> go.Figure:
+    figure.add_vline(x=curve["alphas"][place])
+    figure.update_xaxes(type="log", title="alpha", autorange="reversed")
+    figure.update_yaxes(title=what)
+    return figure.update_layout(height=360, margin={"l": 10, "r": 10, "t": 30, "b": 10})
+
+
+def coefficients_at(curve: dict[str, Any], place: int) -> pd.DataFrame:
+    """At one point of the path, those with the largest weights first."""
+    table = pd.DataFrame({
+        "Column": curve["names"], "Coefficient": curve["coef"][place], "Standardised": curve["weights"][place],
+    })  # fmt: skip
+    return table.sort_values("Standardised", key=abs, ascending=False, kind="stable")
+
+
+def _train(config: RunConfig, curve: dict[str, Any], place: int) -> None:
+    """An ordinary exact run at this alpha, which keeps its error in cross-validation."""
+    alpha = float(curve["alphas"][place])
+    chosen = next((which for which in (BEST, ONE_SE) if curve[which] == alpha), BY_HAND)
+    kept = CrossValidated(
+        curve["folds"], curve["fold_by"], chosen, se=curve["cv_se"][place], alphas=len(curve["alphas"]),
+        best=curve[BEST], one_se=curve[ONE_SE], measure=curve["measure"], deviance=curve["cv_mean"][place],
+    )  # fmt: skip
+    try:
+        run = launch(dataclasses.replace(config, alpha=alpha), tuned=kept)
+    except (TrainingError, OSError) as error:
+        notice("error", wording.told(error), "The run was not started")
+        return
+    places.go("train", run=run.id)

@@ -1,0 +1,1 @@
+"""The engine whose workers are actors of a Ray cluster; nothing is imported here."""

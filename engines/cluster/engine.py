@@ -1,0 +1,113 @@
+"""The engine of many machines: workers are actors of a Ray cluster, arrays are its objects, the server stays here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy.typing as npt
+import ray
+
+from shoal.engines.base import Ledger, Link, WorkerEvent, laid_out
+from shoal.engines.cluster.actor import Brief, as_arrays
+from shoal.engines.cluster.connection import Connection
+from shoal.engines.cluster.crew import RayCrew, RayMember, Shared
+from shoal.engines.crew import CrewMember
+from shoal.engines.crewed import CrewEngine
+from shoal.errors import EngineError
+from shoal.worker import Request, SharedArray, pack
+
+
+class RayEngine(CrewEngine):
+    """Workers on the cores of a cluster that is there, or of a small one of its own.
+
+    `workers`: 0 for one per core that is free. `preload` as for worker processes.
+    """
+
+    def __init__(
+        self, workers: int, connection: Connection, on_event: Callable[[WorkerEvent], None] | None = None,
+        restarts: int = 3, preload: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.connection = connection
+        self._shared: Shared = {}
+        self._keys = itertools.count()
+        self._briefed: set[str] = set()
+        self._having: dict[str, set[str]] = {}  # the nodes that were asked about each block, by its place
+
+        def crew(emit: Callable[[WorkerEvent], None]) -> RayCrew:
+            made = RayCrew(emit, preload, connection, self._wait)
+            self._shared = made.shared
+            return made
+
+        try:
+            super().__init__(workers or max(1, connection.free_cores()), on_event, restarts, crew)
+        except BaseException:
+            connection.close()
+            raise
+
+    @property
+    def maps(self) -> bool:
+        return False
+
+    @property
+    def start(self) -> float:
+        return math.inf  # it may wait for a core that comes free, or for a node that joins
+
+    def most(self) -> int:
+        return len(self._crew.members) + self.connection.free_cores()
+
+    def brief(self, name: str, request: Callable[[], Request]) -> None:
+        if name not in self._briefed:
+            self._briefed.add(name)
+            key = next(self._keys)
+            self._shared[key] = Brief(key), ray.put(as_arrays(pack(request())))
+
+    def _nearness(self, member: CrewMember) -> Callable[[Request], int] | None:
+        """A node that has the block comes first, then blocks that nobody has, then those of others."""
+        assert isinstance(member, RayMember)
+        node = member.node
+        nodes = {other.node for other in self._crew.members.values() if isinstance(other, RayMember) and other.ready}
+
+        def rank(request: Request) -> int:
+            having = self._having.get(getattr(request, "place", ""), set())
+            return 0 if node in having else 2 if having & nodes else 1
+
+        return rank
+
+    def _ask(self, member: CrewMember, ledger: Ledger, index: int, request: Request) -> None:
+        super()._ask(member, ledger, index, request)
+        if isinstance(member, RayMember) and (place := getattr(request, "place", "")):
+            self._having.setdefault(place, set()).add(member.node)
+
+    def used(self, rank: int) -> tuple[float, int] | None:
+        member = self._crew.members.get(rank)
+        beat = member.beat if isinstance(member, RayMember) else None
+        return (beat.cpu, beat.memory) if beat else None
+
+    def link(self, rank: int) -> Link | None:
+        member = self._crew.members.get(rank)
+        if not isinstance(member, RayMember) or member.facts is None or member.lease is None:
+            return None
+        silent = member.lease.silent(time.monotonic())
+        return Link(member.facts.address, member.lease.took, silent, member.received, member.sent)
+
+    def share(self, array: npt.NDArray[Any]) -> SharedArray:
+        self._check_open()
+        shared, whole = laid_out(array, next(self._keys))
+        self._shared[shared.key] = shared, ray.put(whole)
+        return shared
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> tuple[SharedArray, npt.NDArray[Any]]:
+        raise EngineError("Workers of a cluster see no memory of this process: send them what they are to know.")
+
+    def release(self, shared: SharedArray) -> None:
+        self._shared.pop(shared.key, None)
+
+    def close(self) -> None:
+        if not self._closed:
+            super().close()
+            self._shared.clear()
+            self.connection.close()

@@ -1,0 +1,273 @@
+"""One exact fit of a model of several classes: Newton steps from passes over the rows, to a certificate.
+
+Rows, columns and their encoding are those of other models; what is said of the fit is in `report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from shoal.coordinator import Coordinator
+from shoal.data.columns import choose_columns
+from shoal.data.dataset import Block, Dataset
+from shoal.data.encoding import Encoding, mapped
+from shoal.data.splits import Split
+from shoal.fitting.classes.sums import ScoreClasses, ScoredClasses, SumClasses
+from shoal.fitting.classes.target import Classes, class_notes, classes_of_target, no_optimum_note
+from shoal.fitting.exact import Prepared, bad_row_notes, check_bad_rows, check_rows, design_for, rows_dropped
+from shoal.fitting.losses import AGAIN, CHEAP, GOOD, QUICK, ROUGH, SAMPLE, SAMPLED, centre_for
+from shoal.fitting.targets import look_at
+from shoal.losses.named import penalty_beside_sum
+from shoal.metrics import Timings
+from shoal.models import L1L2, Array, Certificate
+from shoal.passes.blocks import CALIBRATION_ROWS
+from shoal.passes.quantiles import base_for
+from shoal.passes.weights import weighted, weighting_of
+from shoal.settings.config import RunConfig
+from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.settings.strength import strength
+from shoal.solve.classes.bound import minimise_bounded
+from shoal.solve.classes.newton import (
+    ClassOptimum,
+    ClassPoint,
+    ClassSlope,
+    ClassSums,
+    certificate_of_classes,
+    class_errors,
+    class_slope,
+    minimise_classes,
+    stepped,
+)
+from shoal.solve.inference import Estimates, estimates_of
+from shoal.solve.least_squares import LeastSquares, Standardisation
+from shoal.solve.moments import Moments, plan_cells
+from shoal.solve.newton import SETTLED, spread_in
+from shoal.solve.paths import constant_note
+from shoal.solve.ranking import grid_for
+from shoal.utils import available_memory
+
+MOST_PARAMETERS = 1500  # classes x columns up to which steps have a curvature of all pairs of them
+
+
+@dataclass(frozen=True)
+class ClassFit:
+    """A fitted model of several classes, and all that is said about it."""
+
+    config: RunConfig
+    prepared: Prepared
+    classes: Classes
+    penalty: L1L2
+    point: ClassPoint
+    coef: Array  # (K, p), in the units of the file
+    intercepts: Array  # (K,)
+    certificate: Certificate
+    scores: ScoredClasses
+    rank: int
+    condition: float
+    unique: bool
+    separated: bool
+    sweeps: int
+    shares: Array  # (K,): of the training rows
+    estimates: tuple[Estimates, Estimates | None] | None  # flat, class by class
+    rows_dropped: dict[str, int]
+    notes: tuple[str, ...]
+
+
+_Where = tuple[str, Block, Encoding, Split, Array, Array, Array, tuple[float, ...] | None]
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """What rows and columns a model is fitted to, and passes over them."""
+
+    coordinator: Coordinator
+    prepared: Prepared
+    units: Standardisation
+    class_weight: tuple[float, ...] | None = None
+    passes: list[str] = field(default_factory=list)
+
+    @property
+    def centre(self) -> Array:
+        return centre_for(self.units)
+
+    def sums(self, blocks: Sequence[Block], point: ClassPoint, curved: bool = True) -> ClassSums:
+        total = ClassSums.none(point.W.shape, curved)
+        self.passes.append("curvature" if curved else "slope")
+        requests = [SumClasses(*self._at(block, point), curved=curved) for block in blocks]
+        for part in self.coordinator.swept("Newton steps", requests):
+            total = total.merge(part)
+        return total
+
+    def scores(self, point: ClassPoint, known: Array) -> ScoredClasses:
+        dataset, split = self.prepared.dataset, self.prepared.split
+        grid = grid_for(dataset.rows * len(known))
+        kept = CALIBRATION_ROWS / max(1.0, split.share * dataset.rows)
+        curved = has_curvature(*point.W.shape)
+        self.passes.append("scores")
+        total: ScoredClasses | None = None
+        requests = [ScoreClasses(*self._at(block, point), known, grid, kept, curved) for block in dataset.blocks]
+        for part in self.coordinator.swept("scoring", requests):
+            total = part if total is None else total.merge(part)
+        assert total is not None
+        return total
+
+    def _at(self, block: Block, point: ClassPoint) -> _Where:
+        """The coefficients in raw columns less `centre`, and the scores where those are 0."""
+        coef = point.W / self.units.scale
+        at_centre = point.b - coef @ (self.units.centre - self.centre)
+        own = self.prepared
+        place = str(own.dataset.directory)
+        return place, block, own.encoding, own.split, coef, at_centre, self.centre, self.class_weight
+
+
+def fit_classes(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> ClassFit:
+    """Look at the target, sum moments, go down by Newton steps, and say what came out."""
+    split = Split(config.test_every, config.test_fraction, config.seed)
+    with timings.stage("moments"):
+        prepared, moments, classes = _prepared(coordinator, dataset, config, split)
+    units = Standardisation.of(moments, config.intercept, config.standardize)
+    penalty = penalty_beside_sum(config.shrink, strength(config), config.l1_ratio, moments.n)
+    K, p = len(classes.names), len(units.scale)
+    rows = ClassRows(coordinator, prepared, units)
+    with timings.stage("solve"):
+        counts = rows_of_classes(rows.sums(dataset.blocks, ClassPoint.zero(K, p), curved=False))
+        shares = counts / counts.sum()
+        if config.class_weight == "balanced":
+            rows = replace(rows, class_weight=tuple((1 / (K * shares)).tolist()))
+        start = replace(ClassPoint.zero(K, p), b=best_constant(shares)) if units.intercept else ClassPoint.zero(K, p)
+        sample = dataset.blocks[::SAMPLE] if len(dataset.blocks) >= SAMPLED else None
+        most = max(rows.class_weight or (1.0,))
+        optimum = descend_classes(rows.sums, dataset.blocks, sample, moments, units, penalty, start, most)
+    with timings.stage("score"):
+        optimum, scores, slope, certificate = _checked(rows, penalty, optimum, best_constant(shares))
+    with timings.stage("inference"):
+        known = penalty == L1L2() and not optimum.separated and has_curvature(K, p)
+        estimates = _estimates(slope, units, optimum.point, config) if known else None
+    problem = LeastSquares.from_moments(moments, config.intercept, config.standardize)
+    coef = optimum.point.W / units.scale
+    used = scores.train.rows + scores.test.rows
+    fit = ClassFit(
+        config, prepared, classes, penalty, optimum.point, coef, optimum.point.b - coef @ units.centre, certificate,
+        scores, problem.rank * (K - 1), problem.condition(penalty.l2), optimum.unique and not optimum.separated,
+        optimum.separated, len(rows.passes), shares, estimates, rows_dropped(prepared, config, used), (),
+    )  # fmt: skip
+    return replace(fit, notes=tuple(_notes(fit, optimum, units)))
+
+
+def _prepared(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, split: Split
+) -> tuple[Prepared, Moments, Classes]:
+    check_bad_rows(dataset, config)
+    choice = choose_columns(dataset, config)
+    weighting = weighting_of(coordinator.swept, dataset, config, split, choice.names)
+    repeats = weighting is not None and weighting.repeats
+    seen = look_at(coordinator, dataset, config.target, split, config.weights, repeats)
+    classes = classes_of_target(dataset, config, seen)
+    base = weighted(base_for(coordinator.swept, dataset, config, split, choice, classes.values), weighting)
+    memory, wide = memory_for_exact(available_memory()), len(classes.names) * (len(base.terms) + 1)
+    plan_cells(min(wide, max(MOST_PARAMETERS, len(base.terms) + 1)), 2, memory, SOLVING, least=2)
+    train = coordinator.moments(dataset, base, split)[0]
+    train = weighting.counted(train) if weighting else train
+    check_rows(train.n, config)
+    encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, train.n, split)
+    said = (
+        *dataset.notes, *bad_row_notes(dataset), *([weighting.note] if weighting else []), *choice.notes, *notes
+    )  # fmt: skip
+    return Prepared(dataset, split, encoding, said, weighting=weighting), mapped(train, base, encoding), classes
+
+
+def rows_of_classes(at_zero: ClassSums) -> Array:
+    """What the rows of each class count for, from sums where all probabilities are 1/K."""
+    return np.asarray(at_zero.rows / len(at_zero.slope) - at_zero.slope[:, 0])
+
+
+def best_constant(shares: Array) -> Array:
+    """The scores of a model that knows the shares of classes alone; they sum to 0."""
+    logs = np.log(shares)
+    return np.asarray(logs - logs.mean())
+
+
+def has_curvature(classes: int, p: int) -> bool:
+    """Whether steps know the curvature of all pairs of classes and columns, or a bound of it."""
+    return classes * (p + 1) <= MOST_PARAMETERS
+
+
+SumsOf = Callable[[Sequence[Block], ClassPoint, bool], ClassSums]
+
+
+def descend_classes(
+    sums: SumsOf, blocks: Sequence[Block], sample: Sequence[Block] | None, moments: Moments, units: Standardisation,
+    penalty: L1L2, start: ClassPoint, most: float = 1.0,
+) -> ClassOptimum:  # fmt: skip
+    """The minimum from sums of all rows, first from those of a sample where there is one. `most`: what rows of a class
+    count for at most, beside the moments."""
+    K, p = start.W.shape
+    spread, centre = spread_in(units, moments), centre_for(units)
+    if not has_curvature(K, p):
+        slopes: Callable[[ClassPoint], ClassSums] = lambda point: sums(blocks, point, False)  # noqa: E731
+        return minimise_bounded(slopes, centre, units, moments, penalty, start, most)
+    run = partial(minimise_classes, centre=centre, units=units, spread=spread, penalty=penalty)
+    if sample is not None:
+        rough = run(lambda point: sums(sample, point, True), start=start, settled=ROUGH)
+        start = start if rough.separated else rough.point
+    settled = SETTLED if moments.n * (K * p) ** 2 < CHEAP else QUICK
+    return run(lambda point: sums(blocks, point, True), start=start, settled=settled)
+
+
+def _checked(
+    rows: ClassRows, penalty: L1L2, optimum: ClassOptimum, known: Array
+) -> tuple[ClassOptimum, ScoredClasses, ClassSlope, Certificate]:
+    """Scores and a certificate from the rows; another Newton step from the same pass while that helps."""
+    best: tuple[ClassOptimum, ScoredClasses, ClassSlope, Certificate] | None = None
+    at, units = partial(class_slope, centre=rows.centre, units=rows.units, penalty=penalty), rows.units
+    for _ in range(AGAIN):
+        scores = rows.scores(optimum.point, known)
+        slope = at(scores.sums)
+        zero = at(replace(scores.sums, slope=scores.null_slope, square=np.zeros((0, 0))))
+        steepest = float(np.abs(zero.gradient).max(initial=0.0))
+        certificate = certificate_of_classes(penalty, optimum.point, slope, steepest, units.intercept)
+        if best is not None and not certificate.relative < best[3].relative / 2:
+            return best
+        best = optimum, scores, slope, certificate
+        if certificate.relative < GOOD or optimum.separated or not scores.sums.square.size:
+            return best
+        optimum = replace(optimum, point=stepped(slope, units, penalty, optimum.point)[0])
+    assert best is not None
+    return best
+
+
+def _estimates(
+    slope: ClassSlope, units: Standardisation, point: ClassPoint, config: RunConfig
+) -> tuple[Estimates, Estimates | None] | None:
+    found = class_errors(slope, units)
+    if found is None:
+        return None
+    coef = point.W / units.scale
+    of_coef = estimates_of(coef.ravel(), found[0].ravel(), np.inf, config.confidence)
+    if not units.intercept:
+        return of_coef, None
+    return of_coef, estimates_of(point.b - coef @ units.centre, found[1], np.inf, config.confidence)
+
+
+def _notes(fit: ClassFit, optimum: ClassOptimum, units: Standardisation) -> list[str]:
+    names = np.array(fit.prepared.encoding.names, object)
+    shrunk = fit.penalty != L1L2()
+    notes = [*fit.prepared.notes, *constant_note(int(units.constant.sum()) if units.intercept else 0)]
+    notes += class_notes(fit.classes, fit.config.class_weight == "balanced", len(names), shrunk)
+    if optimum.separated:
+        notes.append(no_optimum_note(names[optimum.running].tolist()[:5]))
+    elif not shrunk and not optimum.unique:
+        notes.append(
+            "The columns depend on one another. The answer with the smallest norm is given; single weights are not "
+            "unique, and have no standard errors."
+        )
+    if fit.estimates:
+        notes.append(
+            "Coefficients of a column sum to 0 over the classes: each says how the score of a class moves against the "
+            "mean of all of them."
+        )
+    return notes

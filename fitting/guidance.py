@@ -1,0 +1,379 @@
+"""What is worth knowing of a table before a model is fitted to it: findings from sums and summaries that are at hand.
+
+No pass over the rows is made for it; some of the first are looked at. What a finding is stands in `results.findings`;
+columns against the target are in `leaks`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from shoal.data.dataset import Column, Dataset
+from shoal.data.encoding import Encoding
+from shoal.data.terms import Level, Number, Shaped
+from shoal.fitting.leaks import (
+    ENOUGH,
+    EXACT,
+    PAIRED,
+    SAMPLED,
+    TELLING,
+    AgainstTarget,
+    as_product,
+    sampled_rows,
+    shares,
+)
+from shoal.fitting.profile import Ends, may_have_codes
+from shoal.models import Array
+from shoal.results.findings import (
+    ERRORS_GROW,
+    FAR_ROWS,
+    LEAVE_OUT,
+    TWO_VALUES_ADVICE,
+    YES_OR_NO,
+    Finding,
+    FindingKind,
+    few_rows,
+    in_order,
+)
+from shoal.settings.config import RunConfig
+from shoal.settings.when import penalty_knob
+from shoal.solve.moments import Moments
+from shoal.words import listed, number, plural
+
+LIFTS, OTHERWISE = 5.0, 0.8  # a column that leaves so many times less, where the others explain so much already
+SOLVED = 300  # columns of numbers of which it is worked out what each adds to the others
+ALIKE = 0.9999  # correlation from which two columns say the same
+FEW = 5  # rows for each weight below which there are few
+SUMMED = 8  # columns at most that are tried as a sum
+SAME = 1e-9  # relative difference up to which two figures from sums are the same
+SKEWED = 3.0  # skewness from which a few rows weigh most; an exponential distribution has 2
+NAMED = 5  # columns in one sentence
+DISTINCT = 5  # values of a column, of which one may stand for none
+
+_Profile = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known before a fit: sums of base terms and target over its rows, those of all pairs unless the table is
+    too wide for that, and what a pass over the values said, if one was made."""
+
+    dataset: Dataset
+    config: RunConfig
+    base: Encoding
+    against: AgainstTarget
+    moments: Moments | None  # of (base terms..., target)
+    profile: _Profile = field(default_factory=dict)
+
+    @property
+    def target(self) -> Column:
+        return self.dataset.columns[self.config.target]
+
+    @property
+    def columns(self) -> list[Column]:
+        """Those that the model uses."""
+        return [self.dataset.columns[name] for name in self.base.columns]
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The columns of numbers, and their places among the terms."""
+        return {term.column: i for i, term in enumerate(self.base.terms) if isinstance(term, Number)}
+
+
+def findings_of(known: Known) -> tuple[Finding, ...]:
+    """All that is worth knowing, the gravest first."""
+    if known.against.n < 2:
+        return ()
+    parts = (_leaks, _missing_codes, _two_values, _few_rows, _ids, _skewed, _duplicates, _dates, _constants)
+    return in_order(finding for part in parts for finding in part(known))
+
+
+def _left_out(kind: FindingKind, columns: Sequence[str], said: str, advice: str) -> Finding:
+    return Finding(kind, tuple(columns), said, advice, LEAVE_OUT, tuple(columns))
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return listed([f"'{name}'" for name in names], NAMED)
+
+
+# ------------------------------------------------------------------ columns that know the target
+
+
+def _leaks(known: Known) -> Iterator[Finding]:
+    share = shares(known.against, known.base)
+    telling = sorted((name for name in share if share[name] > TELLING), key=lambda name: -share[name])
+    for name in telling[:NAMED]:
+        exactly = 1 - share[name] < EXACT
+        how = "almost exactly" if exactly else f"with an R² of {share[name]:.3f}"
+        yield _left_out(
+            FindingKind.LEAK, [name], f"'{name}' alone predicts '{known.config.target}' {how} (leak?).",
+            "If it is not known when predicting, leave it out",
+        )  # fmt: skip
+    if telling:
+        return
+    correlated = _correlations(known)
+    if parts := _sum_of(known, correlated):
+        yield _left_out(
+            FindingKind.SUM_LEAK, parts,
+            f"{_quoted(parts)} together give '{known.config.target}' exactly, as a sum with fixed weights (leak?).",
+            "If they are not all known when predicting, leave out what is not",
+        )  # fmt: skip
+    elif product := _product_of(known, correlated):
+        yield _about_product(known, *product)
+    elif lifting := _lifting(known, correlated):
+        name, with_it, without = lifting
+        yield _left_out(
+            FindingKind.LEAK, [name],
+            f"With '{name}' the columns of numbers explain {100 * with_it:.1f} % of '{known.config.target}', "
+            f"without it {100 * without:.1f} % (leak?).",
+            "If it is not known when predicting, leave it out",
+        )  # fmt: skip
+
+
+def _about_product(known: Known, first: str, second: str, how: str) -> Finding:
+    """What is divided was made from the target, as revenue is from units sold; of two factors nobody knows which."""
+    said = f"'{first}' {how} '{second}' is '{known.config.target}' but for rounding (leak?)."
+    gone = [first, second] if how == "times" else [first]
+    advice = (
+        "If they are not both known when predicting, leave out what is not"
+        if how == "times"
+        else f"If '{first}' is not known when predicting, leave it out"
+    )
+    return Finding(FindingKind.PRODUCT_LEAK, (first, second), said, advice, LEAVE_OUT, tuple(gone))
+
+
+def _correlations(known: Known) -> Array:
+    """Of the columns of numbers in their order, then the target (q, q); 0 where one does not vary, none if unknown."""
+    if known.moments is None or known.moments.n < ENOUGH:
+        return np.zeros((0, 0))
+    places = [*known.numbers.values(), -1]
+    scatter = known.moments.scatter[np.ix_(places, places)]
+    spread = np.sqrt(np.diag(scatter))
+    scale = np.where(spread > 0, spread, 1.0)
+    found: Array = scatter / scale / scale[:, None]
+    return found
+
+
+def _sum_of(known: Known, C: Array) -> list[str]:
+    """A few columns of numbers whose weighted sum is the target, found one by one, then without those not needed."""
+    count = len(C) - 1
+    if count < 2 or not C[-1, -1] > 0:
+        return []
+    chosen: list[int] = []
+    for _ in range(min(SUMMED, count, int(known.against.n) // ENOUGH)):
+        rest = np.abs(C[:-1, -1] - C[:-1, chosen] @ _weights(C, chosen))
+        rest[chosen] = -1.0
+        chosen.append(int(np.argmax(rest)))
+        if _left(C, chosen) < EXACT:
+            break
+    else:
+        return []
+    for place in list(chosen):
+        fewer = [other for other in chosen if other != place]
+        if fewer and _left(C, fewer) < EXACT:
+            chosen = fewer
+    return [name for place, name in enumerate(known.numbers) if place in chosen]
+
+
+def _product_of(known: Known, C: Array) -> tuple[str, str, str] | None:
+    """Two columns that make the target by multiplying or dividing them, by the first rows, and how; of very many
+    columns those that go with it most."""
+    if len(C) < 3 or not C[-1, -1] > 0 or known.target.type != "numeric":
+        return None
+    names = list(known.numbers)
+    tried = sorted(np.argsort(-np.abs(C[:-1, -1]), kind="stable")[:PAIRED].tolist())
+    rows = sampled_rows(known.dataset, [*(names[place] for place in tried), known.config.target])
+    found = as_product(rows[:, :-1], rows[:, -1])
+    return (names[tried[found[0]]], names[tried[found[1]]], found[2]) if found else None
+
+
+def _lifting(known: Known, C: Array) -> tuple[str, float, float] | None:
+    """A column without which a nearly perfect model would be an ordinary one; what is explained with and without it."""
+    count = len(C) - 1
+    if not 2 <= count <= SOLVED or not C[-1, -1] > 0 or known.against.n < ENOUGH * count:
+        return None
+    inverse = np.linalg.pinv(C[:-1, :-1], rcond=SAME, hermitian=True)
+    w = inverse @ C[:-1, -1]
+    left = max(1 - float(w @ C[:-1, -1]), EXACT)
+    if left > 1 - TELLING:
+        return None
+    own = np.diag(inverse)
+    rises = np.where(own > 0, w**2 / np.where(own > 0, own, 1.0), 0.0)
+    without = left + rises
+    suspected = (without >= LIFTS * left) & (without <= 1 - OTHERWISE)
+    if not suspected.any():
+        return None
+    place = int(np.argmax(np.where(suspected, without, 0.0)))
+    return list(known.numbers)[place], 1 - left, float(1 - without[place])
+
+
+def _weights(C: Array, chosen: list[int]) -> Array:
+    return np.linalg.lstsq(C[np.ix_(chosen, chosen)], C[chosen, -1], rcond=None)[0] if chosen else np.zeros(0)
+
+
+def _left(C: Array, chosen: list[int]) -> float:
+    """The share of the target's spread that these columns leave, by their correlations C."""
+    w = _weights(C, chosen)
+    return float(1 - 2 * (w @ C[chosen, -1]) + w @ C[np.ix_(chosen, chosen)] @ w)
+
+
+# ------------------------------------------------------------------ numbers that may be none
+
+
+def _missing_codes(known: Known) -> Iterator[Finding]:
+    for column in (*known.columns, known.target):
+        for value, count in _codes_of(known, column):
+            yield Finding(
+                FindingKind.MISSING_CODE, (column.name,),
+                f"'{column.name}' is {value:g} in {count}, far from its other values: no value?",
+                "If so, count it as missing", "also_missing", (f"{column.name}={value:g}",),
+            )  # fmt: skip
+
+
+def _codes_of(known: Known, column: Column) -> list[tuple[float, str]]:
+    """Usual codes among the ends of a column, and in how many rows they are: all, or of those at hand."""
+    low, high = column.minimum, column.maximum
+    if not may_have_codes(column) or low is None or high is None:
+        return []
+    if (found := known.profile.get(column.name)) is not None:
+        several = found.get("distinct", 0) >= DISTINCT
+        return [(value, plural(count, "row")) for value, count in found.get("codes", ()) if several]
+    values = sampled_rows(known.dataset, [column.name])[:, 0]
+    codes = Ends.of(values, low, high).codes(low, high) if len(np.unique(values)) >= DISTINCT else []
+    rest = "" if known.dataset.rows <= SAMPLED else f" of the first {SAMPLED:,}"
+    return [(value, f"{plural(count, 'row')}{rest}") for value, count in codes]
+
+
+# ------------------------------------------------------------------ the target
+
+
+def _two_values(known: Known) -> Iterator[Finding]:
+    """By its spread: only values at both ends of a range have the largest that their mean allows."""
+    low, high = known.target.minimum, known.target.maximum
+    if low is None or high is None or not low < high or known.target.type != "numeric":
+        return
+    mean, variance = float(known.against.mean[-1]), known.against.total / known.against.n
+    largest = (mean - low) * (high - mean)
+    if largest > 0 and abs(variance - largest) <= SAME * largest:
+        yield Finding(
+            FindingKind.TWO_VALUES, (known.target.name,),
+            f"'{known.target.name}' has two values, {number(low)} and {number(high)}.", TWO_VALUES_ADVICE, *YES_OR_NO,
+        )  # fmt: skip
+
+
+def _skewed(known: Known) -> Iterator[Finding]:
+    bars = known.profile.get(known.config.target, {}).get("histogram") or []
+    low, high = known.target.minimum, known.target.maximum
+    if low is None or high is None or known.target.type != "numeric" or not abs(_skewness(bars)) > SKEWED:
+        return
+    rising = _skewness(bars) > 0
+    long_end, what = (high, "largest") if rising else (low, "smallest")
+    # A histogram knows the bar that the median is in: half of the rows lie on this side of its far end.
+    bar = int(np.searchsorted(np.cumsum(bars), sum(bars) / 2))
+    bound = low + (bar + rising) / len(bars) * (high - low)
+    advice, model = (ERRORS_GROW, "gamma") if rising and low > 0 else (FAR_ROWS, "huber")
+    yield Finding(
+        FindingKind.SKEWED_TARGET, (known.target.name,),
+        f"'{known.target.name}' is skewed: at least half of its rows lie {'below' if rising else 'above'} "
+        f"{number(bound)}, the {what} is "
+        f"{number(long_end)}. A few rows weigh most in the fit.", advice, "model", (model,),
+    )  # fmt: skip
+
+
+def _skewness(bars: Sequence[int]) -> float:
+    """Of a histogram, as if values lay in the middle of its bars."""
+    total = sum(bars)
+    if len(bars) < 2 or total < ENOUGH:
+        return 0.0
+    share, at = np.array(bars) / total, np.arange(len(bars))
+    centred = at - float(share @ at)
+    variance = float(share @ centred**2)
+    return float(share @ centred**3) / variance**1.5 if variance > 0 else 0.0
+
+
+def _few_rows(known: Known) -> Iterator[Finding]:
+    levels = sum(isinstance(term, Level) for term in known.base.terms)
+    weights = len(known.base.terms) - levels + sum(max(len(all_) - 1, 1) for all_ in known.base.known.values())
+    groups = {term.shape.group for term in known.base.terms if isinstance(term, Shaped) and term.is_level}
+    weights -= len(groups) + sum(isinstance(term, Number) and term.helps for term in known.base.terms)
+    rows = int(known.against.n)
+    if rows >= FEW * weights:
+        return
+    said = f"There are {rows:,} training rows for {weights:,} weights: the model may fit them by chance."
+    yield few_rows(said, penalty_knob(known.config.as_dict()))
+
+
+# ------------------------------------------------------------------ columns that say little
+
+
+def _ids(known: Known) -> Iterator[Finding]:
+    names = [column.name for column in known.columns if _is_id(known, column)]
+    if names:
+        verb = "differs" if len(names) == 1 else "differ"
+        yield _left_out(
+            FindingKind.ID, names, f"{_quoted(names)} {verb} in nearly every row: a row number or key?",
+            "New rows have others: leave it out" if len(names) == 1 else "New rows have others: leave them out",
+        )  # fmt: skip
+
+
+def _is_id(known: Known, column: Column) -> bool:
+    """As a pass over its values has it; else whether it counts the rows, which its spread alone tells."""
+    if column.type != "numeric":
+        return "id_like" in column.flags
+    if (found := known.profile.get(column.name)) is not None:
+        return bool(found.get("id_like"))
+    rows = known.dataset.rows - known.dataset.manifest.bad_count
+    if column.missing or column.minimum is None or column.maximum is None or rows <= ENOUGH:
+        return False
+    if known.against.n != rows or column.maximum - column.minimum != rows - 1:
+        return False
+    place = known.numbers.get(column.name)
+    if place is None:  # it is used in other shapes only
+        return False
+    variance = float(known.against.spread[place]) / rows
+    return math.isclose(variance, (rows**2 - 1) / 12, rel_tol=SAME)
+
+
+def _duplicates(known: Known) -> Iterator[Finding]:
+    names = list(known.numbers)
+    alike = np.abs(_correlations(known)[:-1, :-1]) > ALIKE
+    gone: dict[str, str] = {}
+    for i, j in np.argwhere(np.triu(alike, 1)).tolist():
+        if names[i] not in gone:
+            gone.setdefault(names[j], names[i])
+    if gone:
+        pairs = listed([f"'{copy}' as '{first}'" for copy, first in gone.items()], NAMED)
+        yield _left_out(
+            FindingKind.DUPLICATE, list(gone), f"Columns say the same but for their units: {pairs}.",
+            "One of each is enough: leave the others out",
+        )  # fmt: skip
+
+
+def _dates(known: Known) -> Iterator[Finding]:
+    straight = {
+        term.column for term in known.base.terms
+        if (isinstance(term, Number) and not term.helps) or (isinstance(term, Shaped) and term.grows)
+    }  # fmt: skip
+    names = [column.name for column in known.columns if column.type == "datetime" and column.name in straight]
+    if names:
+        yield Finding(
+            FindingKind.DATES, tuple(names),
+            f"{_quoted(names)} {'is a date' if len(names) == 1 else 'are dates'}: new rows will lie beyond those of "
+            "training, where a straight line may not hold.",
+            f"Tune with folds by time ({names[0]}) to see how well later rows are predicted",
+        )  # fmt: skip
+
+
+def _constants(known: Known) -> Iterator[Finding]:
+    names = [column.name for column in known.columns if "constant" in column.flags]
+    if names:
+        has, say = ("has", "says") if len(names) == 1 else ("have", "say")
+        yield _left_out(
+            FindingKind.CONSTANT, names, f"{_quoted(names)} {has} the same value in every row and {say} nothing.",
+            "Leave it out" if len(names) == 1 else "Leave them out",
+        )  # fmt: skip

@@ -1,0 +1,209 @@
+"""The report of a model of another loss, made from what was computed; the types that it is made of are in `results`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from shoal.fitting.losses import LossFit
+from shoal.fitting.model_file import model_of
+from shoal.fitting.reports import (
+    Trained,
+    date_columns_of,
+    filled_columns,
+    finite,
+    inference_rows,
+    named_values,
+    unseen_notes,
+    written_columns,
+)
+from shoal.losses.base import RowLoss
+from shoal.passes.losses import LossSums, PartScores, Ranked
+from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores, PredictionInterval
+from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
+from shoal.solve.conformal import prediction_sets
+from shoal.solve.ranking import area_under_roc, average_precision, calibration, grid_for, threshold_curve
+
+
+def described_loss(fit: LossFit) -> Trained:
+    """All but how long it took."""
+    said = _report(fit)
+    prepared = fit.prepared
+    data = prepared.dataset.manifest
+    return Trained(None, said, model_of(prepared.encoding, said, fit.config, data, written_columns(prepared)))
+
+
+def _report(fit: LossFit) -> FitReport:
+    config, names, certificate = fit.config, fit.prepared.encoding.names, fit.certificate
+    shrunk = config.shrink != "none"
+    return FitReport(
+        model=config.model,
+        target=config.target,
+        alpha=finite(config.alpha) if shrunk else None,
+        l1_ratio=config.l1_ratio if config.shrink == "elasticnet" else None,
+        intercept=finite(fit.intercept),
+        coefficients=named_values(names, fit.coef),
+        coefficients_standardized=named_values(names, fit.w),
+        train=_plain_scores(fit, fit.scores.train.sums),
+        test=_plain_scores(fit, fit.scores.test.sums),
+        inference=_inference(fit, names),
+        certificate=FitCertificate(
+            certificate.kind, finite(certificate.value), finite(certificate.relative), certificate.rests_on
+        ),
+        condition=finite(fit.condition),
+        unique=bool(fit.unique),
+        rows_read=fit.prepared.dataset.rows,
+        rows_dropped=finite(fit.rows_dropped),
+        filled=filled_columns(fit.config, fit.prepared),
+        dates=date_columns_of(fit.prepared, fit.config),
+        warnings=(*fit.notes, *unseen_notes(fit.scores.unseen)),
+        outcome=_outcome(fit),
+        prediction_interval=_sets(fit) if fit.values else None,
+    )
+
+
+def _sets(fit: LossFit) -> PredictionInterval:
+    """Sets of classes from the test rows; scores that were rounded down are taken for as bad as they may be."""
+    part, loss = fit.scores.test, fit.loss
+    found, grid = Ranked.together(part.ranked), grid_for(fit.prepared.dataset.rows)
+    rows = _rows(fit, part.sums)
+    if not rows:
+        return prediction_sets(np.zeros(0), np.zeros(0), np.zeros(0), 0)
+    low, high = loss.mean(found.eta), loss.mean(found.eta + grid)
+    p, nothing = np.concatenate((low, high)), np.zeros(len(found.eta))
+    no, yes = np.concatenate((nothing, found.no)), np.concatenate((found.yes, nothing))
+    return prediction_sets(p, no, yes, rows, part.sums.total / rows)
+
+
+def _plain_scores(fit: LossFit, sums: LossSums) -> FitScores:
+    """Of the mean that is predicted, for counts and positive numbers; a yes/no target has only its rows there."""
+    if fit.values:
+        return FitScores(rows=_rows(fit, sums))
+    kept = int(np.count_nonzero(fit.w)) if fit.penalty.l1 else fit.rank
+    return sums.residuals.scores(kept, fit.config.intercept, fit.prepared.repeats)
+
+
+def _rows(fit: LossFit, sums: LossSums) -> int:
+    """How many rows some are: where weights say how many each stands for, these."""
+    return round(sums.total) if fit.prepared.repeats else sums.rows
+
+
+def _inference(fit: LossFit, names: list[str]) -> FitInference | None:
+    if fit.estimates is None:
+        return None
+    coef, intercept = fit.estimates
+    free = _rows(fit, fit.scores.train.sums) - fit.rank - int(fit.config.intercept)
+    return FitInference(
+        confidence=fit.config.confidence,
+        coefficients=dict(zip(names, inference_rows(coef), strict=True)),
+        intercept=inference_rows(intercept)[0] if intercept else None,
+        residual_sd=None, residual_df=float(free) if fit.loss.dispersed else None,
+        f=None, f_p_value=None, r2=None, adjusted_r2=None,
+    )  # fmt: skip
+
+
+def _outcome(fit: LossFit) -> Outcome:
+    scores, loss = fit.scores, fit.loss
+    train, test = (_ranked(fit, part) for part in (scores.train, scores.test))
+    curve: ThresholdCurve | None = None
+    bins: tuple[CalibrationBin, ...] = ()
+    if fit.values:
+        honest = test if scores.test.sums.rows else train
+        middle = loss.mean(honest.eta + grid_for(fit.prepared.dataset.rows) / 2)
+        curve = threshold_curve(loss.mean(honest.eta), honest.no, honest.yes)
+        bins = calibration(middle, honest.no, honest.yes)
+    fitted, known = (loss.log_likelihood(s.totals, fit.dispersion) for s in (scores.train.sums, fit.null))
+    free = fit.rank + int(fit.config.intercept) + int(loss.dispersed)
+    return Outcome(
+        loss=loss.name,
+        link=loss.link,
+        parameters=dict(loss.parameters),
+        shrink=fit.config.shrink,
+        classes=fit.values.names if fit.values else (),
+        class_rows=fit.values.rows if fit.values else (),
+        numbers=fit.prepared.dataset.columns[fit.config.target].is_number,
+        train=_scores(fit, scores.train, train),
+        test=_scores(fit, scores.test, test),
+        log_likelihood=finite(fitted),
+        null_log_likelihood=finite(known),
+        aic=finite(2 * free - 2 * fitted) if fit.config.shrink == "none" else None,
+        deviance=finite(scores.train.sums.deviance),
+        null_deviance=finite(fit.null.deviance),
+        dispersion=finite(fit.dispersion),
+        separated=fit.separated,
+        sweeps=fit.sweeps,
+        curve=curve,
+        calibration=bins,
+    )
+
+
+def _ranked(fit: LossFit, part: PartScores) -> Ranked:
+    """Rows in the order of their scores; weights that are no numbers of rows come to that number all the same."""
+    found = Ranked.together(part.ranked)
+    if fit.prepared.weighting is None or not part.sums.rows:
+        return found
+    per_row = _rows(fit, part.sums) / part.sums.total
+    return Ranked(found.eta, found.no * per_row, found.yes * per_row)
+
+
+def _scores(fit: LossFit, part: PartScores, ranked: Ranked) -> OutcomeScores:
+    sums, null = part.sums, part.null
+    if not sums.rows:
+        return OutcomeScores()
+    if fit.values is None:
+        found, known = (_of_mean(fit.loss, one, null) for one in (sums, null))
+    else:
+        found, known = _of_classes(fit, sums, null, ranked)
+    return OutcomeScores(_rows(fit, sums), finite(found), finite(known))
+
+
+def _of_mean(loss: RowLoss, sums: LossSums, null: LossSums) -> dict[str, Any]:
+    """All but classes: the share of the deviance that is explained, and errors in the target's unit, as the loss has
+    them."""
+    n = sums.total
+    found = {
+        "deviance_explained": 1 - sums.deviance / null.deviance if null.deviance > 0 else None,
+        "mean_deviance": sums.deviance / n,
+        "loss_explained": 1 - sums.deviance / null.deviance if null.deviance > 0 else None,
+        "huber_loss": sums.deviance / (2 * n),
+        "pinball": sums.value / n,
+        "below": sums.pearson / n,
+        "rmse": math.sqrt(sums.residuals.squares / n),
+        "mae": sums.residuals.sizes / n,
+    }
+    return {name: found[name] for name in loss.scores}
+
+
+def _of_classes(fit: LossFit, sums: LossSums, null: LossSums, ranked: Ranked) -> tuple[dict[str, Any], dict[str, Any]]:
+    n, yes, no = sums.total, float(ranked.yes.sum()), float(ranked.no.sum())
+    called = ranked.eta >= 0  # a probability of a half or more
+    hits, alarms = float(ranked.yes[called].sum()), float(ranked.no[called].sum())
+    known = fit.mean >= 0.5
+    found = {
+        "log_loss": sums.value / n,
+        "auc": area_under_roc(ranked.no, ranked.yes),
+        "pr_auc": average_precision(ranked.no, ranked.yes),
+        **_at_threshold(hits, alarms, yes, no),
+        "brier": sums.residuals.squares / n,
+        "deviance_explained": 1 - sums.deviance / null.deviance if null.deviance > 0 else None,
+    }
+    baseline = {
+        "log_loss": null.value / n,
+        "auc": 0.5 if yes and no else None,
+        "pr_auc": yes / (yes + no) if yes else None,
+        **_at_threshold(yes * known, no * known, yes, no),
+        "brier": null.residuals.squares / n,
+        "deviance_explained": 0.0,
+    }
+    return found, baseline
+
+
+def _at_threshold(hits: float, alarms: float, yes: float, no: float) -> dict[str, float | None]:
+    called = hits + alarms
+    return {
+        "accuracy": (hits + no - alarms) / (yes + no),
+        "balanced_accuracy": (hits / yes + (no - alarms) / no) / 2 if yes and no else None,
+        "f1": 2 * hits / (called + yes) if called + yes else None,
+    }

@@ -1,0 +1,1 @@
+"""Exact fits of losses with corners: their minimum goes through a few rows, which passes find."""

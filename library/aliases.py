@@ -1,0 +1,146 @@
+"""Which version of a model a person means: NAME, NAME:3, or NAME@champion, where the word is an alias of a version.
+
+Aliases are in aliases.json beside the versions of a model, each a word and a number, with the checksums of the models
+that are meant: the aliases of another model in their place are told. A version that is deleted takes no alias along:
+whoever names it is told. What versions are is in `saved_models`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from shoal.errors import DamagedFile, StateError
+from shoal.files import sealed
+from shoal.home import by_beginning, models_directory
+from shoal.library.saved_models import Model, Version, find_model, list_models, locked
+from shoal.utils import disk_errors
+from shoal.words import listed
+
+FILE, CHAMPION = "aliases.json", "champion"
+MEANT = ":models"  # in the file, which no word can be: the checksum of the model that each number means
+WORD = re.compile(r"[^\W\d_][\w.-]{0,39}")  # not a number: that is a version
+
+
+def resolve(text: str) -> Version:
+    """NAME, its latest version, NAME:N or NAME@ALIAS; a beginning of a name that only one model has will do."""
+    name, mark, which = text.partition("@") if "@" in text else text.partition(":")
+    model = find_model(name) or _beginning_with(name)
+    if not mark:
+        return model.latest
+    return version_at(model, which) if mark == "@" else _numbered(model, which)
+
+
+def model_path(named: str | Path) -> Path:
+    """A file of that name, or else the model file of a saved model."""
+    path = Path(named)
+    if path.exists() or path.suffix == ".json" or len(path.parts) > 1:
+        return path
+    return resolve(str(named)).model_path
+
+
+def _numbered(model: Model, number: str) -> Version:
+    version = model.named(number) if number else model.latest
+    if version is None:
+        have = listed([str(n) for n in model.numbers])
+        raise StateError(f"Expected a version of {model.name}, got '{number}'. It has: {have}.")
+    return version
+
+
+def _beginning_with(name: str) -> Model:
+    models = {model.name: model for model in list_models()}
+    if found := by_beginning(name, models, "model"):
+        return found
+    known = f"The models are: {listed(list(models))}." if models else "There are none yet."
+    raise StateError(f"Expected a model file or the name of a saved model, got '{name}'. {known}")
+
+
+def version_at(model: Model, alias: str) -> Version:
+    known = aliases(model)
+    if alias not in known:
+        have = listed(list(known)) if known else "none"
+        raise StateError(f"Expected an alias of {model.name}, got '{alias}'. It has: {have}.")
+    version = model.version(known[alias])
+    if version is None:
+        raise StateError(
+            f"The alias '{alias}' of {model.name} is that of version {known[alias]}, which was deleted. "
+            "Give it to another version."
+        )
+    return version
+
+
+def aliases(model: Model) -> dict[str, int]:
+    """Words and the numbers of their versions, in the order of the words."""
+    path = models_directory() / model.name / FILE
+    try:
+        said = sealed.read(path, FILE, sealed.never_sealed)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise StateError(f"The aliases of {model.name} cannot be read: {error.strerror} ('{path}').") from None
+    except DamagedFile as error:
+        raise StateError(f"The aliases of {model.name} cannot be read. {error.message} Give them anew.") from None
+    found = {word: number for word, number in sorted(said.items()) if isinstance(number, int) and WORD.fullmatch(word)}
+    meant = said.get(MEANT, {})  # older versions did not say
+    for number in found.values():
+        mark = _mark(model.version(number))
+        if mark and meant.get(str(number), mark) != mark:
+            raise StateError(
+                f"The aliases of {model.name} are not what was written: version {number} is another model than the one "
+                f"that they mean ('{path}'). Give them anew."
+            )
+    return found
+
+
+def _mark(version: Version | None) -> str:
+    """The checksum of a version's model; empty where it cannot be told."""
+    card = version.known if version else None
+    return (card.file_checksum or "") if card else ""
+
+
+def known_aliases(model: Model) -> dict[str, int]:
+    """The same for a list, which one damaged file must not take away."""
+    try:
+        return aliases(model)
+    except StateError:
+        return {}
+
+
+def words_of(model: Model, version: Version) -> list[str]:
+    """The aliases of one version."""
+    return [word for word, number in known_aliases(model).items() if number == version.number]
+
+
+def chosen_version(model: Model) -> Version:
+    """The champion, where one was named; else the latest."""
+    number = known_aliases(model).get(CHAMPION)
+    return (model.version(number) if number else None) or model.latest
+
+
+def give(version: Version, alias: str) -> None:
+    """Let a word mean this version, and no longer another one of its model."""
+    if not WORD.fullmatch(alias):
+        raise StateError(
+            f"Expected an alias to be a word of at most 40 characters that begins with a letter, got '{alias[:60]}'. "
+            f"For example: {CHAMPION}."
+        )
+    if not version.exists:
+        raise StateError(f"Expected the version {version.label}, but it is gone. Choose another.")
+    _change(version.name, {alias: version.number})
+
+
+def take_away(model: Model, alias: str) -> None:
+    if alias not in aliases(model):
+        have = listed(list(aliases(model))) or "none"
+        raise StateError(f"Expected an alias of {model.name}, got '{alias}'. It has: {have}.")
+    _change(model.name, {alias: None})
+
+
+def _change(name: str, changes: dict[str, int | None]) -> None:
+    folder = models_directory() / name
+    with locked(folder), disk_errors("the model"):
+        found = find_model(name)
+        now = {**(known_aliases(found) if found else {}), **changes}
+        kept = {word: number for word, number in now.items() if number is not None}
+        marks = {str(number): _mark(found.version(number)) for number in kept.values()} if found else {}
+        sealed.write(folder / FILE, {**kept, MEANT: {number: mark for number, mark in marks.items() if mark}}, FILE)

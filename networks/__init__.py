@@ -1,0 +1,1 @@
+"""PyTorch modules: stored without pickle, and their gradients and scores; imported by those who train one only."""

@@ -1,0 +1,237 @@
+"""A module in a process that computes with it: its gradient of a batch, its loss and score of rows.
+
+The parameters come with every question; so do statistics of batches where rows are only looked at. Nothing that was
+computed before decides an answer, so whoever is asked gives the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from shoal.models import Array, Values
+from shoal.networks.descriptions import named, rebuilt
+from shoal.networks.stored import START, RowShape, StoredModule, read_module
+
+EVALUATED = 512  # rows that are looked at together
+Statistics = Mapping[str, npt.NDArray[Any]]
+
+
+class RowSums(NamedTuple):
+    """What some rows come to; errors and targets by column of the target, where these are numbers."""
+
+    rows: int
+    loss: float
+    right: float
+    squares: float
+    y: Array
+    y_squares: Array
+
+    def plus(self, other: RowSums) -> RowSums:
+        return RowSums(
+            self.rows + other.rows, self.loss + other.loss, self.right + other.right, self.squares + other.squares,
+            self.y + other.y, self.y_squares + other.y_squares,
+        )  # fmt: skip
+
+    def score(self, kind: str) -> float | None:
+        """The higher the better, 1 the best; None where there is none."""
+        if not self.rows:
+            return None
+        if kind in ("accuracy", "yes", "probability"):
+            return self.right / self.rows
+        spread = float((self.y_squares - self.y**2 / self.rows).sum())
+        return 1 - self.squares / spread if kind == "r2" and spread > 0 else None
+
+
+@functools.lru_cache(4)
+def live(file: str, precision: str) -> LiveModule:
+    """The module of a document, in a process that trains: loaded once."""
+    torch.set_num_threads(1)  # a worker has one core, and sums over several threads have other last bits
+    return loaded(file, precision)
+
+
+def loaded(file: str, precision: str) -> LiveModule:
+    return LiveModule(read_module(file), safetensors.torch.load_file(Path(file).parent / START), precision)
+
+
+class LiveModule:
+    def __init__(self, stored: StoredModule, tensors: Mapping[str, Tensor], precision: str) -> None:
+        self.stored, self.dtype = stored, getattr(torch, precision)
+        self.module = rebuilt(stored.module, tensors).to(self.dtype)
+        self.loss = loss_of(stored.loss, tensors, self.dtype)
+        self._parameters = [(name, one) for name, one in self.module.named_parameters() if one.requires_grad]
+        ends = np.cumsum([0, *(one.numel() for _, one in self._parameters)]).tolist()
+        self._places = list(itertools.pairwise(ends))
+        self.size = ends[-1]
+        self.start: Array = np.zeros(self.size)  # as it was stored, whatever this process trains meanwhile
+        for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
+            self.start[begin:end] = one.detach().double().reshape(-1).numpy()
+        self._buffers = [(owner, name, one, one.clone()) for owner, name, one in _buffers(self.module)]
+        self._versions = [one._version for _, _, one, _ in self._buffers]
+        self._flags = [(one, one.training or not self.module.training) for one in self.module.modules()]
+
+    # ---------------------------------------------------------------- one batch
+
+    def seed(self, *place: int) -> None:
+        """Before a gradient: of which batch it is decides what dropout and the like draw."""
+        torch.manual_seed(int.from_bytes(blake2b(repr(place).encode(), digest_size=8).digest(), "big") >> 1)
+
+    def gradient(self, X: Values, y: Values, w: Array) -> tuple[Array, float]:
+        """Summed over the rows: the gradient (size,) of their losses, and what these come to."""
+        out = np.zeros(self.size)
+        if not len(y):
+            return out, 0.0
+        self.take(w)
+        self._as_it_came()
+        for part, training in self._flags:
+            part.training = training
+        loss = self._mean_loss(self.module(self._rows(X)), self._targets(y))
+        loss.backward()  # type: ignore[no-untyped-call]
+        for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
+            if one.grad is not None:
+                out[begin:end] = one.grad.detach().reshape(-1).numpy()
+                one.grad = None
+        out *= len(y)
+        return out, float(loss.detach()) * len(y)
+
+    def take(self, w: Array) -> None:
+        flat = torch.from_numpy(w)
+        with torch.no_grad():
+            for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
+                one.copy_(flat[begin:end].view(one.shape))
+
+    def _as_it_came(self) -> None:
+        """Buffers as they were stored: no batch is to know of another one that this process saw before."""
+        for place, (owner, name, one, start) in enumerate(self._buffers):
+            if one._version != self._versions[place] or owner._buffers[name] is not one:
+                with torch.no_grad():
+                    one.copy_(start)
+                owner._buffers[name] = one
+                self._versions[place] = one._version
+
+    def _mean_loss(self, output: Tensor, target: Tensor) -> Tensor:
+        loss: Tensor = self.loss(output, target)
+        return loss.mean() if loss.ndim else loss
+
+    def _rows(self, X: Values) -> Tensor:
+        return self._tensor(X, self.stored.row)
+
+    def _targets(self, y: Values) -> Tensor:
+        return self._tensor(y, self.stored.target)
+
+    def _tensor(self, values: Values, of: RowShape) -> Tensor:
+        """A copy: mapped rows cannot be written to, and its memory begins where it does in every process."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            made = torch.from_numpy(values).to(torch.int64 if of.whole else self.dtype, copy=True)
+        return made.reshape(len(values), *of.shape)
+
+    # ---------------------------------------------------------------- rows that are only looked at
+
+    def statistics(self, batches: Sequence[Values], w: Array) -> dict[str, npt.NDArray[Any]]:
+        """Running statistics of normalising layers at w: means over these batches, whatever was seen on the way there.
+
+        As Wu and Johnson (2021, "Rethinking batch in batchnorm") have it; by the name of the buffer, and empty for a
+        module without such layers.
+        """
+        layers = {name: one for name, one in self.module.named_modules() if _keeps_statistics(one)}
+        if not layers:
+            return {}
+        self.take(w)
+        self._as_it_came()
+        self.module.eval()
+        usual = {name: one.momentum for name, one in layers.items()}
+        for one in layers.values():
+            one.reset_running_stats()
+            one.momentum, one.training = None, True
+        self.seed(0)
+        with torch.no_grad():
+            for batch in batches:
+                self.module(self._rows(batch))
+        found: dict[str, npt.NDArray[Any]] = {}
+        for name, one in layers.items():
+            one.momentum = usual[name]
+            found |= {f"{name}.{key}" if name else key: of.numpy().copy() for key, of in one.named_buffers()}
+        return found
+
+    def sums(self, X: Values, y: Values, w: Array, statistics: Statistics) -> RowSums:
+        """Of rows that are not trained on, or not any more."""
+        self.take(w)
+        self._as_it_came()
+        self.module.eval()
+        with self._with(statistics), torch.no_grad():
+            self.seed(0)
+            total = self._sums(X[:0], y[:0])
+            for start in range(0, len(y), EVALUATED):
+                total = total.plus(self._sums(X[start : start + EVALUATED], y[start : start + EVALUATED]))
+        return total
+
+    def _sums(self, X: Values, y: Values) -> RowSums:
+        nothing = np.zeros(self.stored.target.size)
+        if not len(y):
+            return RowSums(0, 0.0, 0.0, 0.0, nothing, nothing)
+        output, target = self.module(self._rows(X)), self._targets(y)
+        loss = float(self._mean_loss(output, target)) * len(y)
+        kind = self.stored.score
+        if kind == "r2":
+            actual = target.double().reshape(len(y), -1).numpy()
+            squares = float(((output.double().reshape(len(y), -1).numpy() - actual) ** 2).sum())
+            return RowSums(len(y), loss, 0.0, squares, actual.sum(axis=0), (actual**2).sum(axis=0))
+        return RowSums(len(y), loss, _right(kind, output, target), 0.0, nothing, nothing)
+
+    @contextlib.contextmanager
+    def _with(self, statistics: Statistics) -> Iterator[None]:
+        """Buffers of these values; those that came are put back before the next batch."""
+        known = dict(self.module.named_buffers())
+        for name, values in statistics.items():
+            known[name].copy_(torch.from_numpy(values))
+        yield
+
+    def tensors(self, w: Array, statistics: Statistics) -> dict[str, Tensor]:
+        """All that a module of these parameters has, by the names of its `state_dict`."""
+        self.take(w)
+        self._as_it_came()
+        with self._with(statistics):
+            return {name: one.detach().clone().contiguous() for name, one in self.module.state_dict().items()}
+
+
+def _right(kind: str, output: Tensor, target: Tensor) -> float:
+    """So many rows are told right; of rows with several targets, the share of these."""
+    if kind not in ("accuracy", "yes", "probability"):
+        return 0.0
+    if kind == "accuracy":
+        hits = output.argmax(1) == target
+    else:
+        hits = (output > (0.0 if kind == "yes" else 0.5)) == (target > 0.5)
+    return float(hits.double().reshape(len(target), -1).mean(1).sum())
+
+
+def _keeps_statistics(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.batchnorm._NormBase) and module.running_mean is not None
+
+
+def _buffers(module: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    for owner in module.modules():
+        for name, one in owner._buffers.items():
+            if one is not None:
+                yield owner, name, one
+
+
+def loss_of(found: Mapping[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Any:
+    """A loss that was stored: a function by its name, or a module; its tensors stand beside those of the module."""
+    if "named" in found:
+        return named(found["named"])
+    own = {name.removeprefix("loss:"): one for name, one in tensors.items() if name.startswith("loss:")}
+    return rebuilt(found["module"], own).to(dtype)

@@ -1,0 +1,162 @@
+"""A module, a loss and rows as a person has them, checked and stored: what cannot be trained is refused here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from shoal.errors import ConfigError, DataError
+from shoal.networks.descriptions import described, reference
+from shoal.networks.live import LiveModule
+from shoal.networks.stored import RowPair, RowValues, StoredModule, store_module, store_rows
+
+FIRST = 4  # rows that a module is tried on before it is stored
+SEVERAL = "the rows as (X, y), or a Dataset of such pairs"
+
+
+def stored_module(module: Any, data: Any, loss: Any = None, test: Any = None) -> str:
+    """The file that a run is told of."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"Expected a torch.nn.Module to train, got {type(module).__name__}.")
+    arrays = rows_of(data)
+    rows, row, target = store_rows(*arrays, rows_of(test) if test is not None else None)
+    said, tensors = described(module)
+    parts = tuple((name, one.numel()) for name, one in module.named_parameters() if one.requires_grad)
+    if not parts:
+        raise ConfigError("Expected a module with parameters that learn, got none with requires_grad.")
+    chosen = _usual_loss(target.whole) if loss is None else loss
+    told, of_loss = _described_loss(chosen)
+    tensors = tensors | {f"loss:{name}": one for name, one in of_loss.items()}
+    kept = {name: one.detach().cpu().clone().contiguous() for name, one in tensors.items()}
+    found = StoredModule(
+        type(module).__name__, said, told, _name(chosen), "loss", _precision(module), parts, row, target, rows
+    )
+    output = _tried(found, module, kept, arrays)
+    score = _score(_name(chosen), output, found)
+    return str(store_module(StoredModule(**{**vars(found), "score": score}), safetensors.torch.save(kept)))
+
+
+def rows_of(data: Any) -> RowPair:
+    """Arrays of a pair, or of what a Dataset holds: each of its items is asked for once."""
+    if isinstance(data, tuple | list) and len(data) == 2:
+        return _array(data[0]), _array(data[1])
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, np.ndarray | Tensor | str):
+        pairs = [data[index] for index in range(len(data))]
+        if not pairs or any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
+            raise DataError(f"Expected {SEVERAL}, got a {type(data).__name__} of something else.")
+        try:
+            return np.stack([_array(x) for x, _ in pairs]), np.stack([_array(y) for _, y in pairs])
+        except ValueError as error:
+            raise DataError(f"Expected rows of one shape, got several: {error}.") from None
+    raise DataError(f"Expected {SEVERAL}, got {type(data).__name__}.")
+
+
+def _array(values: Any) -> RowValues:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+# ------------------------------------------------------------------ the loss
+
+
+def _usual_loss(whole: bool) -> Callable[..., Tensor]:
+    found: Callable[..., Tensor] = torch.nn.functional.cross_entropy if whole else torch.nn.functional.mse_loss
+    return found
+
+
+def _described_loss(loss: Any) -> tuple[dict[str, Any], Mapping[str, Tensor]]:
+    if isinstance(loss, str):
+        if not callable(getattr(torch.nn.functional, loss, None)):
+            raise ConfigError(
+                f"Expected a function of torch.nn.functional as the loss, such as cross_entropy, got '{loss}'."
+            )
+        return {"named": ["torch.nn.functional", loss, ""]}, {}
+    if isinstance(loss, nn.Module):
+        said, tensors = described(loss)
+        return {"module": said}, tensors
+    if not callable(loss):
+        raise ConfigError(f"Expected a loss(output, target), or its name, got {type(loss).__name__}.")
+    name = _name(loss)
+    if getattr(torch.nn.functional, name, None) is loss:
+        return {"named": ["torch.nn.functional", name, ""]}, {}
+    return {"named": reference(loss, "the loss")}, {}
+
+
+def _name(loss: Any) -> str:
+    if isinstance(loss, str):
+        return loss
+    return type(loss).__name__ if isinstance(loss, nn.Module) else str(getattr(loss, "__name__", loss))
+
+
+def _score(loss: str, output: Tensor, found: StoredModule) -> str:
+    """What is told of rows beside their loss, by what goes in and comes out."""
+    if loss in ("binary_cross_entropy_with_logits", "BCEWithLogitsLoss"):
+        return "yes"
+    if loss in ("binary_cross_entropy", "BCELoss"):
+        return "probability"
+    if found.target.whole:
+        return "accuracy" if output.ndim == len(found.target.shape) + 2 else "loss"
+    return "r2" if output.shape[1:] == torch.Size(found.target.shape) else "loss"
+
+
+# ------------------------------------------------------------------ a try
+
+
+def _precision(module: nn.Module) -> str:
+    kinds = {one.dtype for one in module.parameters()}
+    return "float64" if kinds == {torch.float64} else "float32"
+
+
+def _tried(found: StoredModule, module: nn.Module, tensors: Mapping[str, Tensor], arrays: RowPair) -> Tensor:
+    """The stored module on the first rows: it is to say what the given one says, and to have a loss and a gradient."""
+    first = [values[:FIRST] for values in arrays]
+    X, y = (values.reshape(len(values), -1) for values in first)
+    threads = torch.get_num_threads()
+    state = torch.get_rng_state()
+    try:
+        live = LiveModule(found, tensors, found.precision)
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("error")  # of shapes that are made to fit: the loss would be another one
+            output = _output(live.module, live._rows(X))
+            loss = live.loss(output, live._targets(y))
+        if not isinstance(loss, Tensor) or not bool(torch.isfinite(loss).all()):
+            raise DataError(f"Expected a loss that is a finite number, got {loss} of the first rows.")
+        _compare(module, live, X, output)
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, UserWarning) as error:
+        text = str(error).strip().splitlines()[0]
+        raise DataError(
+            f"The module was tried on the first {len(y)} rows (X of shape {first[0].shape}, y {first[1].shape}) and "
+            f"could not tell their loss ({found.loss_name}): {text}"
+        ) from None
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_rng_state(state)
+    return output
+
+
+def _output(module: nn.Module, X: Tensor) -> Tensor:
+    module.eval()
+    torch.manual_seed(0)
+    output = module(X)
+    if not isinstance(output, Tensor):
+        raise DataError(f"Expected a module that returns one tensor, got {type(output).__name__}.")
+    return output
+
+
+def _compare(module: nn.Module, live: LiveModule, X: RowValues, output: Tensor) -> None:
+    flags = [(one, one.training) for one in module.modules()]
+    device = next(module.parameters()).device
+    with torch.no_grad():
+        given = _output(module, live._rows(X).to(device)).cpu()
+    for one, training in flags:
+        one.training = training
+    if not torch.allclose(given.to(output.dtype), output, rtol=1e-4, atol=1e-5, equal_nan=True):
+        raise DataError(
+            "The module says something else when it is made anew from its classes, attributes and tensors: it keeps "
+            "state elsewhere. Keep all of it in attributes, parameters and buffers."
+        )

@@ -1,0 +1,117 @@
+"""What is in a table, as `inspect` tells it: `shoal inspect --json`, `shoal.inspect`, and what pages draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from shoal.results.findings import Finding
+from shoal.results.plain import plain, read
+from shoal.results.target import TargetLook
+
+MEASURED = ("numeric", "datetime")  # types of columns that hold numbers
+SHOWN_AS = ("histogram", "frequent", "levels")  # what only some columns have
+
+
+@dataclass(frozen=True)
+class ColumnLook:
+    """One column: how it is read, what is in it, what is worth knowing of it. `min` and `max` of dates are texts."""
+
+    name: str
+    type: str
+    missing: int = 0
+    distinct: int = 0
+    distinct_exact: bool = True
+    min: float | str | None = None
+    max: float | str | None = None
+    flags: tuple[str, ...] = ()
+    written: str = ""  # how its dates or numbers are
+    orders: tuple[str, ...] = ()  # in which its dates could be meant as well
+    words: tuple[tuple[str, int], ...] = ()  # among numbers, with their rows
+    totals: tuple[tuple[str, int], ...] = ()  # words of rows that are sums of others
+    codes: tuple[tuple[float, int], ...] = ()  # numbers far from the others, which may stand for none
+    histogram: tuple[int, ...] | None = None  # of numbers
+    frequent: tuple[tuple[str, int], ...] | None = None  # texts, the most frequent first
+    levels: tuple[str, ...] | None = None  # of names, in their order; the first is what others are compared with
+
+    @property
+    def is_measured(self) -> bool:
+        return self.type in MEASURED
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if value is not None or name not in SHOWN_AS}
+
+
+@dataclass(frozen=True)
+class UnreadLine:
+    """A row that could not be read: its line and, where a table has several, its file."""
+
+    line: int
+    problem: str
+    file: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"line": self.line, "problem": self.problem, **({"file": self.file} if self.file else {})}
+
+
+@dataclass(frozen=True)
+class BadRows:
+    """Rows that could not be read; among them `repeated` headers, which are no loss."""
+
+    count: int = 0
+    repeated: int = 0
+    first: tuple[UnreadLine, ...] = ()
+
+    @property
+    def lost(self) -> int:
+        return self.count - self.repeated
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableLook:
+    """A whole table. `preview` are its first rows, as the texts of the file, where a page asked."""
+
+    file: str
+    rows: int
+    dialect: dict[str, Any]
+    sheets: tuple[str, ...] = ()
+    columns: tuple[ColumnLook, ...] = ()
+    bad_rows: BadRows = BadRows()
+    largest_row_norm: float = 0.0
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    target: TargetLook | None = None
+    preview: tuple[tuple[str, ...], ...] | None = None
+
+    @cached_property
+    def named(self) -> dict[str, ColumnLook]:
+        """Its columns by their names."""
+        return {column.name: column for column in self.columns}
+
+    @property
+    def rows_read(self) -> int:
+        return self.rows - self.bad_rows.count
+
+    def is_empty(self, column: ColumnLook) -> bool:
+        """Whether a column has no value in any row."""
+        return bool(self.rows_read) and column.missing >= self.rows_read
+
+    def __getitem__(self, name: str) -> Any:
+        """As of the dictionary that `shoal.inspect` gave before there was a type."""
+        return self.as_dict()[name]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `inspect --json` prints."""
+        said: dict[str, Any] = plain(self)
+        said["columns"] = [column.as_dict() for column in self.columns]
+        said["bad_rows"]["first"] = [line.as_dict() for line in self.bad_rows.first]
+        if self.preview is None:  # nobody asked
+            del said["preview"]
+        return said
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TableLook:
+        """Raises `Malformed` where a value is not what it should be."""
+        return read(cls, values)

@@ -1,0 +1,80 @@
+"""What is worth knowing before a fit, each with what can be done about it; how it is found is in `fitting.guidance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shoal.errors import Remedy
+
+LEAVE_OUT = "exclude"  # the knob that most remedies set
+
+
+class FindingKind(StrEnum):
+    """In the order in which they are told: what makes a model worthless first."""
+
+    TEXT_TARGET = "text_target"
+    EMPTY_TARGET = "empty_target"
+    LEAK = "leak"
+    SUM_LEAK = "sum_leak"
+    PRODUCT_LEAK = "product_leak"
+    MISSING_CODE = "missing_code"
+    TWO_VALUES = "two_values"
+    FEW_ROWS = "few_rows"
+    ID = "id"
+    SKEWED_TARGET = "skewed_target"
+    DUPLICATE = "duplicate"
+    DATES = "dates"
+    CONSTANT = "constant"
+
+
+# What can be done about a target of two values, or of text; the one place that says so.
+TWO_VALUES_ADVICE = "For probabilities, in place of a straight line that may lie beyond both, fit it"
+CLASSES_ADVICE = "To tell these classes apart, fit it"
+TWO_TEXTS_ADVICE = "For the probability of one of them, fit it"
+TEXT_ADVICE = "Choose a column of numbers, or one with up to 50 texts for a logistic or multinomial model"
+# And about one with a long end.
+ERRORS_GROW = "Look at these rows; if errors grow with the value, as those of prices do, fit it"
+FAR_ROWS = "Look at these rows; so that none of them decides alone, fit it"
+YES_OR_NO = ("model", ("logistic",))  # the knob, and its values, that such a target asks for
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence, and advice: a knob to set to values, or, without a knob, words alone."""
+
+    kind: str
+    columns: tuple[str, ...]
+    said: str
+    advice: str  # without a full stop
+    knob: str = ""
+    values: tuple[str, ...] = ()
+
+    @property
+    def remedy(self) -> Remedy:
+        return Remedy.set(self.advice, self.knob, ",".join(self.values)) if self.knob else Remedy.say(self.advice)
+
+    @property
+    def leaves_out(self) -> tuple[str, ...]:
+        """The columns that its remedy leaves out of the model."""
+        return self.values if self.knob == LEAVE_OUT else ()
+
+    def __str__(self) -> str:
+        """As the command line words it."""
+        return f"{self.said} {self.remedy}"
+
+
+def few_rows(said: str, knob: str) -> Finding:
+    """`knob` is the one that puts a penalty on the model; none where it has one."""
+    if knob:
+        return Finding(FindingKind.FEW_ROWS, (), said, "Let a penalty help", knob, ("ridge",))
+    return Finding(
+        FindingKind.FEW_ROWS, (), said, "Its penalty helps; believe only errors in cross-validation and on test rows"
+    )
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What matters most first; a kind that a later program has found comes last."""
+    order = {str(kind): place for place, kind in enumerate(FindingKind)}
+    return tuple(sorted(findings, key=lambda finding: order.get(finding.kind, len(order))))

@@ -1,0 +1,152 @@
+"""What a fit has come to, in three plain sentences: how well it predicts, against knowing nothing, and what matters.
+
+The same on pages, in the terminal, in reports and in Python; figures in tables and charts are elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+from shoal.results.findings import FindingKind
+from shoal.results.fit import FitReport, FitScores
+from shoal.results.outcome import SCORE_NAMES, Outcome, by_column
+from shoal.words import MODELS, number, plural
+
+NAMED = 3  # columns that matter most
+EXACTLY = 1e-9  # share of the spread below which nothing is left but rounding
+LITTLE = 1e-3  # share of the spread below which nothing to speak of is explained
+GRAVE = (FindingKind.LEAK, FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)
+
+
+def three_sentences(report: FitReport) -> tuple[str, ...]:
+    """What predicts what and how well; the error of always saying the mean; what matters most, or what to mind."""
+    if report.network:
+        return report.network.sentences()
+    return _how_well(report), _against_nothing(report), _what_matters(report)
+
+
+def baseline(scores: FitScores) -> float | None:
+    """The typical error of always saying the mean of these rows: R2 = 1 - (rmse / baseline)^2."""
+    if scores.r2 is None or scores.rmse is None or not 1 - scores.r2 > EXACTLY:
+        return None
+    return scores.rmse / math.sqrt(1 - scores.r2)
+
+
+def _how_well(report: FitReport) -> str:
+    used = len({_column_of(name, report) for name, value in _weights(report).items() if value})
+    kind = MODELS.get(report.model, report.model).lower()
+    article = "An" if kind[:1] in "aeiou" else "A"
+    start = f"{article} {kind} model predicts '{report.target}' from {plural(used, 'column')}"
+    scores, rows = report.honest, _rows(report)
+    if report.outcome and report.outcome.classes:
+        return f"{start}{_right(report.outcome, rows)}."
+    if scores.rmse is None:
+        return f"{start}."
+    if report.outcome and report.outcome.loss == "quantile":
+        return f"{start}{_at_or_below(report.outcome, rows)}."
+    exact = scores.r2 is not None and 1 - scores.r2 <= EXACTLY
+    if exact:
+        return f"{start} and leaves nothing but rounding on {rows}."
+    error = f"its typical error (RMSE) on {rows} is {number(scores.rmse)}, in the unit of '{report.target}'"
+    return f"{start}; {error}."
+
+
+def _column_of(name: str, report: FitReport) -> str:
+    """The column that a coefficient belongs to: that of a level of a text column is one of several."""
+    return next((column for column in report.references if name.startswith(f"{column}=")), name)
+
+
+def _weights(report: FitReport) -> dict[str, float]:
+    """Coefficients by name; of several classes the largest of each column."""
+    if report.outcome is None or not report.outcome.several:
+        return report.coefficients
+    found = by_column(report.outcome.classes, report.coefficients)
+    return {name: max(map(abs, values)) for name, values in found.items()}
+
+
+def _rows(report: FitReport) -> str:
+    return plural(report.honest.rows, "test row" if report.test.rows else "training row")
+
+
+def _right(outcome: Outcome, rows: str) -> str:
+    share = outcome.honest.scores.get("accuracy")
+    if outcome.several and share is not None:
+        return f"; of {rows}, {100 * share:.1f} % are told right"
+    return "" if share is None else f"; at a threshold of 0.5, {100 * share:.1f} % of {rows} are told right"
+
+
+def _at_or_below(outcome: Outcome, rows: str) -> str:
+    share, wanted = outcome.honest.scores.get("below"), outcome.parameters.get("quantile", 0.5)
+    if share is None:
+        return ""
+    return f": {100 * share:.1f} % of {rows} lie at or below its line, {100 * wanted:g} % were asked for"
+
+
+def _beside_the_constant(outcome: Outcome) -> str:
+    """A model of numbers as they are against always saying one of them, by its own loss."""
+    found, known = outcome.honest.scores, outcome.honest.baseline
+    name = "pinball" if outcome.loss == "quantile" else "huber_loss"
+    share, loss, nothing = found.get("loss_explained"), found.get(name), known.get(name)
+    if share is None or loss is None or nothing is None:
+        return "How much that is worth is not known: the target does not vary, or there are too few rows."
+    said = f"Always saying {outcome.constant} has a {SCORE_NAMES[name]} of {number(nothing)}"
+    if share < LITTLE:
+        return f"{said}: the model knows no more than that."
+    return f"{said}, the model of {number(loss)}: it takes {100 * share:.0f} % of it away."
+
+
+def _beside_the_share(outcome: Outcome) -> str:
+    """A yes/no model against always saying the likelier value."""
+    found, known = outcome.honest.scores, outcome.honest.baseline
+    accuracy, auc = known.get("accuracy"), found.get("auc")
+    if accuracy is None or auc is None:
+        return "How much that is worth is not known: these rows do not have all values."
+    if outcome.several:
+        return (
+            f"Always saying the most frequent of the {len(outcome.classes)} classes would be right in "
+            f"{100 * accuracy:.1f} %; of a row of a class and one of another, the model gives the first a higher "
+            f"probability of it in {100 * auc:.1f} % of pairs on average (AUC {auc:.3f})."
+        )
+    return (
+        f"Always saying the likelier value would be right in {100 * accuracy:.1f} %; of a '{outcome.yes}' row and "
+        f"another one, the model gives the first a higher probability in {100 * auc:.1f} % of pairs (AUC {auc:.3f})."
+    )
+
+
+def _against_nothing(report: FitReport) -> str:
+    if report.outcome and report.outcome.classes:
+        return _beside_the_share(report.outcome)
+    if report.outcome and report.outcome.link == "identity":
+        return _beside_the_constant(report.outcome)
+    scores = report.honest
+    if scores.r2 is None or scores.rmse is None:
+        return f"How much that is worth is not known: '{report.target}' does not vary, or there are too few rows."
+    nothing = baseline(scores)
+    if nothing is None:
+        return "Always saying the mean would be far off: the model explains all of the spread."
+    said = f"Always saying the mean would be off by {number(nothing)}"
+    if scores.r2 < LITTLE:
+        return f"{said}: the model knows no more than that."
+    return (
+        f"{said}: the model takes {100 * (1 - math.sqrt(1 - scores.r2)):.0f} % of that error away (R² {scores.r2:.3f})."
+    )
+
+
+def _what_matters(report: FitReport) -> str:
+    weights = {name: value for name, value in report.standardized.items() if value}
+    first = sorted(weights, key=lambda name: -abs(weights[name]))[:NAMED]
+    if not first:
+        return f"All weights are 0: it always says {report.outcome.constant if report.outcome else 'the mean'}."
+    named = ", ".join(f"{name} ({'up' if weights[name] > 0 else 'down'})" for name in first)
+    return f"What moves it most: {named}{_caveat(report)}."
+
+
+def _caveat(report: FitReport) -> str:
+    """The gravest thing to mind, if there is one."""
+    if any(finding.kind in GRAVE for finding in report.findings):
+        return "; but it may know the answer already, see the note on a leak"
+    if report.training and not report.training.converged:
+        return "; it has not converged yet"
+    if not report.test.rows:
+        return "; no rows were kept for testing, so on new rows it may do worse"
+    return ""

@@ -1,0 +1,43 @@
+"""What the curves of a gradient run are called: the loss that it makes small and the score of test rows, by model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class CurveWords(NamedTuple):
+    """Names for charts and tiles, each with a sentence on what it is."""
+
+    loss: str
+    about_loss: str
+    score: str
+    about_score: str
+
+
+SQUARES = CurveWords(
+    "Loss", "What training makes small: half the mean squared error plus the penalty.",
+    "Validation R²", "Share of the target's spread explained on test rows.",
+)  # fmt: skip
+_EXPLAINED = "Deviance explained, test rows"
+_OTHERS = {
+    "logistic": CurveWords(
+        "Log loss", "What training makes small: the mean log loss plus the penalty.",
+        _EXPLAINED, "Share of the test rows' log loss that is gone, beside knowing the mean alone; 1 is perfect.",
+    ),
+    "poisson": CurveWords(
+        "Half the mean deviance", "What training makes small: half the mean deviance of counts plus the penalty.",
+        _EXPLAINED, "Share of the test rows' deviance that is gone, beside knowing the mean alone; 1 is perfect.",
+    ),
+    "gamma": CurveWords(
+        "Half the mean deviance", "What training makes small: half the mean gamma deviance plus the penalty.",
+        _EXPLAINED, "Share of the test rows' deviance that is gone, beside knowing the mean alone; 1 is perfect.",
+    ),
+    "module": CurveWords(
+        "Loss", "What training makes small: the mean loss of the rows that the last step looked at.",
+        "Score, test rows", "Of rows kept for testing, after each epoch: accuracy or R², 1 is perfect.",
+    ),
+}  # fmt: skip
+
+
+def curve_words(model: str) -> CurveWords:
+    return _OTHERS.get(model, SQUARES)

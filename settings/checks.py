@@ -1,0 +1,106 @@
+"""What the knobs of a run may be: ranges of numbers, and what does not go together; what each is stands in `config`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from shoal.errors import ConfigError, Remedy
+from shoal.settings.levels import check_level
+from shoal.settings.pairs import check_pair
+from shoal.settings.transforms import check_transform
+from shoal.settings.when import MODELS, MODULE, STEPPED
+from shoal.words import did_you_mean
+
+RANGES: dict[str, tuple[float, float]] = {
+    "alpha": (0, math.inf), "huber_epsilon": (1, math.inf), "quantile": (1e-6, 1 - 1e-6),
+    "l1_ratio": (0, 1), "test_fraction": (0, 0.9), "confidence": (0.5, 0.9999),
+    "max_levels": (1, 20_000), "min_level_rows": (0, 2**31), "workers": (0, 512), "fill": (-math.inf, math.inf),
+    "skip_lines": (0, 1_000_000),
+    "epochs": (0, 1_000_000), "tolerance": (0, 1), "finish_passes": (0, 100_000_000), "max_seconds": (0, math.inf),
+    "patience": (0, 1_000_000), "batch_size": (0, 2**31), "local_steps": (0, 1_000_000), "staleness": (0, 1_000_000),
+    "learning_rate": (0, math.inf), "warmup": (0, 1_000_000), "decay": (1e-6, 1), "decay_every": (1e-6, 1_000_000),
+    "momentum": (0, 0.9999), "weight_decay": (0, 1000),
+    "clip": (0, math.inf), "top_k": (1e-6, 1), "prefetch": (-1, 1000), "max_memory": (0.05, 1),
+    "shards": (0, 100_000), "checkpoint_seconds": (0, 1_000_000), "keep_checkpoints": (1, 1000), "restarts": (0, 1000),
+    "retries": (0, 1000),
+}  # fmt: skip
+
+
+def not_one_of(name: str, value: Any, choices: Iterable[Any]) -> ConfigError:
+    """What to say of a choice that there is not; `name` is the knob's, or its flag."""
+    known = [str(choice) for choice in choices]
+    meant = did_you_mean(str(value), known) or " Choose one of them."
+    knob_ = name.removeprefix("--").replace("-", "_")
+    return ConfigError(f"Expected {name} to be one of {', '.join(known)}, got '{value}'.{meant}", knobs=[knob_])
+
+
+def check_knobs(config: Any) -> None:
+    """Refuse values of a `RunConfig` that a knob cannot have, and those that contradict one another."""
+    _check_choices(config)
+    for name, (low, high) in RANGES.items():
+        if (value := getattr(config, name)) is not None:
+            _check_range(name, value, low, high)
+    if config.test_every < 0 or config.test_every == 1:
+        raise ConfigError(
+            f"Expected test_every to be 0 (no test rows) or at least 2, got {config.test_every}. "
+            "5 keeps every fifth row for testing.",
+            knobs=["test_every"],
+        )
+    if config.test_every and config.test_fraction:
+        raise ConfigError(
+            "Both test_every and test_fraction are given; expected one of them. Drop one.",
+            knobs=["test_every", "test_fraction"],
+        )
+    if config.patience and not (config.test_every or config.test_fraction or config.model == MODULE):
+        raise ConfigError(
+            "Expected test rows, whose score patience is about, got none. Set test_every or test_fraction too.",
+            knobs=["patience"],
+        )
+    if config.target and config.target in config.features:
+        raise ConfigError(
+            f"The target '{config.target}' is also among the features. Take it out of one of them.",
+            knobs=["target", "features"],
+        )
+    for knob_, what in (("weights", "the weights of rows"), ("offset", "the offset")):
+        name = getattr(config, knob_)
+        if name and name == config.target:
+            raise ConfigError(
+                f"The target '{name}' cannot be {what} as well. Choose another column.", knobs=[knob_, "target"]
+            )
+        if name and name in config.features:
+            raise ConfigError(
+                f"The column '{name}' cannot be {what} and among the features as well. Take it out of one of them.",
+                knobs=[knob_, "features"],
+            )
+    if config.model not in (*MODELS, *STEPPED, MODULE) and config.solver != "exact":
+        raise ConfigError(
+            f"Expected solver exact beside model {config.model}, got {config.solver}: {config.model} models are fitted "
+            "exactly only, so far.",
+            Remedy.set("Fit it exactly", "solver", "exact"), knobs=["model", "solver"],
+        )  # fmt: skip
+    for pair in config.interactions:
+        check_pair(pair)
+    for level in config.reference:
+        check_level(level)
+    for how in config.transform:
+        check_transform(how)
+
+
+def _check_choices(config: Any) -> None:
+    for knob_ in dataclasses.fields(config):
+        choices = knob_.metadata.get("choices")
+        value = getattr(config, knob_.name)
+        if choices and value not in choices:
+            raise not_one_of(knob_.name, value, choices)
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if not (low <= value <= high) or math.isinf(value):
+        ends = f"from {low:g} to {high:g}" if not math.isinf(high) else f"of at least {low:g}"
+        ends = "that is finite" if math.isinf(low) else ends
+        raise ConfigError(
+            f"Expected {name} to be a number {ends}, got {value:g}. Correct it and try again.", knobs=[name]
+        )

@@ -1,0 +1,94 @@
+"""Transforms of columns as text: `area=log`, `sold=trend+month`. Whether a column can be had so is in the data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from shoal.errors import ConfigError
+from shoal.settings.levels import SIGN, split_level
+from shoal.words import did_you_mean
+
+PLAIN = "plain"  # the column as it is, beside its other parts
+NUMBERS = ("log", "log1p", "sqrt", "bins", "spline")
+DATES = ("year", "month", "weekday", "day_of_year", "hour", "trend")
+COUNTS = {"bins": (2, 100), "spline": (2, 50)}  # bins, or knots with those at both ends
+EXAMPLE = "price=log, area=spline(5) or sold=trend+month"
+_PART = re.compile(r"\s*([a-z0-9_]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*")
+
+
+@dataclass(frozen=True)
+class ColumnPart:
+    """One way to see a column: `log`, or `bins` with how many."""
+
+    how: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.how}({self.number})" if self.number else self.how
+
+    def of(self, column: str) -> str:
+        """What its terms are called."""
+        return f"{self.how}({column})"
+
+
+def check_transform(text: str) -> None:
+    """As far as that can be told without the columns of a file."""
+    if SIGN not in text or not text.partition(SIGN)[0].strip():
+        raise _wrong(f"Expected a column and how it is used, {EXAMPLE}, got '{text}'. Correct it.")
+    parts_of(text.rpartition(SIGN)[2])
+
+
+def parts_of(text: str) -> tuple[ColumnPart, ...]:
+    """`spline(5)+plain` in its parts, each once."""
+    return tuple(dict.fromkeys(_part(one) for one in text.split("+")))
+
+
+def _part(text: str) -> ColumnPart:
+    found = _PART.fullmatch(text)
+    known = (*NUMBERS, *DATES, PLAIN)
+    if not found or found[1] not in known:
+        raise _wrong(
+            f"Expected ways to use a column, some of {', '.join(known)}, joined by +; got '{text.strip()}'."
+            f"{did_you_mean(text.strip(), known) or ' Choose one of them.'}"
+        )
+    how, count = found[1], int(found[2] or 0)
+    if how not in COUNTS:
+        if found[2] is not None:
+            raise _wrong(f"Expected '{how}' alone, got '{text.strip()}'. Leave the number out.")
+        return ColumnPart(how)
+    low, high = COUNTS[how]
+    if not low <= count <= high:
+        what = "bins" if how == "bins" else "knots, with those at both ends,"
+        raise _wrong(
+            f"Expected how many {what} there are to be, from {low} to {high}, as in {how}(5); got '{text.strip()}'."
+        )
+    return ColumnPart(how, count)
+
+
+def parts_by_column(texts: Iterable[str], columns: Collection[str]) -> dict[str, tuple[ColumnPart, ...]]:
+    """Of several texts the parts of each column; ConfigError where it is said twice, or of no column."""
+    found: dict[str, tuple[ColumnPart, ...]] = {}
+    for text in texts:
+        cut = split_level(text, columns)
+        if cut is None:
+            raise _wrong(
+                f"Expected a column of the file in '{text}', got '{text.rpartition(SIGN)[0]}'."
+                f"{did_you_mean(text.rpartition(SIGN)[0], columns) or ' Check its name.'}"
+            )
+        column, how = cut
+        if column in found:
+            raise _wrong(
+                f"'{column}' is in transform twice. Join what is wanted of it: {column}={_joined(texts, column)}."
+            )
+        found[column] = parts_of(how)
+    return found
+
+
+def _joined(texts: Iterable[str], column: str) -> str:
+    return "+".join(text.rpartition(SIGN)[2] for text in texts if text.rpartition(SIGN)[0] == column)
+
+
+def _wrong(message: str) -> ConfigError:
+    return ConfigError(message, knobs=["transform"])

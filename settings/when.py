@@ -1,0 +1,108 @@
+"""Beside which values of others a knob means anything, and for which models; what each knob is stands in `config`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.errors import ConfigError
+
+MODELS = ("linear", "ridge", "lasso", "elasticnet")  # least squares, from sums
+MODULE = "module"  # a PyTorch module, trained from Python; no table has one
+BY_TARGET = "auto"  # the model that suits the values of the target
+CLASSES = "multinomial"  # the model of several classes
+TEXT_TARGETS = ("logistic", CLASSES)  # models whose target may be text
+ROBUST_LOSSES = ("huber", "quantile")  # of numbers as they are, with no mean that a link would be about
+LOSSES = ("logistic", CLASSES, "poisson", "gamma", *ROBUST_LOSSES)  # models of other losses, by passes over the rows
+TUNED_LOSSES = ("logistic", "poisson", "gamma")  # those whose penalty cross-validation can choose
+STEPPED = ("logistic", "poisson", "gamma")  # those of them that gradient steps can minimise
+_Values = Mapping[str, Any]  # all knobs of a run by their names
+
+
+def has_own_penalty(values: _Values) -> bool:
+    return values["solver"] == "gradient" and bool(values["penalty"])
+
+
+def is_penalised(values: _Values) -> bool:
+    if values["model"] in LOSSES:
+        return bool(values["shrink"] != "none")
+    if values["model"] in (BY_TARGET, MODULE):
+        return False
+    return values["model"] != "linear" or has_own_penalty(values)
+
+
+def penalty_knob(values: _Values) -> str:
+    """The knob that puts a penalty on a model; none where it has one."""
+    if is_penalised(values):
+        return ""
+    return "shrink" if values["model"] in LOSSES else "model"
+
+
+def mixes_penalties(values: _Values) -> bool:
+    if values["model"] in LOSSES:
+        return bool(values["shrink"] == "elasticnet")
+    return values["model"] == "elasticnet" or has_own_penalty(values)
+
+
+def has_other_loss(values: _Values) -> bool:
+    return values["model"] in LOSSES
+
+
+def adds_offset(values: _Values) -> bool:
+    return values["model"] in LOSSES and values["model"] not in (CLASSES, *ROBUST_LOSSES)
+
+
+def has_robust_errors(values: _Values) -> bool:
+    return has_formulas(values) and values["model"] not in (CLASSES, "quantile")
+
+
+def has_formulas(values: _Values) -> bool:
+    """Whether standard errors of its coefficients are known: nothing is shrunk, and the optimum is exact."""
+    return values["solver"] == "exact" and not is_penalised(values)
+
+
+def is_tested(values: _Values) -> bool:
+    return bool(values["test_every"] or values["test_fraction"])
+
+
+def draws(values: _Values) -> bool:
+    return bool(values["test_fraction"]) or values["solver"] == "gradient"
+
+
+def has_momentum(values: _Values) -> bool:
+    return values["mode"] != "local" and values["step_rule"] not in ("sgd", "adagrad")  # a plug-in takes it as well
+
+
+def shrinks_weights(values: _Values) -> bool:
+    return bool(values["mode"] != "local" and values["step_rule"] == "adamw")
+
+
+def decays(values: _Values) -> bool:
+    return str(values["schedule"]) in ("step", "exponential", "inverse")
+
+
+def has_processes(values: _Values) -> bool:
+    return str(values["engine"]) != "inline"
+
+
+def on_cluster(values: _Values) -> bool:
+    return str(values["engine"]) == "ray"
+
+
+def penalised_as(model: str, shrink: str) -> str:
+    """The linear model with the penalty of a model; linear itself for none."""
+    if model not in TUNED_LOSSES:
+        return model
+    return "linear" if shrink == "none" else shrink
+
+
+def check_linear(model: str, what: str) -> None:
+    """Refuse what there is for linear models only, so far."""
+    if model in LOSSES:
+        raise ConfigError(
+            f"Expected one of the models {', '.join(MODELS)} for {what}, got {model}: there are exact {model} fits "
+            "only, so far. Choose another model, or train it at a penalty of your own.",
+            knobs=["model"],
+        )
+    if model not in MODELS:
+        raise ConfigError(f"Expected a model out of {', '.join(MODELS)}, got {model!r}. Choose one of these.")

@@ -1,0 +1,1 @@
+"""Exact answers from the rows themselves, where columns are too many for their moments; dense rows and sparse ones."""

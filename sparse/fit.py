@@ -1,0 +1,187 @@
+"""One exact fit to a file of sparse rows: from the values that are there, zeros are never filled in.
+
+The answer is that of a table of cells with the same values; a model file has the columns with a weight only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.coordinator import Coordinator
+from shoal.data.encoding import Encoding
+from shoal.data.splits import Split
+from shoal.data.terms import Number
+from shoal.errors import ConfigError, DataError, OutOfMemory
+from shoal.files.parts import title
+from shoal.fitting.exact import check_rows
+from shoal.fitting.reports import Trained, finite, named_values
+from shoal.kernels.threads import one_thread
+from shoal.metrics import Residuals, Timings
+from shoal.models import Array, penalty_for
+from shoal.passes.blocks import CALIBRATION_ROWS, CALIBRATION_SEED
+from shoal.results.fit import FitCertificate, FitReport
+from shoal.results.model import Design, ModelFile, Origin
+from shoal.settings.config import RunConfig
+from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.settings.strength import chooses_alpha, strength
+from shoal.settings.when import LOSSES
+from shoal.solve.conformal import prediction_interval
+from shoal.solve.paths import Solution
+from shoal.solve.rows.sparse import SparseRows
+from shoal.solve.rows.wide import solve_wide
+from shoal.sparse.table import LABEL, SparseTable, column_name, open_table, scores
+from shoal.utils import available_memory
+
+MEANT = {
+    "file", "target", "model", "alpha", "l1_ratio", "intercept", "standardize", "test_every", "test_fraction", "seed",
+    "engine", "workers", "out", "register", "confidence", "on_bad_rows", "max_memory", "comment",
+}  # fmt: skip
+Indices = npt.NDArray[np.intp]
+HELD = 60, 160, 40  # bytes of a value, a column and a row that such a fit holds at a time, by the copies it makes
+
+
+def suited(config: RunConfig) -> RunConfig:
+    """The config with the label as its target; what there is for tables of cells only is refused."""
+    if config.target not in ("", LABEL):
+        raise ConfigError(
+            f"Expected the label of each sparse row to be predicted, got '{config.target}'. Leave the target out, or "
+            f"say {LABEL}.", knobs=["target"],
+        )  # fmt: skip
+    if config.model in LOSSES or config.solver != "exact" or config.engine == "ray":
+        raise ConfigError(
+            "Sparse rows are fitted exactly by linear, ridge, lasso and elastic-net models on one machine. Choose one "
+            "of these.", knobs=["model", "solver", "engine"],
+        )  # fmt: skip
+    knobs = RunConfig.knobs()
+    if odd := [name for name, knob in knobs.items() if name not in MEANT and getattr(config, name) != knob.default]:
+        raise ConfigError(f"For sparse rows there is no {', '.join(odd)}. Leave it out.", knobs=odd)
+    config = replace(config, target=LABEL)
+    if chooses_alpha(config):
+        raise ConfigError(
+            f"Expected an alpha: none is chosen for sparse rows, got none for {config.model}. Give a number such as "
+            "0.1.", knobs=["alpha"],
+        )  # fmt: skip
+    return config
+
+
+def fit_sparse(coordinator: Coordinator, config: RunConfig, timings: Timings) -> Trained:
+    with timings.stage("ingest"):
+        table = open_table(coordinator, config)
+    check_memory(table)
+    split = Split(config.test_every, config.test_fraction, config.seed)
+    with timings.stage("rows"), one_thread, np.errstate(over="ignore", invalid="ignore"):
+        rows, there = _rows(table, config, split)
+    with timings.stage("solve"), one_thread:
+        solution = solve_wide(rows, penalty_for(config.model, strength(config), config.l1_ratio, rows.n))
+    weights = np.zeros(table.columns)
+    weights[there] = solution.coef
+    with timings.stage("score"):
+        sums = _residuals(table, split, weights, solution.intercept)
+    return _described(table, config, solution, there, *sums)
+
+
+def check_memory(table: SparseTable) -> None:
+    """What the fit would take is refused before it is taken."""
+    need = sum(held * count for held, count in zip(HELD, (table.values, table.columns, table.rows), strict=True))
+    free = memory_for_exact(available_memory())
+    if need > free:
+        raise OutOfMemory(
+            f"An exact fit to {table.values:,} values in {table.rows:,} rows and {table.columns:,} columns needs "
+            f"{need / 1e6:,.0f} MB, but only {free / 1e6:,.0f} MB may be used. Use fewer rows or more memory."
+        )
+
+
+def _rows(table: SparseTable, config: RunConfig, split: Split) -> tuple[SparseRows, Indices]:
+    """All training rows in one matrix of the columns that have a value in them, and the indices of these."""
+    from scipy.sparse import csr_array  # here: only sparse rows need it
+
+    labels, counts, indices, values = [], [], [], []
+    for part, train in _split(table, split):
+        own = np.repeat(train, part.counts)
+        labels.append(part.labels[train])
+        counts.append(part.counts[train])
+        indices.append(part.indices[own])
+        values.append(part.values[own])
+    y, places = np.concatenate(labels), _joined(indices)
+    check_rows(len(y), config)
+    there = np.bincount(places, minlength=table.columns) > 0
+    places = (np.cumsum(there, dtype=np.int32) - 1)[places]
+    starts = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
+    X = csr_array((_joined(values), places, starts), (len(y), int(there.sum())))
+    most = max(1, math.isqrt(memory_for_exact(available_memory()) // (8 * SOLVING)))
+    rows = SparseRows.of(X, y, config.intercept, config.standardize, most=most)
+    if not (np.isfinite(rows.squares).all() and np.isfinite(rows.y_scatter)):
+        raise DataError("Expected values whose squares can be summed, got some over about 1e150. Divide them first.")
+    return rows, np.flatnonzero(there)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """One array; what it is made of is gone then."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
+
+
+def _split(table: SparseTable, split: Split) -> Iterable[tuple[Any, Any]]:
+    """Blocks, and which of their rows are for training."""
+    first = 0
+    for part in table.parts():
+        yield part, ~split.is_test(np.arange(first, first + len(part.labels)))
+        first += len(part.labels)
+
+
+def _residuals(
+    table: SparseTable, split: Split, weights: Array, intercept: float
+) -> tuple[Residuals, Residuals, tuple[Array, ...]]:
+    """Of training and test rows, block by block, and the sizes of those of test rows, or of a random part of them."""
+    trained, tested, away = Residuals.none(), Residuals.none(), []
+    share, first = CALIBRATION_ROWS / max(1.0, split.share * table.rows), 0
+    for part, train in _split(table, split):
+        residual = part.labels - intercept - scores(part.ends, part.indices, part.values, weights)
+        trained = trained.merge(Residuals.of(part.labels[train], residual[train]))
+        tested = tested.merge(Residuals.of(part.labels[~train], residual[~train]))
+        kept = ~train & (Split(seed=CALIBRATION_SEED).hashed(np.arange(first, first + len(train))) < share)
+        away += [np.abs(residual[kept])] if kept.any() else []
+        first += len(train)
+    return trained, tested, tuple(away)
+
+
+def _described(
+    table: SparseTable, config: RunConfig, solution: Solution, there: Indices, train: Residuals, test: Residuals,
+    away: tuple[Array, ...],
+) -> Trained:  # fmt: skip
+    used = np.flatnonzero(solution.coef)
+    names = [column_name(index) for index in there[used].tolist()]
+    parameters = len(used) if config.model in ("lasso", "elasticnet") else solution.rank
+    certificate = solution.certificate
+    report = FitReport(
+        model=config.model,
+        target=config.target,
+        alpha=None if config.model == "linear" else finite(strength(config)),
+        l1_ratio=config.l1_ratio if config.model == "elasticnet" else None,
+        intercept=finite(solution.intercept),
+        coefficients=named_values(names, solution.coef[used]),
+        coefficients_standardized=named_values(names, solution.w[used]),
+        train=train.scores(parameters, config.intercept),
+        test=test.scores(parameters, config.intercept),
+        prediction_interval=prediction_interval(away, test.rows, False, (), False),
+        certificate=FitCertificate(
+            certificate.kind, finite(certificate.value), finite(certificate.relative), certificate.rests_on
+        ),
+        unique=bool(solution.unique),
+        rows_read=table.rows,
+        warnings=(
+            f"Sparse rows: {table.values:,} values; of {len(there):,} columns in the training rows {len(used):,} have "
+            "a weight, and the others are not in the model.", *solution.notes,
+        ),
+    )  # fmt: skip
+    encoding = Encoding(tuple(Number(name, 0.0) for name in names), {}, config.target)
+    origin = Origin(title(config.file), table.content, table.rows)
+    model = ModelFile(report, Design(tuple(encoding.as_list())), config.as_dict(), origin)
+    return Trained(None, report, model)

@@ -1,0 +1,140 @@
+"""Predictions for rows that come as plain values, such as those of JSON, at once; whole files are in `predict`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.data.kinds import date_of, style_of, time_of
+from shoal.data.terms import MISSING_LEVEL
+from shoal.errors import DataError
+from shoal.fitting.model_file import SavedModel
+from shoal.results.thresholds import check_threshold
+from shoal.tasks.explain_row import Value, encode
+from shoal.words import listed, plural
+
+PLACES = 3  # rows that a note names
+
+
+@dataclass(frozen=True)
+class RowPredictions:
+    """A prediction for each row, None where there is none; of a yes/no model its value, and the yes's probability."""
+
+    predictions: tuple[Any, ...]
+    probabilities: tuple[float | None, ...] | None
+    notes: tuple[str, ...]
+
+
+class RowPredictor:
+    """A model that predicts rows given by the names of their columns; made once, asked often."""
+
+    def __init__(self, model: SavedModel) -> None:
+        self.model = model
+        encoding = model.encoding
+        columns = dict.fromkeys((*encoding.columns, *encoding.known))
+        self._readers: dict[str, Callable[[Any], Value]] = {name: self._reader(name) for name in columns}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The columns that a row has to have, and of what kind: number, text or date."""
+        dates, known = self.model.report.dates, self.model.encoding.known
+        return {name: "text" if name in known else "date" if name in dates else "number" for name in self._readers}
+
+    def predict(self, rows: Sequence[Mapping[str, Any]], threshold: float | None = None) -> RowPredictions:
+        """DataError for a row that lacks a column or has what cannot be one of its values. Null is a missing value."""
+        model, unseen, none = self.model, [], []
+        called_from = check_threshold(model.outcome, threshold)
+        X = np.empty((len(rows), len(model.encoding.terms)))
+        for i, row in enumerate(rows):
+            values = self._read(row, i)
+            X[i] = encode(model.encoding, values)
+            if not all(model.encoding.knows(name, str(values[name] or MISSING_LEVEL)) for name in model.encoding.known):
+                unseen.append(i)
+        scores = X @ model.coef + model.intercept
+        means = model.loss.mean(scores) if model.loss else scores
+        found: list[float | None] = [mean if math.isfinite(mean) else None for mean in means.tolist()]
+        none = [i for i, mean in enumerate(found) if mean is None]
+        notes = _notes(unseen, none)
+        outcome = model.outcome
+        if outcome is None or not outcome.classes:
+            return RowPredictions(tuple(found), None, notes)
+        calls = tuple(None if p is None else outcome.labels[int(p >= called_from)] for p in found)
+        return RowPredictions(calls, tuple(found), notes)
+
+    def _read(self, row: Mapping[str, Any], place: int) -> dict[str, Value]:
+        absent = [name for name in self._readers if name not in row]
+        if absent:
+            raise DataError(
+                f"The model needs columns that row {place} does not have: {listed(absent)}. "
+                "Add them; null stands for a missing value."
+            )
+        try:
+            return {name: read(row[name]) for name, read in self._readers.items()}
+        except DataError as error:
+            raise DataError(f"Row {place}: {error.message}") from None
+
+    def _reader(self, name: str) -> Callable[[Any], Value]:
+        if (known := self.model.encoding.known.get(name)) is not None:
+            spelled = {level.lower(): level for level in known}
+            return lambda value: _level(value, spelled)
+        written = self.model.report.dates.get(name)
+        if written is not None:
+            return lambda value: _day(name, value, written)
+        return lambda value: _number(name, value)
+
+
+def _level(value: Any, spelled: Mapping[str, str]) -> str | None:
+    """The text that a file would have: whole numbers without a point, truth values as the known levels spell them."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return spelled.get(str(value).lower(), str(value))
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value).strip() or None
+
+
+def _number(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if isinstance(value, bool) or not math.isfinite(found):
+        raise DataError(f"Expected a number or null in '{name}', got {str(value)[:60]!r}.")
+    return found
+
+
+def _day(name: str, value: Any, written: str) -> float | None:
+    if value is None:
+        return None
+    style = style_of(written)
+    found = None
+    if isinstance(value, str):
+        found = time_of(value.strip()) if style is None else date_of(value.strip(), style)
+    if found is None:
+        raise DataError(f"Expected a date such as {written} or null in '{name}', got {str(value)[:60]!r}.")
+    return float(found)
+
+
+def _notes(unseen: list[int], none: list[int]) -> tuple[str, ...]:
+    said = []
+    if unseen:
+        said.append(
+            f"{plural(len(unseen), 'row')} {'has' if len(unseen) == 1 else 'have'} a level that the model was not "
+            f"trained with ({_places(unseen)}); its 0/1 columns are all 0 there."
+        )
+    if none:
+        rows = plural(len(none), "row")
+        said.append(f"{rows} without a prediction ({_places(none)}): a number has no logarithm or root there.")
+    return tuple(said)
+
+
+def _places(rows: list[int]) -> str:
+    shown = ", ".join(str(row) for row in rows[:PLACES])
+    return f"row {shown}" + (", ..." if len(rows) > PLACES else "")

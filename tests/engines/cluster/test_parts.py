@@ -1,0 +1,187 @@
+"""The parts of the cluster's engine that need no cluster: leases, repeated calls, and what is said where there is none."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shoal.engines.cluster import connection
+from shoal.engines.cluster.connection import Connection
+from shoal.engines.cluster.leases import EVERY, SHORTEST, Lease
+from shoal.errors import ConfigError, ResourceError
+from shoal.worker import Push, Reply, Work, Worker, pack, unpack
+from support.runs import until
+
+# --- leases ---------------------------------------------------------------------------------------------
+
+
+def test_a_worker_is_asked_in_turn_and_may_not_be_silent_for_long() -> None:
+    lease = Lease(0.0)
+    assert not lease.is_due(EVERY - 0.1)
+    assert lease.is_due(EVERY)
+    lease.ask(1.0)
+    assert not lease.is_due(2.0)  # not twice
+    assert not lease.is_over(1.0 + SHORTEST)
+    assert lease.is_over(1.1 + SHORTEST)
+    lease.answer(2.0)
+    assert not lease.is_over(100.0)  # nothing was asked since
+    assert not lease.is_due(2.9)
+    assert lease.is_due(3.0)
+
+
+def test_who_usually_takes_longer_has_more_time() -> None:
+    lease = Lease(0.0)
+    lease.ask(0.0)
+    lease.answer(2.0)
+    assert lease.seconds == 10.0
+    lease.ask(3.0)
+    assert not lease.is_over(12.9)
+    assert lease.is_over(13.1)
+
+
+def test_nobody_is_to_blame_while_the_one_who_asks_is_away() -> None:
+    lease = Lease(0.0)
+    lease.ask(1.0)
+    lease.excuse(50.0)
+    assert not lease.is_over(51.0 + SHORTEST)
+    assert lease.is_over(51.1 + SHORTEST)
+
+
+# --- calls ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Counting:
+    """A loop that counts what it was given."""
+
+    done: list[int] = field(default_factory=list)
+
+    def begin(self, worker: Worker) -> Any:
+        def add(number: int) -> int:
+            self.done.append(number)
+            return sum(self.done)
+
+        return add
+
+
+@pytest.fixture
+def _own_mask() -> Iterator[None]:
+    """A worker keeps what it writes to itself; the process of the tests does not."""
+    before = os.umask(0)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_own_mask")
+def test_the_same_work_asked_for_twice_is_done_once() -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from shoal.engines.cluster.actor import RayWorker, as_arrays, as_parts
+
+    worker = RayWorker(0, [])
+    assert unpack(as_parts(worker.train(as_arrays(pack(Counting())), [], []))) == Push(None)
+    answers = [worker.work(number, as_arrays(pack(Work(5)))) for number in (7, 7, 8)]
+    assert [unpack(as_parts(answer)) for answer in answers] == [Push(5), Push(5), Push(10)]
+    assert unpack(as_parts(worker.work(9, as_arrays(pack(Work(None)))))) == Reply()
+
+
+def test_what_was_carried_can_be_written_to() -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from shoal.engines.cluster.actor import as_arrays, as_parts
+
+    carried = as_arrays(pack([np.arange(3), np.empty(0)]))
+    for array in carried:
+        array.flags.writeable = False  # as the object store hands it out
+    numbers, nothing = unpack(as_parts(carried))
+    numbers += 1
+    assert numbers.tolist() == [1, 2, 3]
+    assert nothing.shape == (0,)
+
+
+# --- where there is no cluster --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.setenv(name, "")  # so that it is put back as it was, whatever happens meanwhile
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port of this machine that answers and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.usefixtures("no_token")
+def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ResourceError, match=r"Expected Ray for engine ray.*pip install 'shoal\[ray\]'"):
+        connection.imported()
+
+
+@pytest.mark.parametrize("address", ["somewhere", "host:", "ray://host:10001", ":6379"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="Expected the address of a cluster as HOST:PORT"):
+        Connection.to(address)
+
+
+def test_nobody_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    with pytest.raises(ResourceError, match=rf"Nobody answers at 127.0.0.1:{free}.*ray start --head"):
+        Connection.to(f"127.0.0.1:{free}")
+
+
+@pytest.mark.usefixtures("no_token")
+def test_without_a_token_it_says_where_one_is_looked_for(port: int) -> None:
+    with pytest.raises(ConfigError, match=r"Expected the token of the cluster in RAY_AUTH_TOKEN.*--open-cluster"):
+        Connection.to(f"127.0.0.1:{port}")
+
+
+def test_other_versions_are_named() -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from ray._private.utils import check_version_info
+
+    there = {"ray_version": "1.0.0", "python_version": "3.7.1"}
+    said = r"same versions.*Ray: 1\.0\.0 Python: 3\.7\.1.*here or there"
+    with pytest.raises(ResourceError, match=said), connection._plain_words("host:1"):
+        check_version_info(there, "this machine")
+
+
+@pytest.mark.usefixtures("no_token")
+def test_an_open_cluster_is_refused_before_it_sees_our_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a cluster only its door is started: the server that everybody asks first."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    program = Path(ray.__file__).parent / "core/src/ray/gcs/gcs_server"
+    door = [program, f"--log_dir={tmp_path}", "--config_list=e30=", f"--gcs_server_port={free}",
+            "--node-ip-address=127.0.0.1", "--session-name=test"]  # fmt: skip
+    with subprocess.Popen(
+        door, env={**os.environ, "RAY_AUTH_MODE": "disabled"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            until(lambda: _answers(free))
+            monkeypatch.setenv("RAY_AUTH_TOKEN", "a token that nobody else is to see")
+            with pytest.raises(ConfigError, match=r"is open: it asks nobody for a token.*--open-cluster"):
+                Connection.to(f"127.0.0.1:{free}")
+        finally:
+            process.kill()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as trying:
+        return not trying.connect_ex(("127.0.0.1", port))

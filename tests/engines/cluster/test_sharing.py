@@ -1,0 +1,137 @@
+"""Several runs on one cluster, one without a free core, nodes that are taken away, messages that come twice."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal.engines.base import Engine
+from shoal.runs.folder import Run
+from shoal.runs.launch import launch
+from shoal.settings.values import config_from
+from shoal.training import recorder
+from shoal.training.conductor import Conductor
+from support.engines.storm import Storm
+from support.engines.yard import Yard
+from support.runs import ended
+from support.tables import same_bits, shoal
+from support.training import Script, Trainer, data
+
+pytest.importorskip("ray", reason="Ray is not installed")
+
+SHORT: dict[str, Any] = {"epochs": 3, "batch_size": 8, "shards": 7, "tolerance": 0, "model": "lasso", "alpha": 0.1}
+
+
+def ray_engine(yard: Yard, workers: int) -> Engine:
+    from shoal.engines.cluster.connection import Connection
+    from shoal.engines.cluster.engine import RayEngine
+
+    return RayEngine(workers, Connection.to(yard.address), restarts=1000)
+
+
+@pytest.fixture
+def run(yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
+    yard.say("mend")
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(recorder, "BUDGET", math.inf)  # every round is put on record
+    return Trainer(tmp_path)
+
+
+def by_command(path: Path, target: str) -> list[str]:
+    flags = [part for knob, value in SHORT.items() for part in (f"--{knob.replace('_', '-')}", str(value))]
+    return ["train", str(path), "--target", target, "--solver", "gradient", *flags, "--json"]
+
+
+def elsewhere(yard: Yard, path: Path, target: str) -> Run:
+    """The same by a process of its own, with one worker."""
+    place = {"engine": "ray", "cluster": yard.address, "workers": 1}
+    return launch(config_from({"file": str(path), "target": target, "solver": "gradient", **SHORT, **place}))
+
+
+def coefficients(run: Run) -> Any:
+    assert ended(run) == "finished", run.error
+    assert run.result is not None
+    return run.result["coefficients"]
+
+
+def alone(path: Path, target: str) -> dict[str, Any]:
+    done = shoal(*by_command(path, target), "--engine", "inline")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_two_runs_on_one_cluster_and_one_without_a_free_core(run: Trainer, yard: Yard, tmp_path: Path) -> None:
+    """The first has both cores: another one waits and says why. Then the first gives one back: both are at work."""
+    path, target = data("generated", tmp_path)
+    expected = alone(path, target)["coefficients"]
+
+    def meanwhile(conductor: Conductor) -> Iterator[None]:
+        while len(conductor.server.workers) < 2:
+            yield
+        other = elsewhere(yard, path, target)
+        while "waiting for a free core of the cluster, which has 2, 0 of them free" not in other.progress[0]:
+            assert other.is_active, other.error
+            yield
+        conductor.send("remove_worker")
+        while other.is_active:
+            yield
+        assert coefficients(other) == expected
+
+    script = Script(meanwhile)
+    with ray_engine(yard, 2) as engine:
+        run(path, target, engine=engine, callbacks=[script], **{**SHORT, "epochs": 1_000_000})
+    assert script.ended
+
+
+def test_a_push_that_comes_twice_counts_once(
+    run: Trainer, yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every piece of work is sent twice, and every answer is heard of twice."""
+    from shoal.engines.cluster.actor import as_arrays
+    from shoal.engines.cluster.crew import RayMember
+    from shoal.worker import Parts
+
+    path, target = data("generated", tmp_path)
+    usual, twice = RayMember.tell, [0]
+
+    def tell(self: Any, message: Parts) -> None:
+        usual(self, message)
+        number, first = self.number, self._call
+        again = self._handle.work.remote(number, as_arrays(message)).future()
+
+        def heard(_: Any) -> None:
+            """Once both are there: the cluster does not promise to tell of the first one first."""
+            first.add_done_callback(lambda _: self._mailbox.put((self, number)))
+
+        again.add_done_callback(heard)
+        twice[0] += 1
+
+    monkeypatch.setattr(RayMember, "tell", tell)
+    for mode in ("sync", "async"):
+        with ray_engine(yard, 2) as engine:
+            found = run(path, target, engine=engine, mode=mode, **SHORT)
+        ledger = found.report["ledger"]
+        assert ledger["batches"] == 3 * ledger["batches_of_an_epoch"]
+        if mode == "sync":
+            assert same_bits(found.w, run(path, target, mode=mode, **SHORT).w)
+    assert twice[0] > 10
+
+
+@pytest.mark.parametrize("mode", ["sync"])
+def test_no_bit_differs_after_random_faults(mode: str, run: Trainer, yard: Yard, tmp_path: Path) -> None:
+    """One of each kind, who is left goes on alone until another node joins; `make cluster-soak` does thirty."""
+    path, target = data("generated", tmp_path)
+    with ray_engine(yard, 2) as engine:
+        found = Storm(yard, engine, faults=4).under(run, path, target, mode=mode)
+    assert sorted(found.kinds) == ["node drained", "raylet killed", "worker killed", "worker silent"]
+    (cause,) = found.causes["raylet killed"]
+    assert cause in ("its node went away", "its node cannot be reached") or "nothing was heard" in cause
+    assert found.differing == 0
+    assert found.same_weights
+    assert found.rounds > 20

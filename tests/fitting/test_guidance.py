@@ -1,0 +1,136 @@
+"""What is worth knowing before a fit: each finding where it is true, none where it is not, and the same beside a fit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shoal.results.findings import Finding, FindingKind
+from shoal.results.plain import read
+from support.data.encoding import saved
+from support.tables import fitted, shoal
+
+ROWS = 400
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    """Two honest columns and a target with noise, and what a test adds."""
+    random = np.random.default_rng(7)
+    a, b = random.normal(size=(2, ROWS))
+    plain = {"a": a, "b": b, "y": 3 * a - b + random.normal(size=ROWS)}
+    return pd.DataFrame({**plain, **{name: value(plain) for name, value in columns.items()}})
+
+
+def inspected(folder: Path, data: pd.DataFrame, target: str = "y") -> list[Finding]:
+    answer = shoal("inspect", saved(folder, data), "--json", "--target", target)
+    assert answer.code == 0, answer.err
+    return [read(Finding, finding) for finding in answer.json["findings"]]
+
+
+def trained(folder: Path, data: pd.DataFrame, **knobs: Any) -> list[Finding]:
+    return [read(Finding, finding) for finding in fitted(saved(folder, data), "y", **knobs).get("findings", [])]
+
+
+noise = np.random.default_rng(8).normal(size=(9, ROWS))
+
+CASES: dict[str, tuple[dict[str, Any], FindingKind | None, tuple[str, ...]]] = {
+    "nothing": ({}, None, ()),
+    "line": ({"late": lambda t: 5 + 2 * t["y"]}, FindingKind.LEAK, ("late",)),
+    "nearly a line": ({"late": lambda t: t["y"] + 0.3 * noise[0]}, FindingKind.LEAK, ("late",)),
+    "good but no leak": ({"near": lambda t: t["y"] + 0.7 * noise[0]}, None, ()),
+    "levels": ({"late": lambda t: [f"b{int(v > 0)}{int(v > 2)}" for v in t["y"]], "y": lambda t: [
+        {"b00": 1.0, "b10": 5.0, "b11": 9.0}[f"b{int(v > 0)}{int(v > 2)}"] for v in t["y"]
+    ]}, FindingKind.LEAK, ("late",)),
+    "sum": ({"net": lambda t: noise[1], "tax": lambda t: noise[2], "other": lambda t: noise[3],
+             "y": lambda t: 2 * noise[1] + 3 * noise[2] + 1}, FindingKind.SUM_LEAK, ("net", "tax")),
+    "lifts": ({"late": lambda t: t["y"] - 0.9 * (3 * t["a"] - t["b"]) + 0.2 * noise[4]}, FindingKind.LEAK, ("late",)),
+    "product": ({"units": lambda t: 1 + np.floor(4 * np.abs(noise[1])), "price": lambda t: 9 + np.round(noise[2], 2),
+                 "y": lambda t: np.round((1 + np.floor(4 * np.abs(noise[1]))) * (9 + np.round(noise[2], 2)), 2)},
+                FindingKind.PRODUCT_LEAK, ("units", "price")),
+    "quotient": ({"paid": lambda t: 50 + 9 * noise[1], "area": lambda t: 9 + 2 * noise[2],
+                  "y": lambda t: np.round((50 + 9 * noise[1]) / (9 + 2 * noise[2]), 3)},
+                 FindingKind.PRODUCT_LEAK, ("paid", "area")),
+    "product with noise": ({"units": lambda t: 5 + noise[1], "price": lambda t: 9 + noise[2],
+                            "y": lambda t: (5 + noise[1]) * (9 + noise[2]) + 3 * noise[3]}, None, ()),
+    "code": ({"age": lambda t: np.where(noise[1] > 1.5, 99, np.round(40 + 4 * noise[2]))}, FindingKind.MISSING_CODE,
+             ("age",)),
+    "code below all": ({"paid": lambda t: np.where(noise[1] > 1.5, -999, np.round(90000 * noise[2] ** 2))},
+                       FindingKind.MISSING_CODE, ("paid",)),
+    "two values": ({"y": lambda t: (t["y"] > 1) * 3.5 - 1}, FindingKind.TWO_VALUES, ("y",)),
+    "three values": ({"y": lambda t: np.digitize(t["y"], [0, 2])}, None, ()),
+    "rows counted": ({"id": lambda t: np.random.default_rng(1).permutation(ROWS) + 1000}, FindingKind.ID, ("id",)),
+    "copies": ({"metres": lambda t: 1000 * t["a"], "back": lambda t: -t["b"]}, FindingKind.DUPLICATE, ("metres", "back")),
+    "dates": ({"when": lambda t: pd.date_range("2020-01-01", periods=ROWS).astype(str)}, FindingKind.DATES, ("when",)),
+    "constants": ({"same": lambda t: 4, "word": lambda t: "x"}, FindingKind.CONSTANT, ("same", "word")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_finding_is_told_before_the_fit_and_beside_it(tmp_path: Path, case: str) -> None:
+    columns, kind, names = CASES[case]
+    data = table(**columns)
+    found = trained(tmp_path, data)  # cold: no pass was made for it
+    assert [(finding.kind, finding.columns) for finding in found] == ([(kind, names)] if kind else [])
+    assert inspected(tmp_path, data) == found
+
+
+def test_of_a_quotient_what_was_divided_is_left_out(tmp_path: Path) -> None:
+    (found,) = inspected(tmp_path, table(**CASES["quotient"][0]))
+    assert found.values == ("paid",)
+    (found,) = inspected(tmp_path, table(**CASES["product"][0]))
+    assert found.values == ("units", "price")
+
+
+def test_a_target_of_few_large_values_is_skewed(tmp_path: Path) -> None:
+    data = table(y=lambda t: np.exp(2.5 * t["y"] / t["y"].std()))
+    (found,) = inspected(tmp_path, data)
+    assert (found.kind, found.columns) == (FindingKind.SKEWED_TARGET, ("y",))
+    bound = float(re.search(r"at least half of its rows lie below ([\d,.]+), ", found.said)[1].replace(",", ""))  # type: ignore[index]
+    assert data["y"].median() <= bound < data["y"].max() / 10
+    assert trained(tmp_path, data) == [found]  # from the pass that inspect made
+    assert inspected(tmp_path, table(y=lambda t: np.exp(t["y"] / t["y"].std() / 2))) == []
+
+
+def test_few_rows_for_the_weights_are_said_with_what_the_model_can_do(tmp_path: Path) -> None:
+    data = pd.DataFrame(np.random.default_rng(2).normal(size=(40, 12)), columns=[*"abcdefghijk", "y"])
+    (linear,) = trained(tmp_path, data)
+    (ridge,) = trained(tmp_path, data, model="ridge", alpha=1.0)
+    assert linear.kind == ridge.kind == FindingKind.FEW_ROWS
+    assert "40 training rows for 11 weights" in linear.said
+    assert str(linear.remedy) == "Let a penalty help with --model ridge."
+    assert not ridge.knob
+    assert trained(tmp_path, data[["a", "b", "y"]]) == []
+
+
+def test_left_out_columns_are_not_told_of(tmp_path: Path) -> None:
+    data = table(late=lambda t: 2 * t["y"])
+    (found,) = trained(tmp_path, data)
+    assert found.leaves_out == ("late",)
+    assert str(found.remedy) == "If it is not known when predicting, leave it out with --exclude late."
+    assert trained(tmp_path, data, exclude=found.leaves_out) == []
+
+
+def test_a_text_or_empty_target_is_looked_at_and_told_what_can_be_done(tmp_path: Path) -> None:
+    data = table(sold=lambda t: np.where(t["y"] > 0, "yes", "no"), none=lambda t: None)
+    path = saved(tmp_path, data)
+    said = {name: shoal("inspect", path, "--target", name) for name in ("sold", "none")}
+    assert said["sold"].code == said["none"].code == 0
+    assert "note: 'sold' holds two texts, 'no', 'yes': yes or no, not a number." in said["sold"].out
+    assert "fit it with --model logistic." in said["sold"].out
+    assert "note: 'none' has no value in any row. Choose another column to predict." in said["none"].out
+
+
+def test_train_prints_findings_as_notes_and_the_model_file_keeps_them(tmp_path: Path) -> None:
+    path = saved(tmp_path, table(late=lambda t: 2 * t["y"]))
+    answer = shoal("train", path, "--target", "y", "--out", tmp_path / "model.json")
+    assert "note: 'late' alone predicts 'y' almost exactly (leak?)." in answer.out
+    assert "leave it out with --exclude late." in answer.out
+    import shoal as package
+
+    (found,) = package.load(tmp_path / "model.json").findings
+    assert found.columns == ("late",)

@@ -1,0 +1,84 @@
+"""A fit in three sentences: the figures in them are those of the rows, and the gravest caveat is said."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import shoal as package
+from shoal.results.findings import Finding, FindingKind
+from shoal.results.fit import FitReport, FitScores
+from shoal.results.sentences import baseline, three_sentences
+from support.data.encoding import saved
+from support.tables import shoal
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random = np.random.default_rng(5)
+    a, b = random.normal(size=(2, 300))
+    return saved(
+        tmp_path_factory.mktemp("table"), pd.DataFrame({"a": a, "b": b, "y": 9 * a - b + random.normal(size=300)})
+    )
+
+
+def test_the_error_of_knowing_nothing_is_that_of_the_mean(path: Path) -> None:
+    y = pd.read_csv(path)["y"][::5]
+    answer = shoal("train", path, "--target", "y", "--test-every", "5", "--json").json
+    found = baseline(FitScores(**answer["test"]))
+    assert found == pytest.approx(float(np.sqrt(((y - y.mean()) ** 2).mean())), rel=1e-9)
+
+
+def test_the_same_sentences_everywhere(path: Path, tmp_path: Path) -> None:
+    model = package.fit(str(path), "y", test_every=5)
+    first, second, third = three_sentences(model._report)
+    assert re.fullmatch(
+        r"A linear model predicts 'y' from 2 columns; its typical error \(RMSE\) on 60 test rows is [\d.]+, in the unit "
+        r"of 'y'\.", first
+    )  # fmt: skip
+    assert re.fullmatch(
+        r"Always saying the mean would be off by [\d.]+: the model takes \d\d % of that error away \(R² 0.9\d\d\)\.",
+        second,
+    )
+    assert third == "What moves it most: a (up), b (down)."
+    printed = shoal("train", path, "--target", "y", "--test-every", "5").out.splitlines()
+    assert printed[1:4] == [first, second, third]
+    assert str(model.summary()).splitlines()[:3] == [first, second, third]
+    assert "What moves it most: a (up)" in model.summary()._repr_html_()
+
+
+REPORT = FitReport(model="elasticnet", target="y", intercept=1.0, coefficients={"a": 2.0, "b": 0.0},
+                   train=FitScores(100, 0.75, 0.74, 5.0, 4.0))  # fmt: skip
+LEAK = Finding(FindingKind.LEAK, ("a",), "said.", "advice")
+
+
+@pytest.mark.parametrize(
+    ("report", "place", "said"),
+    [
+        (REPORT, 0, "An elastic net model predicts 'y' from 1 column; its typical error (RMSE) on 100 training rows"),
+        (REPORT, 1, "would be off by 10: the model takes 50 % of that error away"),
+        (REPORT, 2, "a (up); no rows were kept for testing, so on new rows it may do worse."),
+        (replace(REPORT, findings=(LEAK,)), 2, "a (up); but it may know the answer already"),
+        (replace(REPORT, coefficients={"a": 0.0}), 2, "All weights are 0"),
+        (replace(REPORT, train=FitScores(100, -0.5, -0.6, 5.0, 4.0)), 1, "the model knows no more than that"),
+        (
+            replace(REPORT, train=FitScores(100, 1.0, 1.0, 1e-14, 1e-14)),
+            0,
+            "leaves nothing but rounding on 100 training",
+        ),
+        (replace(REPORT, train=FitScores(1, None, None, 0.0, 0.0)), 1, "is not known"),
+    ],
+)
+def test_each_case_has_its_words(report: FitReport, place: int, said: str) -> None:
+    assert said in three_sentences(report)[place]
+
+
+def test_levels_of_one_column_are_one_column() -> None:
+    coefficients = {"a": 2.0, "city=Oslo": 1.0, "city=Rome": -1.0, "city=Bonn": 0.0, "b=c": 0.5}
+    report = replace(REPORT, coefficients=coefficients, references={"city": "Aachen"})
+    assert "from 3 columns" in three_sentences(report)[0]

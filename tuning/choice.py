@@ -1,0 +1,165 @@
+"""The choice of a penalty by cross-validation for models of other losses: what `shoal tune --model logistic` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.coordinator import Coordinator
+from shoal.data.dataset import Dataset
+from shoal.errors import ConfigError
+from shoal.fitting.exact import bad_row_notes
+from shoal.kernels.threads import one_thread
+from shoal.models import Array, Certificate
+from shoal.settings.config import RunConfig
+from shoal.settings.limits import USUAL_POINTS
+from shoal.settings.when import penalised_as
+from shoal.solve.paths import Path
+from shoal.tuning.follow import FoldPoints, Followed, PathRequest
+from shoal.tuning.tables import WHOLE, LossTable, as_mean, columns_that_rest
+from shoal.whatif.curve import CrossValidation
+from shoal.whatif.folds import FoldChoice
+from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios
+from shoal.words import listed
+
+LOG_LOSS, MEAN_DEVIANCE = "log loss", "mean deviance"
+SETTLED = 1e-6  # relative derivative above which a point is said not to be at its minimum
+
+
+@dataclass(frozen=True, eq=False)
+class TunedLoss(Tuned):
+    """The same for another loss: errors of folds, `train` and `test` are mean deviances, or log losses."""
+
+    shrink: str
+    sweeps: int
+    halved: bool  # of a yes/no target errors are half the mean deviance, the log loss that scikit-learn has
+    nulls: tuple[float, float]  # errors of the best constant on the training rows, and on those kept for testing
+
+    @property
+    def measure(self) -> str:
+        return LOG_LOSS if self.halved else MEAN_DEVIANCE
+
+    def scores(self, which: str) -> dict[str, dict[str, float | int | None]]:
+        path, place = self.chosen, self.place(which)
+        parts = zip(("train", "test"), (self.target, self.held), (self.train, self.test), self.nulls, strict=True)
+        return {part: self._part(rows.n, float(errors[path][place]), null) for part, rows, errors, null in parts}
+
+    def _part(self, n: float, error: float, null: float) -> dict[str, float | int | None]:
+        name = self.measure.replace(" ", "_")
+        if not n > 0:
+            return {"rows": 0, name: None, "explained": None}
+        return {"rows": round(n), name: error, "explained": 1 - error / null if null > 0 else None}
+
+    def as_dict(self) -> dict[str, Any]:
+        found = super().as_dict()
+        mixed = self.shrink == "elasticnet"
+        found["l1_ratio"] = self.path.l1_ratio if mixed else None
+        found["l1_ratios"] = [self._ratio(i) for i in range(len(self.paths))] if mixed else []
+        return {**found, "shrink": self.shrink, "measure": self.measure, "sweeps": self.sweeps}
+
+
+def tune_loss(
+    coordinator: Coordinator,
+    dataset: Dataset,
+    config: RunConfig,
+    choice: FoldChoice | None,
+    l1_ratio: float | Sequence[float] = 0.5,
+    alphas: Iterable[float] | None = None,
+    n_alphas: int | None = None,
+) -> TunedLoss:
+    """The whole path in every fold; without folds that of all training rows, whose curve has no errors."""
+    if choice is not None and choice.count > dataset.rows:
+        raise ConfigError(
+            f"Expected at most as many folds as rows, got {choice.count:,} folds of {dataset.rows:,} rows. "
+            "5 or 10 are usual."
+        )
+    kind = penalised_as(config.model, config.shrink)
+    ratios = checked_ratios(kind, l1_ratio)
+    given, about = checked_alphas(kind, alphas, n_alphas)
+    table = LossTable.of(coordinator, dataset, config, choice or WHOLE)
+    count = USUAL_POINTS if n_alphas is None else int(n_alphas)
+    with one_thread:  # as workers have; two on cores that others use take ten times as long
+        followed = table.follower.follow(PathRequest(config.shrink, ratios, given, count))
+    notes = (*dataset.notes, *bad_row_notes(dataset), *table.notes, *about)
+    return _tuned(table, followed, ratios, notes)
+
+
+def _tuned(table: LossTable, followed: Followed, ratios: Sequence[float], notes: Sequence[str]) -> TunedLoss:
+    config, loss = table.config, table.follower.loss
+    *folds, whole = followed.found
+    places = np.cumsum([0, *map(len, followed.grids)])
+    slices = [slice(a, b) for a, b in zip(places[:-1].tolist(), places[1:].tolist(), strict=True)]
+    halved = loss.target == "two"
+    factor = 0.5 if halved else 1.0
+    errors = [factor * as_mean(one.tested, one.design.test_n) for one in folds]
+    paths = tuple(
+        _path(config, whole, grid, ratio, part)
+        for grid, ratio, part in zip(followed.grids, ratios, slices, strict=True)
+    )
+    curves = tuple(
+        CrossValidation(grid, np.array([one[part] for one in errors]).reshape(len(folds), len(grid)))
+        for grid, part in zip(followed.grids, slices, strict=True)
+    )
+    train, test = as_mean(whole.fitted, whole.design.n), as_mean(whole.tested, whole.design.test_n)
+    worst = max((_certificate(one, i) for one in followed.found for i in range(len(one.gap))), key=_relative)
+    target = whole.design.moments.take([-1])
+    held = table.cells.held.take([-1])
+    nulls = (
+        factor * float(as_mean(followed.null_fitted, whole.design.n)),
+        factor * float(as_mean(followed.null_tested, whole.design.test_n)),
+    )
+    return TunedLoss(
+        whole.design.names, paths, curves, worst,
+        tuple(factor * train[part] for part in slices), tuple(factor * test[part] for part in slices),
+        target, held, table.choice, (*notes, *_notes(table, followed)), config.shrink, followed.sweeps, halved, nulls,
+    )  # fmt: skip
+
+
+def _path(config: RunConfig, whole: FoldPoints, grid: Array, ratio: float, part: slice) -> Path:
+    coef, intercepts = whole.design.raw(whole.b[part], whole.W[part])
+    certificates = tuple(_certificate(whole, i) for i in range(part.start, part.stop))
+    return Path(config.model, ratio, grid, whole.W[part], coef, intercepts, certificates)
+
+
+def _certificate(found: FoldPoints, i: int) -> Certificate:
+    gap = float(found.gap[i])
+    return Certificate("kkt", gap * found.steepest, gap, "data")
+
+
+def _relative(certificate: Certificate) -> float:
+    return certificate.relative
+
+
+def _notes(table: LossTable, followed: Followed) -> list[str]:
+    notes = []
+    *folds, whole = followed.found
+    always, at_times = columns_that_rest([one.design for one in followed.found])
+    if always:
+        notes.append(f"These columns do not vary, so that their weights are 0: {listed(sorted(always))}.")
+    if at_times:
+        notes.append(
+            "These columns do not vary over the training rows of some fold and have weight 0 there: "
+            f"{listed(sorted(at_times))}."
+        )
+    if whole.design.n <= len(whole.design.names):
+        notes.append(
+            f"There are {len(whole.design.names)} columns and {whole.design.n:.0f} training rows: with a weak penalty "
+            "the model fits them exactly, whatever they say."
+        )
+    loose = sum(int((one.gap > SETTLED).sum()) for one in followed.found)
+    if loose:
+        notes.append(
+            f"{loose:,} points of the path, those of the folds among them, did not come within {SETTLED:g} of their "
+            "minimum: with so weak a penalty coefficients may grow without end. Their errors are those of where they "
+            "stood; a stronger penalty is not concerned."
+        )
+    left_out = sorted(set(range(table.choice.count)) - set(table.tested)) if folds else []
+    if left_out:
+        notes.append(
+            f"All rows of fold {listed([str(fold) for fold in left_out])} are among those kept for testing: the mean "
+            f"is that of the other {len(folds)} folds. Folds by hash would share the rows evenly."
+        )
+    return notes
