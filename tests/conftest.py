@@ -17,6 +17,7 @@ import psutil
 import pytest
 from packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 
+from shoal.home import UMASK
 from shoal.utils import THREAD_LIMITS
 from support.processes import command_of
 
@@ -110,6 +111,13 @@ def descriptors() -> Counter[str]:
     return kinds
 
 
+def rights() -> tuple[str, str]:
+    """Of files that this process makes, and of those that its children are told to make."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return oct(mask), os.environ.get(UMASK, "")
+
+
 _LOOPS: weakref.WeakSet[asyncio.BaseEventLoop] = weakref.WeakSet()  # that were seen before
 
 
@@ -142,7 +150,7 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
     processes = children()
-    memory, files = segments(), descriptors()
+    memory, files, mask = segments(), descriptors(), rights()
     yield
     came = new_processes(processes)
     _, alive = psutil.wait_procs(came, timeout=GRACE) if came else ([], [])
@@ -155,5 +163,6 @@ def _nothing_left_behind() -> Iterator[None]:
     grown = descriptors() - files
     if grown:
         grown -= Counter({"socket": 2 * new_loops()})
-    if names or left or grown:
-        pytest.fail(f"left behind: processes {names}, /dev/shm {sorted(left)}, descriptors {dict(grown)}")
+    changed = "" if rights() == mask else f", rights of files {rights()} instead of {mask}"
+    if names or left or grown or changed:
+        pytest.fail(f"left behind: processes {names}, /dev/shm {sorted(left)}, descriptors {dict(grown)}{changed}")

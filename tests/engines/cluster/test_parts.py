@@ -18,6 +18,7 @@ from shoal.engines.cluster import connection
 from shoal.engines.cluster.connection import Connection
 from shoal.engines.cluster.leases import EVERY, SHORTEST, Lease
 from shoal.errors import ConfigError, ResourceError
+from shoal.home import UMASK
 from shoal.worker import Push, Reply, Work, Worker, pack, unpack
 from support.runs import until
 
@@ -74,10 +75,11 @@ class Counting:
 
 
 @pytest.fixture
-def _own_mask() -> Iterator[None]:
-    """A worker keeps what it writes to itself; the process of the tests does not."""
+def _own_mask(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A worker keeps what it writes to itself, and so do those whom it starts; the process of the tests does not."""
     before = os.umask(0)
     os.umask(before)
+    monkeypatch.setenv(UMASK, f"{before:o}")  # taken away again with what the worker makes of it
     yield
     os.umask(before)
 
