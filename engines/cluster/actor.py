@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import ray
-from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shoal import __version__
+from shoal.engines.cluster.neighbours import Neighbours
 from shoal.home import keep_private
 from shoal.utils import plain_error
 from shoal.worker import Parts, Push, Reply, SharedArray, Worker, pack, portable, unpack
 
-PATIENCE = 20.0  # seconds for another node to answer; a process may have to start there first
 Arrays = list[npt.NDArray[np.uint8]]  # the parts of a message, as the cluster carries them without a copy
 
 
@@ -61,6 +59,7 @@ class Beat:
 
     cpu: float  # seconds
     memory: int  # bytes, at most so far
+    waits: bool = False  # for another node
 
 
 def versions() -> dict[str, str]:
@@ -74,8 +73,9 @@ class RayWorker:
         keep_private()
         _one_thread()
         self._worker = Worker(rank, apart=True)
+        self._neighbours = Neighbours()
         if ray.is_initialized():  # to ask for the node would start a cluster where there is none
-            self._worker.node, self._worker.ask_node = ray.get_runtime_context().get_node_id(), asked
+            self._worker.node, self._worker.ask_node = ray.get_runtime_context().get_node_id(), self._neighbours.ask
         self._done: Callable[[Any], Any] | None = None
         self._last: tuple[int, Arrays] = (-1, [])
         for module in preload:
@@ -104,7 +104,7 @@ class RayWorker:
     def beat(self) -> Beat:
         used = resource.getrusage(resource.RUSAGE_SELF)
         unit = 1 if sys.platform == "darwin" else 1024
-        return Beat(used.ru_utime + used.ru_stime, used.ru_maxrss * unit)
+        return Beat(used.ru_utime + used.ru_stime, used.ru_maxrss * unit, self._neighbours.is_waiting)
 
     def _joined(self, loop: Any) -> Push:
         self._done = loop.begin(self._worker)
@@ -138,17 +138,6 @@ class RayWorker:
             return as_arrays(pack(reply(asked)))
         except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
             return as_arrays(pack(Reply(error=portable(plain_error(asked, error)))))
-
-
-def asked(node: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function says on another node, beside whatever that is doing; None where it does not come to an answer."""
-    there = NodeAffinitySchedulingStrategy(node, soft=False)
-    answer = ray.remote(num_cpus=0, max_retries=0)(function).options(scheduling_strategy=there).remote(*arguments)
-    try:
-        return ray.get(answer, timeout=PATIENCE)
-    except (RayError, OSError, ImportError):  # gone, silent, or it does not have what was asked for
-        ray.cancel(answer, force=True)
-        return None
 
 
 def _one_thread() -> None:

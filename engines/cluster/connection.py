@@ -86,13 +86,6 @@ class Connection:
 
         return str(ray.get_runtime_context().gcs_address)
 
-    def door(self, node: str) -> tuple[str, int] | None:
-        """Where a node answers."""
-        import ray
-
-        found = next((known for known in ray.nodes() if known["NodeID"] == node), None)
-        return (str(found["NodeManagerAddress"]), int(found["NodeManagerPort"])) if found else None
-
     def waiting(self) -> str:
         cores, free = self.cores(), self.free_cores()
         return f"waiting for a free core of the cluster, which has {cores:,}, {free:,} of them free"

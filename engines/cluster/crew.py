@@ -16,11 +16,13 @@ from shoal.engines.base import WorkerEvent
 from shoal.engines.cluster.actor import Beat, Brief, Introduction, RayWorker, as_arrays, as_parts, versions
 from shoal.engines.cluster.connection import Connection
 from shoal.engines.cluster.doors import Doors
-from shoal.engines.cluster.leases import HELD_UP, Lease
+from shoal.engines.cluster.leases import EVERY, HELD_UP, Lease
+from shoal.engines.cluster.neighbours import door_of
 from shoal.engines.crew import Crew, CrewMember
 from shoal.errors import EngineError, Remedy, WorkerFailed
 from shoal.worker import Parts, Ready, SharedArray, pack
 
+COMPUTED = 0.1  # seconds of the processor between two beats: an actor that hangs uses less
 NODE = "ray.io/node-id"  # the label by which Ray knows a node
 PLACED = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
 
@@ -39,6 +41,7 @@ class RayMember(CrewMember):
         self.lease: Lease | None = None  # from when on it is ready: before, it may wait for a free core
         self.since = time.monotonic()  # that it was to start
         self.beat: Beat | None = None
+        self._worked = 0.0  # seconds of the processor when it was last seen to get on
         self.sent = self.received = 0  # bytes of messages
         self.door: tuple[str, int] | None = None  # where its node answers
         self._handle, self._shared, self._mailbox = handle, shared, mailbox
@@ -114,6 +117,15 @@ class RayMember(CrewMember):
             return True
         return False
 
+    def gets_on(self) -> bool:
+        """Whether it computed since this was last so, or waits for what another node has."""
+        if self.beat is None or self.lease is None or self.lease.silent(time.monotonic()) > EVERY:
+            return False  # what is known of it is old
+        computed = self.beat.cpu - self._worked >= COMPUTED
+        if computed:
+            self._worked = self.beat.cpu
+        return computed or self.beat.waits
+
     def _awaited(self, reference: Any) -> Future[Any]:
         self._number += 1
         number, call = self._number, reference.future()
@@ -159,7 +171,7 @@ class RayCrew(Crew):
 
     def welcome(self, member: CrewMember) -> None:
         assert isinstance(member, RayMember)
-        member.door = self._connection.door(member.node)  # now: later the head may be gone, who knows it
+        member.door = door_of(member.node)  # now: later the head may be gone, who knows it
         super().welcome(member)
 
     def close(self) -> None:

@@ -87,6 +87,10 @@ class RayEngine(CrewEngine):
         beat = member.beat if isinstance(member, RayMember) else None
         return (beat.cpu, beat.memory) if beat else None
 
+    def works(self, rank: int) -> bool:
+        member = self._crew.members.get(rank)
+        return isinstance(member, RayMember) and member.gets_on()
+
     def link(self, rank: int) -> Link | None:
         member = self._crew.members.get(rank)
         if not isinstance(member, RayMember) or member.facts is None or member.lease is None:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,40 @@ def test_what_was_carried_can_be_written_to() -> None:
     numbers += 1
     assert numbers.tolist() == [1, 2, 3]
     assert nothing.shape == (0,)
+
+
+def test_who_computes_or_waits_for_another_node_gets_on() -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from shoal.engines.cluster.actor import Beat
+    from shoal.engines.cluster.crew import RayMember
+
+    member = RayMember.__new__(RayMember)
+    member.beat, member.lease, member._worked = None, Lease(time.monotonic()), 0.0
+    assert not member.gets_on()  # nothing is known of it yet
+    member.beat = Beat(1.0, 0)
+    assert [member.gets_on(), member.gets_on()] == [True, False]
+    member.beat = Beat(1.01, 0)  # an actor that hangs has threads of its own
+    assert not member.gets_on()
+    member.beat = Beat(1.01, 0, waits=True)
+    assert member.gets_on()
+    member.lease.ask(time.monotonic() - 2 * EVERY)
+    assert not member.gets_on()  # what it said last is old
+
+
+def test_a_node_that_fell_silent_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from shoal.engines.cluster import neighbours
+
+    tried: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        shut = server.getsockname()[:2]
+    monkeypatch.setattr(neighbours, "door_of", lambda node: tried.append(node) or shut)
+    asking = neighbours.Neighbours()
+    assert [asking.ask("n1", len, "abc") for _ in range(8)] == [None] * 8
+    assert tried == ["n1"]
+    assert asking.ask("n2", len, "abc") is None
+    assert tried == ["n1", "n2"]
+    assert not asking.is_waiting
 
 
 # --- where there is no cluster --------------------------------------------------------------------------

@@ -71,6 +71,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
 
 @pytest.fixture(scope="module")
 def trainees(yard: Yard) -> Iterator[Engine]:
+    yard.say("mend")
     with open_engine(yard) as opened:
         yield opened
 

@@ -2,7 +2,7 @@
 
 A head without cores and two nodes of one core each, which keep blocks in homes of their own, `home-N`. It prints its address, then an answer to each of:
 `join` (a node more), `cut N` (kill -9 of the N-th node's raylet), `drain N` (take it away in order, as an autoscaler does),
-`mend` (two nodes, those that are there or new ones).
+`mend` (two nodes, those that are there or new ones, and the head knows no others).
 It ends, and all of it with it, when its input does.
 """
 
@@ -108,10 +108,32 @@ def main(folder: str) -> None:
             leaving = nodes.pop(int(rest[0]))
             drain(cluster.address, leaving.node_id)
             cluster.worker_nodes.discard(leaving)
-        elif command == "join" or len(nodes) < 2:
+        elif command == "join":
             join()
+        elif command == "mend":
+            for _ in range(2 - len(nodes)):
+                join()
+            wait_for_nodes(cluster.address, {node.node_id for node in nodes})
         print("done", len(nodes), file=answers, flush=True)
     cluster.shutdown()
+
+
+def wait_for_nodes(address: str, expected: set[str]) -> None:
+    """Until the head has noticed which nodes are gone: it would place actors on them."""
+    from ray._raylet import GcsClient
+    from ray.core.generated.gcs_pb2 import GcsNodeInfo
+
+    head: Any = GcsClient(address=address)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        known = head.get_all_node_info().items()
+        alive = {
+            node.hex() for node, info in known if info.state == GcsNodeInfo.ALIVE and info.resources_total.get("CPU")
+        }
+        if alive == expected:
+            return
+        assert time.monotonic() < deadline, f"expected the nodes {expected}, the head knows {alive}"
+        time.sleep(0.1)
 
 
 def drain(address: str, node: str) -> None:
