@@ -108,6 +108,7 @@ def test_from_an_export_to_predictions(journey: Journey, visitor: Visitor, expor
     expect(page.get_by_role("button", name="Train this model")).to_be_visible()
     for offer in journey.offered:
         person.press(offer)
+        expect(page.get_by_role("button", name=offer, exact=True)).to_have_count(0)  # drawn anew: it was heard
         expect(page.get_by_role("button", name="Take back")).to_be_visible()
     for column in journey.unticked:
         person.untick(column)
