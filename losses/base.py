@@ -6,6 +6,7 @@ from moments, and stands here so that one suite of tests holds for all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
@@ -14,6 +15,7 @@ import numpy as np
 
 from shoal.models import TINY, Array
 
+SpreadIs = Literal["even", "root", "share"]  # the same everywhere, as the root of the mean, a share of it
 Target = Literal["two", "counts", "positive", "number"]  # what the values of a target have to be
 
 
@@ -56,6 +58,7 @@ class RowLoss(Protocol):
     mean_within: tuple[float, float] = (0.0, float("inf"))  # where the mean of a target that can be learned lies
     scores: tuple[str, ...] = ("deviance_explained", "mean_deviance", "rmse", "mae")  # in `results.outcome`
 
+    spread_is: SpreadIs = "even"
     has_scale: bool = False  # whether a scale of residuals is found together with the coefficients
     constant_at: float | None = None  # the quantile of y that is said where nothing is known; None for the mean
 
@@ -109,6 +112,16 @@ class RowLoss(Protocol):
         """Squares whose mean is the dispersion, of a `dispersed` loss."""
         return np.asarray((y - mean) ** 2 / mean**2)
 
+    def spread(self, mean: Array, /) -> Array | None:
+        """What residuals are measured in, so that those of all rows are alike; None where they are so as they are."""
+        return None
+
+    def interval(self, mean: Array, width: float, /) -> tuple[Array, Array]:
+        """Both ends, so many spreads away from the mean, and no lower than a mean can lie."""
+        spread = self.spread(mean)
+        size = np.full_like(mean, width) if spread is None else width * spread
+        return np.maximum(mean - size, self.mean_within[0]), mean + size
+
     def dispersion(self, pearson: float, curvature: float, n: float, free: float, /) -> float:
         """From the sums of `pearson` and of the own curvature of n rows, of which coefficients leave some free."""
         return pearson / free
@@ -116,3 +129,24 @@ class RowLoss(Protocol):
     def constant_step(self, slope: float, curvature: float, n: float, /) -> float:
         """From the sums of n rows of one and the same constant beside their offsets towards the best one."""
         return min(max(-slope / max(curvature, TINY), -1.0), 1.0)
+
+
+class IdentityLink(RowLoss, Protocol):
+    """A loss whose prediction is the score itself."""
+
+    link: str = "identity"
+    dispersed: bool = True
+    target: Target = "number"
+    mean_within: tuple[float, float] = (-math.inf, math.inf)
+
+    def mean(self, eta: Array) -> Array:
+        return eta
+
+    def eta(self, mean: float) -> float:
+        return mean
+
+    def expected(self, eta: Array) -> Array:
+        return np.ones_like(eta)
+
+    def deviance(self, y: Array, eta: Array, value: Array) -> Array:
+        return np.asarray(2 * value)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from shoal.losses.base import AlongScale, Pieces, RowLoss
+from shoal.losses.base import AlongScale, IdentityLink, Pieces
 from shoal.models import Array
 
 TAIL = 0.01  # share of r's own weight in iteratively weighted squares that a far row keeps in steps
 
 
-class Huber(RowLoss):
+class Huber(IdentityLink):
     """s/2 + z r - s z^2/2,  r = y - eta,  z = r/s cut to [-epsilon, epsilon]: r^2/(2s) near 0, epsilon |r| far off.
 
     The scale s (sigma) is found together with the line, as scikit-learn's HuberRegressor does: the sum is convex in
@@ -21,11 +21,7 @@ class Huber(RowLoss):
     """
 
     name = "huber"
-    link = "identity"
-    dispersed = True
-    target = "number"
     beside_sum = True
-    mean_within = (-math.inf, math.inf)
     scores = ("loss_explained", "huber_loss", "mae", "rmse")
     has_scale = True
     constant_at = 0.5
@@ -60,15 +56,6 @@ class Huber(RowLoss):
         z = self._cut(r)
         near = np.where(np.abs(r) <= self.epsilon * self.sigma, z, 0.0)
         return AlongScale((1 - z**2) / 2, near**2 / self.sigma, near / self.sigma)
-
-    def mean(self, eta: Array) -> Array:
-        return eta
-
-    def eta(self, mean: float) -> float:
-        return mean
-
-    def expected(self, eta: Array) -> Array:
-        return np.ones_like(eta)
 
     def deviance(self, y: Array, eta: Array, value: Array) -> Array:
         """Twice the loss, less its scale: 0 where the line goes through y."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 
-from shoal.losses.base import Pieces, RowLoss
+from shoal.losses.base import IdentityLink, Pieces
 from shoal.losses.huber import Huber
 from shoal.models import Array
 
 ROUNDING = 1e-10  # of sizes: the line goes through some rows, and sums of products are not exact
 
 
-class Quantile(RowLoss):
+class Quantile(IdentityLink):
     """The pinball loss: q r above the line, (q - 1) r below it, r = y - eta.
 
     It has a corner where the line goes through a row, and no curvature: fits go down along `Smooth` and end at a corner
@@ -22,10 +21,6 @@ class Quantile(RowLoss):
     """
 
     name = "quantile"
-    link = "identity"
-    dispersed = True
-    target = "number"
-    mean_within = (-math.inf, math.inf)
     scores = ("loss_explained", "pinball", "below", "mae")
 
     def __init__(self, quantile: float = 0.5) -> None:
@@ -40,19 +35,6 @@ class Quantile(RowLoss):
         r = y - eta
         slope = np.where(r < 0, 1 - self.quantile, -self.quantile)
         return Pieces(-slope * r, slope, np.zeros_like(eta))
-
-    def mean(self, eta: Array) -> Array:
-        """The quantile itself: what is predicted."""
-        return eta
-
-    def eta(self, mean: float) -> float:
-        return mean
-
-    def expected(self, eta: Array) -> Array:
-        return np.ones_like(eta)
-
-    def deviance(self, y: Array, eta: Array, value: Array) -> Array:
-        return np.asarray(2 * value)
 
     def likelihood(self, y: Array, value: Array) -> Array:
         """There is none: the loss is no distribution's."""
