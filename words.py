@@ -45,6 +45,13 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def width_words(width: float, spread: str, digits: int = 6) -> str:
+    """How far from a prediction rows lie, by what they spread by: nothing but a number, a share or roots of it."""
+    if spread == "share":
+        return f"{100 * width:.{digits}g} % of it"
+    return f"{width:.{digits}g} times its square root" if spread == "root" else f"{width:.{digits}g}"
+
+
 def date_text(days: float | None, times: bool = False) -> str:
     """Days since 1970 as a date, 2021-05-03, or with a time of day, 2021-05-03 14:30:00."""
     if days is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from shoal.api.frames import as_needed, date_columns, encoded
-from shoal.api.predicted import called, gathered, likeliest, likely_sets, usual_sets, without_prediction
+from shoal.api.predicted import called, ends, gathered, likeliest, likely_sets, usual_sets, without_prediction
 from shoal.api.tables import as_frame, path_of, with_target
 from shoal.errors import DataError, StateError, TrainingError
 from shoal.exports import export
@@ -142,10 +142,6 @@ class FittedModel:
         that cannot be detected.
         """
         outcome = self._report.outcome
-        if outcome and not outcome.classes and interval is not None:
-            raise StateError(
-                f"Prediction intervals are for linear models; this is a {self.model} model. Leave the interval out."
-            )
         called_from = check_threshold(outcome, threshold)
         width = None if interval is None else half_width_of(self._report.prediction_interval, interval)
         found = self._predicted(data, knobs)
@@ -155,7 +151,7 @@ class FittedModel:
         if outcome and outcome.classes:
             calls = called(found, outcome.labels, called_from)
             return calls if width is None else (calls, usual_sets(found, outcome.labels, width))
-        return found if width is None else (found, found - width, found + width)
+        return found if width is None else (found, *ends(found, width, outcome))
 
     def predict_proba(self, data: Any, **knobs: Any) -> Floats:
         """(rows, K): probabilities of the values of a logistic or multinomial model, in the order of `classes`."""

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from shoal.losses.named import loss_named
 from shoal.models import Floats
+from shoal.results.outcome import Outcome
 
 
 def without_prediction(of_file: bool, shaped: bool, offset: str = "") -> str:
@@ -73,3 +75,11 @@ def called(yes: Floats, labels: tuple[Any, ...], threshold: float) -> Any:
         found[np.isnan(yes)] = None
         return found
     return np.array(found.tolist()) if len(found) else found
+
+
+def ends(found: Floats, width: float, outcome: Outcome | None) -> tuple[Floats, Floats]:
+    """Of prediction intervals: as far away everywhere, or as far as the loss takes rows to spread there."""
+    if outcome is None:
+        return found - width, found + width
+    low, high = loss_named(outcome.loss, outcome.parameters).interval(found, width)
+    return np.asarray(low, np.float64), np.asarray(high, np.float64)

@@ -39,7 +39,7 @@ from shoal.errors import ConfigError, TrainingError
 from shoal.home import keep_private, tightened
 from shoal.settings.config import DIALECT, ON_CLUSTER
 from shoal.utils import THREAD_LIMITS
-from shoal.words import line_told, listed, plural, short
+from shoal.words import line_told, listed, plural, short, width_words
 
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
@@ -329,7 +329,8 @@ def _show_predicted(found: dict[str, Any]) -> None:
         most = short(found["half_width"])
         print(f"with sets that hold {100 * found['interval']:g} %: both values where none has more than {most}")
     elif found["half_width"] is not None:
-        print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {short(found['half_width'])}")
+        away = width_words(found["half_width"], found["half_width_of"])
+        print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {away}")
     if found["threshold"] is not None:
         print(f"called yes from a probability of {found['threshold']:g} on")
     show_notes(found["warnings"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from shoal.cli.flags import Add
 from shoal.cli.printing import clear_line, print_json, table
-from shoal.words import compared, short
+from shoal.words import compared, short, width_words
 
 SHOWN = 40  # rows of a table
 WIDTH = 110  # of a sentence
@@ -171,7 +171,7 @@ def _show_predictions(found: dict[str, Any], several: bool) -> None:
     _title(f"{what}: from {found['rows']:,} test rows")
     sets = found["method"] == SETS
     rows = [
-        (f"{100 * float(level):g} %", f"{'up to' if sets else '±'} {short(width)}")
+        (f"{100 * float(level):g} %", f"up to {short(width)}" if sets else f"± {width_words(width, found['spread'])}")
         for level, width in found["half_widths"].items()
         if width is not None
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from shoal.data.notation.words import told
 from shoal.files.output import Output
-from shoal.words import compared, from_optimum, plural, seen, short, totals_told
+from shoal.words import compared, from_optimum, plural, seen, short, totals_told, width_words
 
 if TYPE_CHECKING:
     from shoal.results.answers.table import ColumnLook
@@ -99,6 +99,8 @@ def show_fit(report: FitReport) -> None:
     _show_coefficients(report)
     if report.outcome:
         _show_outcome(report.outcome)
+        if not report.outcome.classes:
+            _show_interval(report)
     else:
         _show_scores(report)
     _show_worth(report)
@@ -127,9 +129,16 @@ def _show_scores(report: FitReport) -> None:
         if part.rows
     ]
     table(("", "rows", "R2", "adjusted R2", "RMSE", "MAE"), scores, right={1, 2, 3, 4, 5})
-    width = report.prediction_interval.half_widths.get("0.9") if report.prediction_interval else None
-    if width is not None:
+    _show_interval(report)
+
+
+def _show_interval(report: FitReport) -> None:
+    said = report.prediction_interval
+    width = said.half_widths.get("0.9") if said else None
+    if said and width is not None and said.spread == "even":
         print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
+    elif said and width is not None:
+        print(f"90 % of new rows like the test rows lie within the prediction ± {width_words(width, said.spread)}")
 
 
 def _how_chosen(report: FitReport) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from shoal.losses.base import RowLoss
 from shoal.passes.losses import LossSums, PartScores, Ranked
 from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores, PredictionInterval
 from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
-from shoal.solve.conformal import prediction_sets
+from shoal.solve.conformal import prediction_interval, prediction_sets
 from shoal.solve.ranking import area_under_roc, average_precision, calibration, grid_for, threshold_curve
 
 
@@ -60,8 +61,15 @@ def _report(fit: LossFit) -> FitReport:
         dates=date_columns_of(fit.prepared, fit.config),
         warnings=(*fit.notes, *unseen_notes(fit.scores.unseen)),
         outcome=_outcome(fit),
-        prediction_interval=_sets(fit) if fit.values else None,
+        prediction_interval=_sets(fit) if fit.values else _interval(fit),
     )
+
+
+def _interval(fit: LossFit) -> PredictionInterval:
+    """About numbers: how far off those of the test rows are, in what the model takes for their spread."""
+    test = fit.scores.test
+    found = prediction_interval(test.sizes, _rows(fit, test.sums), False, test.weights, fit.prepared.repeats)
+    return replace(found, spread=fit.loss.spread_is)
 
 
 def _sets(fit: LossFit) -> PredictionInterval:

@@ -19,6 +19,7 @@ class Gamma(RowLoss):
     link = "log"
     dispersed = True
     target = "positive"
+    spread_is = "share"
 
     def at(self, y: Array, eta: Array) -> Pieces:
         ratio = y * np.exp(-np.maximum(eta, LOWEST))
@@ -47,6 +48,9 @@ class Gamma(RowLoss):
         shape = 1 / dispersion
         logs = sums.value - sums.n - sums.deviance / 2  # sum of log y
         return -shape * sums.value + (shape - 1) * logs + sums.n * (shape * math.log(shape) - math.lgamma(shape))
+
+    def spread(self, mean: Array) -> Array:
+        return mean
 
     def constant_step(self, slope: float, curvature: float, n: float) -> float:
         """The mean of y / e^offset: there at once."""

@@ -19,6 +19,7 @@ class Poisson(RowLoss):
     link = "log"
     dispersed = False
     target = "counts"
+    spread_is = "root"
 
     def at(self, y: Array, eta: Array) -> Pieces:
         mu = self.mean(eta)
@@ -42,6 +43,9 @@ class Poisson(RowLoss):
 
     def likelihood(self, y: Array, value: Array) -> Array:
         return np.asarray(-value - log_factorial(y))
+
+    def spread(self, mean: Array) -> Array:
+        return np.sqrt(mean)
 
     def constant_step(self, slope: float, curvature: float, n: float) -> float:
         """sum y / sum mean: there at once."""

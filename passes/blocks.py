@@ -286,8 +286,11 @@ class PredictLines:
 
     def answer(self, worker: Worker) -> Lines:
         predictions, unseen = self.of.answer(worker)
+        loss = None if isinstance(self.of.loss, Multinomial) else self.of.loss
         if predictions.ndim > 1:
             text = "".join(self._class_lines(predictions)).encode()
+        elif self.width is not None and loss is not None and loss.spread_is != "even":
+            text = "".join(self._spread_lines(predictions, loss, self.width)).encode()
         elif self.times is None:
             fields = tuple(map(_as_field, (*self.classes, "|".join(self.classes)) if self.classes else ()))
             text = prediction_lines(predictions, self.of.block.first, self.width, fields, self.threshold)
@@ -319,6 +322,13 @@ class PredictLines:
                     kept = [name for k, name in enumerate(self.classes) if k == place or usual[row, k]]
                     cells.append(_as_field("|".join(kept)))
             yield f"{row + self.of.block.first},{','.join(cells)}\n"
+
+    def _spread_lines(self, predictions: Array, loss: RowLoss, width: float) -> Iterator[str]:
+        """With ends that are farther away where rows spread more."""
+        ends = (part.tolist() for part in (predictions, *loss.interval(predictions, width)))
+        for row, found in enumerate(zip(*ends, strict=True), self.of.block.first):
+            cells = ("", "", "") if found[0] != found[0] else map(repr, found)
+            yield f"{row},{','.join(cells)}\n"
 
     def _date_lines(self, predictions: list[float], times: bool) -> Iterator[str]:
         width = self.width

@@ -228,18 +228,23 @@ class Ranked(NamedTuple):
 @dataclass(frozen=True)
 class PartScores:
     """Of training rows, or of test rows: the sums of the model, those of knowing the mean alone, and, of a yes/no
-    target, rows in the order of their scores."""
+    target, rows in the order of their scores; of test rows of other targets how far off they are, and their weights."""
 
     sums: LossSums
     null: LossSums
     ranked: tuple[Ranked, ...] = ()
+    sizes: tuple[Array, ...] = ()  # |residuals|, in the spread of their rows
+    weights: tuple[Array, ...] = ()  # of these rows, if they have some
 
     @classmethod
     def none(cls) -> PartScores:
         return cls(LossSums.none(), LossSums.none())
 
     def merge(self, other: PartScores) -> PartScores:
-        return PartScores(self.sums.merge(other.sums), self.null.merge(other.null), self.ranked + other.ranked)
+        return PartScores(
+            self.sums.merge(other.sums), self.null.merge(other.null), self.ranked + other.ranked,
+            self.sizes + other.sizes, self.weights + other.weights,
+        )  # fmt: skip
 
     def settled(self) -> PartScores:
         """With all ranks in one, which is less to send."""
@@ -283,8 +288,8 @@ class ScoreLoss(LossRequest):
             weight, counted = chunk.weight, self.counted(chunk)
             null = np.full(len(eta), self.null_eta) if chunk.offset is None else self.null_eta + chunk.offset
             train, held = (
-                self._part(chunk.y[rows], eta[rows], null[rows], None if weight is None else weight[rows])
-                for rows in (~test, test)
+                self._part(chunk.y[rows], eta[rows], null[rows], None if weight is None else weight[rows], held)
+                for rows, held in ((~test, False), (test, True))
             )
             curvature = curved(self.loss, X, chunk.y, eta, ~test, counted)
             g = np.where(test, 0.0, self.loss.at(chunk.y, null).slope)
@@ -293,12 +298,18 @@ class ScoreLoss(LossRequest):
             found = found.merge(LossScores(train, held, curvature, null_slope, chunk.unseen))
         return replace(found, train=found.train.settled(), test=found.test.settled())
 
-    def _part(self, y: Array, eta: Array, null_eta: Array, weight: Array | None) -> PartScores:
+    def _part(self, y: Array, eta: Array, null_eta: Array, weight: Array | None, held: bool) -> PartScores:
         if not len(y):
             return PartScores.none()
-        ranked = (Ranked.of(y, eta, self.grid, weight),) if self.loss.target == "two" else ()
+        two = self.loss.target == "two"
+        ranked = (Ranked.of(y, eta, self.grid, weight),) if two else ()
         sums, null = (LossSums.of(self.loss, y, at, self.loss.at(y, at).value, weight) for at in (eta, null_eta))
-        return PartScores(sums, null, ranked)
+        if two or not held:
+            return PartScores(sums, null, ranked)
+        mean = self.loss.mean(eta)
+        spread = self.loss.spread(mean)
+        sizes = np.abs(y - mean) if spread is None else np.abs(y - mean) / spread
+        return PartScores(sums, null, ranked, (sizes,), () if weight is None else (weight,))
 
 
 # ------------------------------------------------------------------ rows of arrays

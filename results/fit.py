@@ -71,6 +71,7 @@ class PredictionInterval:
     half_widths: dict[str, float | None]
     meaning: str
     note: str | None
+    spread: str = "even"  # what widths are times of: nothing, the root of the prediction, the prediction itself
 
 
 @dataclass(frozen=True)

@@ -81,5 +81,5 @@ def write_predictions(
             file.write(prediction_lines(part, rows, width))
             rows += len(part)
     return {"rows": rows, "unseen_levels": 0, "bad_rows": 0, "target": model.target, "half_width": width,
-            "several": False, "threshold": None, "kept": [], "made": len(made), "not_predicted": [],
-            "warnings": []}  # fmt: skip
+            "half_width_of": "even", "several": False, "threshold": None, "kept": [], "made": len(made),
+            "not_predicted": [], "warnings": []}  # fmt: skip

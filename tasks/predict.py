@@ -60,8 +60,6 @@ def predict_file(
     output = Output(out, {"the file with the rows to predict for": config.file, "the model's own file": model_path})
     output.check()
     model = without_zeros(load_model(model_path))
-    if interval is not None and not classes_of(model):
-        model.check_linear("Prediction intervals")
     called_from = check_threshold(model.outcome, threshold)
     width = None if interval is None else half_width_of(model.report.prediction_interval, interval)
     if is_sparse(config):
@@ -81,6 +79,7 @@ def predict_file(
     bad = dataset.manifest.bad_rows
     return {"rows": writing.rows, "unseen_levels": writing.unseen, "bad_rows": writing.empty, "target": model.target,
             "out": str(out), "interval": interval, "half_width": width,
+            "half_width_of": model.report.prediction_interval.spread if model.report.prediction_interval else "even",
             "several": model.several, "threshold": called_from if classes_of(model) and not model.several else None,
             "kept": list(beside.keep.names) if beside else [], "made": len(writing.made),
             "not_predicted": [*(row.as_dict() for row in bad),

@@ -24,7 +24,7 @@ from shoal.results.outcome import Outcome, by_column, said_of_prediction
 from shoal.results.thresholds import USUAL
 from shoal.solve.conformal import FROM_BEFORE
 from shoal.tasks.explain_row import Explained, Value, explain, typical_row
-from shoal.words import date_text, listed, number, plural
+from shoal.words import date_text, listed, number, plural, width_words
 
 ASKED = 24  # columns in the form; the others keep their usual value
 STEPS = 12  # columns in the waterfall
@@ -199,9 +199,11 @@ def _outcome(
     elif outcome.link == "identity":
         st.metric(label(f"Predicted {target}"), number(mean, 6), border=True)
         line(said_of_prediction(outcome))
+        line(interval_words(mean, said, loss))
     else:
         st.metric(label(f"Expected {target}"), number(mean, 6), border=True)
         line(f"It is e to the power of {number(score, 6)}, the sum below.")
+        line(interval_words(mean, said, loss))
 
 
 def set_words(p: float, outcome: Outcome, said: PredictionInterval | None) -> str:
@@ -216,16 +218,21 @@ def set_words(p: float, outcome: Outcome, said: PredictionInterval | None) -> st
     return f"The set that holds nine in ten rows like the {plural(said.rows, 'test row')} has {shown} here."
 
 
-def interval_words(prediction: float, said: PredictionInterval | None) -> str:
+def interval_words(prediction: float, said: PredictionInterval | None, loss: RowLoss | None = None) -> str:
     """How far off a prediction is likely to be, from the rows kept for testing; or why that is not known."""
     if said is None:
         return FROM_BEFORE
     width = said.half_widths.get(str(LEVEL))
     if width is None:
         return str(said.note)
+    low, high = prediction - width, prediction + width
+    within = f"{number(width)} of their prediction"
+    if loss is not None and said.spread != "even":
+        low, high = (float(end[0]) for end in loss.interval(np.array([prediction]), width))
+        within = f"their prediction ± {width_words(width, said.spread, 4)}"
     return (
-        f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie within {number(width)} of their "
-        f"prediction: here from {number(prediction - width, 6)} to {number(prediction + width, 6)}."
+        f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie within {within}: "
+        f"here from {number(low, 6)} to {number(high, 6)}."
     )
 
 

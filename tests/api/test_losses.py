@@ -79,13 +79,61 @@ def test_means_of_counts_and_positive_numbers(path: Path, tmp_path: Path, target
         found.predict_proba(frame)
 
 
+def _drawn(model: str, rows: int, seed: int) -> pd.DataFrame:
+    """Rows whose spread is what the model takes it for, but for gamma: there it is too heavy a tail."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows).round(3)
+    mean = np.exp(1.5 + 0.7 * x)
+    y = {
+        "poisson": rng.poisson(mean).astype(float),
+        "gamma": (mean * rng.lognormal(-0.5, 1.0, rows)).round(6) + 1e-6,
+        "huber": 3 * x + rng.standard_t(3, rows).round(6),
+        "quantile": 3 * x + rng.exponential(2.0, rows).round(6),
+    }[model]
+    return pd.DataFrame({"x": x, "y": y})
+
+
+def _spread(model: str, mean: np.ndarray) -> np.ndarray:
+    """What rows spread by: the standard deviation of counts, a share of positive numbers, the same for the others."""
+    return np.sqrt(mean) if model == "poisson" else mean if model == "gamma" else np.ones(len(mean))
+
+
+@pytest.mark.parametrize("model", ["poisson", "gamma", "huber", "quantile"])
+def test_intervals_about_numbers_hold_new_rows(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
+    table, new, out, saved = (tmp_path / name for name in ("table.csv", "new.csv", "out.csv", "model.json"))
+    _drawn(model, 6000, 1).to_csv(table, index=False)
+    rows = _drawn(model, 4000, 2)
+    rows.to_csv(new, index=False)
+    done = command("train", table, "--target", "y", "--model", model, "--test-every", "2", "--out", saved)
+    assert done.code == 0, done.err
+    assert "90 % of new rows like the test rows lie within" in done.out
+    own = shoal.load(saved)
+    mean, low, high = own.predict(rows, interval=0.9)
+    assert 0.885 < ((rows["y"] >= low) & (rows["y"] <= high)).mean() < 0.915
+    # The half-width itself, from the rows that were kept for testing: the rank of split conformal.
+    test = pd.read_csv(table).iloc[::2]
+    expected = own.predict(test)
+    sizes = np.sort(np.abs(test["y"].to_numpy() - expected) / _spread(model, expected))
+    width = sizes[int(np.ceil(0.9 * (len(sizes) + 1))) - 1]
+    assert own.prediction_interval["half_widths"]["0.9"] == pytest.approx(width, rel=1e-12)
+    at = _spread(model, mean)
+    least = 0.0 if model in ("poisson", "gamma") else -np.inf
+    np.testing.assert_allclose(low, np.maximum(mean - width * at, least), rtol=1e-12)
+    np.testing.assert_allclose(high, mean + width * at, rtol=1e-12)
+    assert command("predict", saved, new, "--out", out, "--interval", "0.9").code == 0
+    written = pd.read_csv(out)
+    assert (written[["prediction", "lower", "upper"]].to_numpy() == np.column_stack((mean, low, high))).all()
+    assert "Prediction intervals: from 3,000 test rows" in command("explain", saved).out
+
+
 def test_what_is_not_there_yet_is_refused_in_words(path: Path, tmp_path: Path) -> None:
     model = shoal.fit(path, target="y", model="logistic", features=["x", "g"])
     model.save(tmp_path / "model.json")
     with pytest.raises(StateError, match="refit from sums, got logistic"):
         model.refit(alpha=2.0)
     counts = shoal.fit(path, target="counts", model="poisson", features=["x", "g"])
-    with pytest.raises(StateError, match="Prediction intervals are for linear models; this is a poisson model"):
+    with pytest.raises(StateError, match="No rows were kept for testing"):
         counts.predict(path, interval=0.9)
     done = command("train", path, "--target", "y", "--model", "auto", "--epochs", "3")
     assert "auto models are fitted exactly only" in done.err
