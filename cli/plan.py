@@ -77,7 +77,7 @@ def _names(text: str) -> tuple[str, ...]:
 def show(found: dict[str, Any]) -> None:
     about, constants = found["table"], found["constants"]
     print(
-        f"{about['name']}: {about['rows']:,} rows, {plural(about['columns'], 'column')} to fit, "
+        f"{about['name']}: {about['rows']:,} rows, {plural(about['columns'], 'weight')} to fit, "
         f"{file_size(about['bytes'])} of text; network {found['network']}, one worker a node"
     )
     print(

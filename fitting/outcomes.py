@@ -12,6 +12,7 @@ from shoal.fitting.losses import LossFit
 from shoal.fitting.model_file import model_of
 from shoal.fitting.reports import (
     Trained,
+    columns_said,
     date_columns_of,
     filled_columns,
     finite,
@@ -58,6 +59,8 @@ def _report(fit: LossFit) -> FitReport:
         rows_read=fit.prepared.dataset.rows,
         rows_dropped=finite(fit.rows_dropped),
         filled=filled_columns(fit.config, fit.prepared),
+        references=fit.prepared.encoding.references,
+        **columns_said(config, fit.prepared, fit.w),
         dates=date_columns_of(fit.prepared, fit.config),
         warnings=(*fit.notes, *unseen_notes(fit.scores.unseen)),
         outcome=_outcome(fit),

@@ -90,11 +90,21 @@ def report(fit: Fit) -> FitReport:
         rows_dropped=finite(fit.rows_dropped),
         filled=filled_columns(fit.config, fit.prepared),
         references=fit.prepared.encoding.references,
+        **columns_said(fit.config, fit.prepared, solution.w),
         findings=fit.prepared.findings,
         dates=date_columns_of(fit.prepared, fit.config),
         warnings=(*fit.notes, *unseen_notes(fit.sums.unseen)),
         collinearity=collinearity(fit.prepared.problem, names) if isinstance(fit.prepared, Reduced) else None,
     )
+
+
+def columns_said(config: RunConfig, prepared: Prepared, weights: Array) -> dict[str, Any]:
+    """How many columns of the table have a weight, of all (p,) or of several classes (K, p), and which it was told to
+    leave out: a column counts once, however many levels or shapes of it have weights."""
+    kept = np.any(np.atleast_2d(weights), axis=0)
+    terms = zip(prepared.encoding.terms, kept, strict=True)
+    used = {column for term, has_weight in terms if has_weight for column in term.columns}
+    return {"columns_used": len(used), "columns_left_out": tuple(dict.fromkeys(config.exclude))}
 
 
 def filled_columns(config: RunConfig, prepared: Prepared) -> dict[str, Filled]:

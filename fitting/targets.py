@@ -190,7 +190,7 @@ def few_rows_note(values: TwoValues, columns: int) -> list[str]:
     if rows >= FEW_ROWS * columns:
         return []
     return [
-        f"Only {rows:,} training rows are '{name}', for {columns} columns: fewer than {FEW_ROWS} for each, so "
+        f"Only {rows:,} training rows are '{name}', for {columns} weights: fewer than {FEW_ROWS} for each, so "
         "coefficients are uncertain and probabilities too extreme. Fewer columns or a penalty (shrink) would help."
     ]
 

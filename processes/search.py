@@ -140,7 +140,7 @@ class Driver:
         if progress.unknown:
             self._halt(watched)
             raise Hopeless(
-                "The distance to the optimum is not known for this table, since it has more than 2,000 columns to fit. "
+                "The distance to the optimum is not known for this table, since it has more than 2,000 weights to fit. "
                 "A search goes by that distance: use fewer columns."
             )
         if active and not progress.ended:

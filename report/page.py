@@ -22,7 +22,7 @@ from shoal.report.html import cards, heading, note, page, paragraph
 from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
 from shoal.results.outcome import SCORE_NAMES
-from shoal.results.sentences import three_sentences
+from shoal.results.sentences import left_out, three_sentences
 from shoal.utils import Progress, silent
 
 
@@ -52,7 +52,7 @@ def html(model: SavedModel, evidence: Evidence, card: ModelCard) -> str:
 def _parts(model: SavedModel, evidence: Evidence, card: ModelCard) -> Iterator[str]:
     report = model.report
     yield heading(words.title(report), 1)
-    yield paragraph(" ".join(three_sentences(report)), "lead")
+    yield paragraph(" ".join(filter(None, (*three_sentences(report), left_out(report)))), "lead")
     yield _figures(report, evidence.validation)
     yield from map(note, evidence.notes)
     yield from map(note, (*map(str, report.findings), *report.warnings))

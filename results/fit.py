@@ -164,6 +164,8 @@ class FitReport:
     rows_dropped: dict[str, int] = field(default_factory=dict)
     filled: dict[str, Filled] = field(default_factory=dict)
     references: dict[str, str] = field(default_factory=dict)  # of text columns: compared with
+    columns_used: int = 0  # of the table: those of which some weight is not 0
+    columns_left_out: tuple[str, ...] = ()  # of the table: those that it was told to do without
     findings: tuple[Finding, ...] = ()  # worth knowing before it was fitted
     dates: dict[str, str] = field(default_factory=dict)  # columns that hold dates, with how they are written
     warnings: tuple[str, ...] = ()
@@ -221,7 +223,7 @@ class FitReport:
 
 
 # Written where there is something to say.
-LAST = ("references", "findings", "penalty", "cross_validation", "intervals", "outcome", "network", "timings",
+LAST = ("references", "columns_used", "columns_left_out", "findings", "penalty", "cross_validation", "intervals", "outcome", "network", "timings",
         "run_id")  # fmt: skip
 
 

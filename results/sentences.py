@@ -10,9 +10,10 @@ import math
 from shoal.results.findings import FindingKind
 from shoal.results.fit import FitReport, FitScores
 from shoal.results.outcome import SCORE_NAMES, Outcome, by_column
-from shoal.words import MODELS, number, plural
+from shoal.words import MODELS, listed, number, plural
 
 NAMED = 3  # columns that matter most
+LEFT_OUT = 20  # columns that are named in one sentence
 EXACTLY = 1e-9  # share of the spread below which nothing is left but rounding
 LITTLE = 1e-3  # share of the spread below which nothing to speak of is explained
 GRAVE = (FindingKind.LEAK, FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)
@@ -25,6 +26,12 @@ def three_sentences(report: FitReport) -> tuple[str, ...]:
     return _how_well(report), _against_nothing(report), _what_matters(report)
 
 
+def left_out(report: FitReport) -> str:
+    """Which columns of the table the model was told to do without; empty where there are none."""
+    names = report.columns_left_out
+    return f"Left out of the model: {listed(list(names), LEFT_OUT)}." if names else ""
+
+
 def baseline(scores: FitScores) -> float | None:
     """The typical error of always saying the mean of these rows: R2 = 1 - (rmse / baseline)^2."""
     if scores.r2 is None or scores.rmse is None or not 1 - scores.r2 > EXACTLY:
@@ -33,7 +40,7 @@ def baseline(scores: FitScores) -> float | None:
 
 
 def _how_well(report: FitReport) -> str:
-    used = len({_column_of(name, report) for name, value in _weights(report).items() if value})
+    used = report.columns_used or len({_column_of(name, report) for name, value in _weights(report).items() if value})
     kind = MODELS.get(report.model, report.model).lower()
     article = "An" if kind[:1] in "aeiou" else "A"
     start = f"{article} {kind} model predicts '{report.target}' from {plural(used, 'column')}"

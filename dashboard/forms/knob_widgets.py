@@ -127,6 +127,8 @@ class KnobWidgets:
         if many:
             how = f"The first {LISTED} are listed; others are typed by their name."
             more = {"help": f"{help_for(knob)} {how}", **more}
+        # Enter takes the name that is marked; Streamlit's own first line would take all that have the typed text.
+        more = {"select_all": False, "filter_mode": "contains", **more}
         chosen: list[str] = self._widget(st.multiselect, knob, now, options=options, **more)
         return chosen
 

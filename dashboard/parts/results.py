@@ -21,7 +21,7 @@ from shoal.library import saved_models
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
-from shoal.results.sentences import three_sentences
+from shoal.results.sentences import left_out, three_sentences
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.when import is_penalised, mixes_penalties
@@ -67,7 +67,7 @@ def subtitle(config: dict[str, Any], name: str) -> str:
 
 def scores(report: FitReport) -> None:
     if report.outcome:
-        line(" ".join(three_sentences(report)))
+        _said(report)
         outcome_scores(report, report.outcome)
         return
     tested, part = bool(report.test.rows), report.honest
@@ -80,7 +80,7 @@ def scores(report: FitReport) -> None:
         (f"MAE, {which}", number(part.mae), "Mean size of the errors, in the target's own unit."),
         ("Rows used", f"{report.train.rows + report.test.rows:,}", "For training and testing together."),
     ]
-    line(" ".join(three_sentences(report)))
+    _said(report)
     with st.container(horizontal=True, gap="small", key="scores"):
         for label, value, help_ in cards:
             st.metric(label, value, help=help_, border=True)
@@ -88,6 +88,12 @@ def scores(report: FitReport) -> None:
         st.caption("No rows were kept for testing; the cross-validated scores are those for rows not fitted to.")
     elif not tested:
         st.caption("No rows were kept for testing, so these scores are on the rows the model was fitted to.")
+
+
+def _said(report: FitReport) -> None:
+    line(" ".join(three_sentences(report)))
+    if gone := left_out(report):
+        line(gone)
 
 
 # ------------------------------------------------------------------ coefficients

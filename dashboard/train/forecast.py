@@ -26,7 +26,7 @@ def show_forecast(found: Forecast) -> None:
     shape = found.shape
     line(
         f"{MODELS[found.config.model]}, {SOLVERS[found.config.solver].lower()}: {plural(shape.rows, 'row')}, "
-        f"{plural(shape.design, 'column')} to fit"
+        f"{plural(shape.design, 'weight')} to fit"
     )
     left, right = st.columns(2)
     left.metric("Memory", readable(found.memory), help=_memory_help(found))

@@ -11,6 +11,7 @@ from shoal.fitting.classes.sums import ClassScores
 from shoal.fitting.model_file import model_of
 from shoal.fitting.reports import (
     Trained,
+    columns_said,
     date_columns_of,
     filled_columns,
     finite,
@@ -59,6 +60,7 @@ def _report(fit: ClassFit) -> FitReport:
         rows_dropped=finite(fit.rows_dropped),
         filled=filled_columns(config, fit.prepared),
         references=fit.prepared.encoding.references,
+        **columns_said(config, fit.prepared, fit.point.W),
         dates=date_columns_of(fit.prepared, config),
         warnings=(*fit.notes, *unseen_notes(fit.scores.unseen)),
         outcome=_outcome(fit),

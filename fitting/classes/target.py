@@ -63,7 +63,7 @@ def class_notes(classes: Classes, balanced: bool, columns: int, shrunk: bool) ->
     rows, name = min(zip(classes.rows, classes.names, strict=True))
     if not shrunk and rows < FEW_ROWS * columns:
         said.append(
-            f"Only {rows:,} training rows are '{name}', for {columns} columns: fewer than {FEW_ROWS} for each, so "
+            f"Only {rows:,} training rows are '{name}', for {columns} weights: fewer than {FEW_ROWS} for each, so "
             "coefficients are uncertain and probabilities too extreme. Fewer columns or a penalty (shrink) would help."
         )
     return said

@@ -16,7 +16,7 @@ FEW = ["--nodes", "1,2", "--modes", "sync", "--compressions", "none"]
 def test_a_shape_is_planned_for_as_a_table_with_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "50000x3", *FEW]) == 0
     said = capsys.readouterr().out
-    assert "50,000 x 3: 50,000 rows, 3 columns to fit" in said
+    assert "50,000 x 3: 50,000 rows, 3 weights to fit" in said
     assert "Where more nodes do not help any more" in said
     assert "exact" in said
     assert "sync" in said

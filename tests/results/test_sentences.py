@@ -13,7 +13,7 @@ import pytest
 import shoal as package
 from shoal.results.findings import Finding, FindingKind
 from shoal.results.fit import FitReport, FitScores
-from shoal.results.sentences import baseline, three_sentences
+from shoal.results.sentences import baseline, left_out, three_sentences
 from support.data.encoding import saved
 from support.tables import shoal
 
@@ -82,3 +82,48 @@ def test_levels_of_one_column_are_one_column() -> None:
     coefficients = {"a": 2.0, "city=Oslo": 1.0, "city=Rome": -1.0, "city=Bonn": 0.0, "b=c": 0.5}
     report = replace(REPORT, coefficients=coefficients, references={"city": "Aachen"})
     assert "from 3 columns" in three_sentences(report)[0]
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with texts of several levels, and a target for every kind of model."""
+    random = np.random.default_rng(8)
+    region, plan = random.choice(["Lazio", "Veneto", "Sicilia"], 300), random.choice(["S", "M", "L"], 300)
+    a = random.normal(size=300)
+    found = pd.DataFrame({"a": a, "region": region, "spare": random.normal(size=300), "plan": plan})
+    found["count"] = random.poisson(np.exp(0.3 * a + 0.4 * (region == "Sicilia")))
+    found["left"] = np.where(random.random(300) < 1 / (1 + np.exp(-a)), "yes", "no")
+    found["amount"] = random.gamma(2.0, np.exp(0.2 * a))
+    return saved(tmp_path_factory.mktemp("calls"), found)
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [("linear", "amount"), ("poisson", "count"), ("logistic", "left"), ("gamma", "amount"), ("multinomial", "plan")],
+)
+def test_columns_are_those_of_the_table_and_levels_are_compared_whatever_the_model(
+    calls: Path, model: str, target: str
+) -> None:
+    others = {"count", "left", "amount", "plan"} - {target}
+    gone = ",".join(["spare", *sorted(others)])
+    ask = ("train", calls, "--target", target, "--model", model, "--exclude", gone)
+    told = shoal(*ask).out
+    assert f"predicts '{target}' from 2 columns" in told  # a and region, which has two weights
+    assert "Levels of text columns are compared with region: Lazio." in told
+    assert f"Left out of the model: {', '.join(gone.split(','))}." in told
+    said = shoal(*ask, "--json").json
+    assert said["references"] == {"region": "Lazio"}
+    assert said["columns_used"] == 2
+    assert said["columns_left_out"] == gone.split(",")
+
+
+def test_a_column_without_a_weight_does_not_count(calls: Path) -> None:
+    ask = ("train", calls, "--target", "amount", "--model", "lasso", "--alpha", "1e6", "--exclude", "left")
+    assert "predicts 'amount' from 0 columns" in shoal(*ask).out
+
+
+def test_nothing_is_said_of_columns_where_none_was_left_out() -> None:
+    assert left_out(REPORT) == ""
+    many = replace(REPORT, columns_left_out=tuple(f"c{i}" for i in range(30)))
+    assert left_out(many).endswith("c19 and 10 more.")
+    assert FitReport.from_dict(many.as_dict()).columns_left_out == many.columns_left_out
