@@ -95,6 +95,7 @@ def show_fit(report: FitReport) -> None:
         return
     for sentence in filter(None, (*three_sentences(report), left_out(report))):
         print(sentence)
+    show_notes((*report.findings, *report.to_mind), "warning")
     print()
     _show_coefficients(report)
     if report.outcome:
@@ -107,7 +108,13 @@ def show_fit(report: FitReport) -> None:
     for reason, count in report.rows_dropped.items():
         print(f"left out: {plural(count, 'row')} ({reason.replace('_', ' ')})")
     together = report.collinearity.sentences(report.condition) if report.collinearity else []
-    show_notes((*report.findings, *report.warnings, *together))
+    show_notes((*together, *_distance(report), *report.routine))
+
+
+def _distance(report: FitReport) -> tuple[str, ...]:
+    """How far from its optimum a gradient run has ended, where that is among the warnings."""
+    said = report.training.not_converged if report.training else ""
+    return (said,) if said in report.warnings else ()
 
 
 def _show_network(report: FitReport) -> None:
@@ -149,9 +156,9 @@ def _how_chosen(report: FitReport) -> str:
     return f" (by cross-validation: {found.folds} folds by {found.fold_by}, {name} {short(error)} there)"
 
 
-def show_notes(notes: Iterable[object]) -> None:
+def show_notes(notes: Iterable[object], word: str = "note") -> None:
     for note in notes:
-        print(f"note: {note}")
+        print(f"{word}: {note}")
 
 
 def _show_outcome(outcome: Outcome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +26,7 @@ from shoal.passes.blocks import Sums
 from shoal.passes.quantiles import base_for
 from shoal.passes.quantiles import medians as exact_medians
 from shoal.passes.weights import Weighting, weighted, weighting_of
-from shoal.results.findings import Finding
+from shoal.results.findings import Finding, Routine, routine
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import POLISHED_CELLS, SOLVING, allowed_bad_rows, has_gradient_way, memory_for_exact
 from shoal.settings.strength import strength
@@ -137,9 +138,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
     findings = findings_of(Known(dataset, config, base, AgainstTarget.of(train), train, known_profile(dataset)))
-    said = (
-        *dataset.notes, *bad_row_notes(dataset), *([weighting.note] if weighting else []), *choice.notes, *notes
-    )  # fmt: skip
+    said = notes_before(dataset, weighting, choice, notes)
     return Reduced(
         dataset, split, encoding, said, problem, moments, held, findings=findings, weighting=weighting
     )  # fmt: skip
@@ -171,6 +170,16 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
             "Correct the file, give the right delimiter or encoding, or leave these rows out", "on_bad_rows", "skip"
         ),
     )
+
+
+def notes_before(
+    dataset: Dataset, weighting: Weighting | None, choice: ColumnChoice, notes: Iterable[str], *more: str
+) -> tuple[str, ...]:
+    """What is said of a table before it is fitted: how it was read and what of it is used are routine."""
+    return (
+        *routine(dataset.manifest.notes), *dataset.repairs, *bad_row_notes(dataset),
+        *routine([*([weighting.note] if weighting else []), *more, *choice.notes, *notes]),
+    )  # fmt: skip
 
 
 def bad_row_notes(dataset: Dataset) -> list[str]:
@@ -293,10 +302,11 @@ def _robust(coordinator: Coordinator, prepared: Reduced, solution: Solution, wor
 def robust_notes(config: RunConfig) -> list[str]:
     if config.robust == "none":
         return []
-    return [
+    said = (
         f"Standard errors of the coefficients are robust ({config.robust}): they hold whatever the spread of each row; "
         "the other figures are the usual ones."
-    ]
+    )
+    return [Routine(said)]
 
 
 def rows_dropped(prepared: Prepared, config: RunConfig, used: int) -> dict[str, int]:

@@ -19,10 +19,10 @@ from shoal.data.splits import Split
 from shoal.fitting.exact import (
     NEARLY_DEPENDENT,
     Prepared,
-    bad_row_notes,
     check_bad_rows,
     check_rows,
     design_for,
+    notes_before,
     robust_notes,
     rows_dropped,
 )
@@ -227,10 +227,7 @@ def prepared_for(
     train = weighting.counted(train) if weighting else train
     check_rows(train.n, config)
     encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, train.n, split)
-    said = (
-        *dataset.notes, *bad_row_notes(dataset), *([weighting.note] if weighting else []), *offset_notes(base),
-        *choice.notes, *notes,
-    )  # fmt: skip
+    said = notes_before(dataset, weighting, choice, notes, *offset_notes(base))
     return Prepared(dataset, split, encoding, said, weighting=weighting), mapped(train, base, encoding), values
 
 

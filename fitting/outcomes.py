@@ -18,11 +18,12 @@ from shoal.fitting.reports import (
     finite,
     inference_rows,
     named_values,
-    unseen_notes,
+    warned,
     written_columns,
 )
 from shoal.losses.base import RowLoss
 from shoal.passes.losses import LossSums, PartScores, Ranked
+from shoal.results.findings import no_end
 from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores, PredictionInterval
 from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
 from shoal.solve.conformal import prediction_interval, prediction_sets
@@ -62,7 +63,8 @@ def _report(fit: LossFit) -> FitReport:
         references=fit.prepared.encoding.references,
         **columns_said(config, fit.prepared, fit.w),
         dates=date_columns_of(fit.prepared, fit.config),
-        warnings=(*fit.notes, *unseen_notes(fit.scores.unseen)),
+        findings=(no_end(),) if fit.separated and config.shrink == "none" else (),
+        **warned(fit.notes, fit.scores.unseen),
         outcome=_outcome(fit),
         prediction_interval=_sets(fit) if fit.values else _interval(fit),
     )

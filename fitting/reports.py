@@ -13,6 +13,7 @@ from shoal.data.notation.numbers import Notation
 from shoal.fitting.exact import Fit, Prepared, Reduced
 from shoal.fitting.model_file import model_of
 from shoal.models import Array
+from shoal.results.findings import routine_among
 from shoal.results.fit import Estimate, Filled, FitCertificate, FitInference, FitReport, GradientTraining
 from shoal.results.model import ModelFile
 from shoal.settings.config import RunConfig
@@ -46,7 +47,14 @@ class Trained:
 def described(fit: Fit, training: GradientTraining | None = None, notes: Iterable[str] = (), **changes: Any) -> Trained:
     """All but how long it took; a gradient run adds what is said of its training, and more to warn of."""
     said = report(fit)
-    said = replace(said, training=training, warnings=(*said.warnings, *notes), **changes)
+    more = tuple(notes)
+    said = replace(
+        said,
+        training=training,
+        warnings=(*said.warnings, *more),
+        routine=(*said.routine, *routine_among(more)),
+        **changes,
+    )
     data = fit.prepared.dataset.manifest
     return Trained(fit, said, model_of(fit.prepared.encoding, said, fit.config, data, written_columns(fit.prepared)))
 
@@ -55,7 +63,9 @@ def noted(trained: Trained, notes: tuple[str, ...]) -> Trained:
     """The same with more to know, said first."""
     if not notes:
         return trained
-    said = replace(trained.report, warnings=(*notes, *trained.report.warnings))
+    before = trained.report
+    known = (*routine_among(notes), *before.routine)
+    said = replace(before, warnings=(*notes, *before.warnings), routine=known)
     return replace(trained, report=said, model=replace(trained.model, report=replace(said, timings={}, run_id="")))
 
 
@@ -93,18 +103,28 @@ def report(fit: Fit) -> FitReport:
         **columns_said(fit.config, fit.prepared, solution.w),
         findings=fit.prepared.findings,
         dates=date_columns_of(fit.prepared, fit.config),
-        warnings=(*fit.notes, *unseen_notes(fit.sums.unseen)),
+        **warned(fit.notes, fit.sums.unseen),
         collinearity=collinearity(fit.prepared.problem, names) if isinstance(fit.prepared, Reduced) else None,
     )
 
 
 def columns_said(config: RunConfig, prepared: Prepared, weights: Array) -> dict[str, Any]:
-    """How many columns of the table have a weight, of all (p,) or of several classes (K, p), and which it was told to
-    leave out: a column counts once, however many levels or shapes of it have weights."""
+    """How many columns of the table have a weight, of all (p,) or of several classes (K, p), and which are left out,
+    because it was told so or they cannot be used. A column counts once, however many levels of it have weights."""
     kept = np.any(np.atleast_2d(weights), axis=0)
     terms = zip(prepared.encoding.terms, kept, strict=True)
     used = {column for term, has_weight in terms if has_weight for column in term.columns}
-    return {"columns_used": len(used), "columns_left_out": tuple(dict.fromkeys(config.exclude))}
+    asked, in_it = {*config.features, *config.exclude}, {*prepared.encoding.columns, *_beside(config)}
+    gone = (
+        name for name in prepared.dataset.columns
+        if name not in in_it and (name in asked or not config.features)
+    )  # fmt: skip
+    return {"columns_used": len(used), "columns_left_out": tuple(gone)}
+
+
+def _beside(config: RunConfig) -> tuple[str, ...]:
+    """Columns that a model needs and does not predict from."""
+    return config.target, config.weights, config.offset
 
 
 def filled_columns(config: RunConfig, prepared: Prepared) -> dict[str, Filled]:
@@ -130,6 +150,12 @@ def date_columns_of(prepared: Prepared, config: RunConfig) -> dict[str, str]:
     columns = prepared.dataset.columns
     used = (*prepared.encoding.columns, config.target)
     return {name: columns[name].written for name in used if columns[name].is_date}
+
+
+def warned(notes: Iterable[str], unseen: int) -> dict[str, Any]:
+    """All notes on a fit, and which of them are routine."""
+    said = (*notes, *unseen_notes(unseen))
+    return {"warnings": tuple(map(str, said)), "routine": routine_among(said)}
 
 
 def unseen_notes(count: int) -> list[str]:

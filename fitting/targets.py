@@ -18,6 +18,7 @@ from shoal.results.findings import (
     YES_OR_NO,
     Finding,
     FindingKind,
+    routine,
 )
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
@@ -203,7 +204,7 @@ def value_notes(values: TwoValues, balanced: bool) -> list[str]:
             "Both values count as much in the fit, whatever their rows (class_weight balanced), so probabilities "
             "are those of a table with as many of either; scores count rows as they are."
         )
-    return said
+    return list(routine(said))
 
 
 def dependent_note(condition: float) -> str:
@@ -222,8 +223,7 @@ def separated_note(values: TwoValues | None, running: list[str]) -> str:
     )
     return (
         f"The columns {what}, so there is no finite optimum: coefficients grow without end ({listed(running)}), and "
-        "those given are where that was seen. Predictions are usable; standard errors are not. A penalty, such as "
-        "shrink = ridge, gives finite coefficients."
+        "those given are where that was seen. Predictions are usable; standard errors are not."
     )
 
 

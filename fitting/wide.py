@@ -15,11 +15,11 @@ from shoal.data.splits import Split
 from shoal.fitting.exact import (
     Fit,
     Prepared,
-    bad_row_notes,
     check_bad_rows,
     check_rows,
     design_for,
     fit_exact,
+    notes_before,
     rows_dropped,
 )
 from shoal.fitting.guidance import Known, findings_of
@@ -82,7 +82,7 @@ def prepare_wide(coordinator: Coordinator, dataset: Dataset, config: RunConfig) 
     encoding, notes = design_for(coordinator, dataset, config, choice, base, found.mean, found.n, split)
     if encoding.terms != base.terms:
         found = spreads(coordinator, dataset, encoding, split)
-    said = (*dataset.notes, *bad_row_notes(dataset), *choice.notes, *notes)
+    said = notes_before(dataset, None, choice, notes)
     return Prepared(dataset, split, encoding, said), found
 
 

@@ -20,6 +20,7 @@ class FindingKind(StrEnum):
     SUM_LEAK = "sum_leak"
     PRODUCT_LEAK = "product_leak"
     MISSING_CODE = "missing_code"
+    SEPARATED = "separated"
     TWO_VALUES = "two_values"
     FEW_ROWS = "few_rows"
     ID = "id"
@@ -63,6 +64,24 @@ class Finding:
     def __str__(self) -> str:
         """As the command line words it."""
         return f"{self.said} {self.remedy}"
+
+
+class Routine(str):
+    """A note on how things were done, which everybody may pass over; all others are to be minded."""
+
+
+def routine(notes: Iterable[str]) -> tuple[Routine, ...]:
+    return tuple(map(Routine, notes))
+
+
+def routine_among(notes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(str(note) for note in notes if isinstance(note, Routine))
+
+
+def no_end() -> Finding:
+    """Coefficients of a model without a penalty grow without end; a note says of which columns."""
+    said = "Without a penalty its coefficients have no end, and what it says of new rows may be far too certain."
+    return Finding(FindingKind.SEPARATED, (), said, "To hold the coefficients, fit it", "shrink", ("ridge",))
 
 
 def few_rows(said: str, knob: str) -> Finding:

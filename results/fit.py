@@ -165,10 +165,11 @@ class FitReport:
     filled: dict[str, Filled] = field(default_factory=dict)
     references: dict[str, str] = field(default_factory=dict)  # of text columns: compared with
     columns_used: int = 0  # of the table: those of which some weight is not 0
-    columns_left_out: tuple[str, ...] = ()  # of the table: those that it was told to do without
+    columns_left_out: tuple[str, ...] = ()  # of the table: by choice, or since they cannot be used
     findings: tuple[Finding, ...] = ()  # worth knowing before it was fitted
     dates: dict[str, str] = field(default_factory=dict)  # columns that hold dates, with how they are written
     warnings: tuple[str, ...] = ()
+    routine: tuple[str, ...] = ()  # those of the warnings that only say how things were done
     training: GradientTraining | None = None  # of a gradient run
     penalty: str | None = None  # of a plug-in
     cross_validation: CrossValidated | None = None  # of a penalty that was chosen by it
@@ -202,6 +203,12 @@ class FitReport:
         return self.test if self.test.rows else self.train
 
     @property
+    def to_mind(self) -> tuple[str, ...]:
+        """The warnings that are more than routine; a gradient run's distance to its end is said by itself."""
+        said = {*self.routine, *([self.training.not_converged] if self.training else [])}
+        return tuple(text for text in self.warnings if text not in said)
+
+    @property
     def ending(self) -> Standing:
         """An exact fit that has a report has finished."""
         return self.training.ending if self.training else FINISHED
@@ -223,8 +230,8 @@ class FitReport:
 
 
 # Written where there is something to say.
-LAST = ("references", "columns_used", "columns_left_out", "findings", "penalty", "cross_validation", "intervals", "outcome", "network", "timings",
-        "run_id")  # fmt: skip
+LAST = ("references", "columns_used", "columns_left_out", "findings", "routine", "penalty", "cross_validation",
+        "intervals", "outcome", "network", "timings", "run_id")  # fmt: skip
 
 
 def without(values: Mapping[str, Any], name: str) -> dict[str, Any]:

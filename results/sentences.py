@@ -27,7 +27,7 @@ def three_sentences(report: FitReport) -> tuple[str, ...]:
 
 
 def left_out(report: FitReport) -> str:
-    """Which columns of the table the model was told to do without; empty where there are none."""
+    """Which columns of the table the model does without, by choice or since they cannot be used; empty without any."""
     names = report.columns_left_out
     return f"Left out of the model: {listed(list(names), LEFT_OUT)}." if names else ""
 
@@ -97,6 +97,8 @@ def _beside_the_constant(outcome: Outcome) -> str:
     if share is None or loss is None or nothing is None:
         return "How much that is worth is not known: the target does not vary, or there are too few rows."
     said = f"Always saying {outcome.constant} has a {SCORE_NAMES[name]} of {number(nothing)}"
+    if share < -LITTLE:
+        return f"{said}, the model of {number(loss)}: it does worse than knowing nothing."
     if share < LITTLE:
         return f"{said}: the model knows no more than that."
     return f"{said}, the model of {number(loss)}: it takes {100 * share:.0f} % of it away."
@@ -112,11 +114,27 @@ def _beside_the_share(outcome: Outcome) -> str:
         return (
             f"Always saying the most frequent of the {len(outcome.classes)} classes would be right in "
             f"{100 * accuracy:.1f} %; of a row of a class and one of another, the model gives the first a higher "
-            f"probability of it in {100 * auc:.1f} % of pairs on average (AUC {auc:.3f})."
+            f"probability of it in {100 * auc:.1f} % of pairs on average (AUC {auc:.3f}).{_worse(outcome)}"
         )
     return (
         f"Always saying the likelier value would be right in {100 * accuracy:.1f} %; of a '{outcome.yes}' row and "
         f"another one, the model gives the first a higher probability in {100 * auc:.1f} % of pairs (AUC {auc:.3f})."
+        f"{_worse(outcome)}"
+    )
+
+
+def _worse(outcome: Outcome) -> str:
+    """That on these rows a model does worse than saying the same of each, by its own measure; mostly nothing."""
+    found, known = outcome.honest.scores, outcome.honest.baseline
+    share = found.get("deviance_explained")
+    name = "log_loss" if outcome.classes else "mean_deviance"
+    ours, nothing = found.get(name), known.get(name)
+    if share is None or ours is None or nothing is None or share >= -LITTLE:
+        return ""
+    what = "Its probabilities are" if outcome.classes else "By its deviance it is"
+    return (
+        f" {what} worse than knowing nothing: a {SCORE_NAMES[name]} of {number(ours)}, where always saying "
+        f"{outcome.constant} of the training rows has {number(nothing)}."
     )
 
 
@@ -132,11 +150,13 @@ def _against_nothing(report: FitReport) -> str:
     if nothing is None:
         return "Always saying the mean would be far off: the model explains all of the spread."
     said = f"Always saying the mean would be off by {number(nothing)}"
+    worse = _worse(report.outcome) if report.outcome else ""
+    if scores.r2 < -LITTLE:
+        return f"{said}: the model does worse than knowing nothing (R² {scores.r2:.3f}).{worse}"
     if scores.r2 < LITTLE:
-        return f"{said}: the model knows no more than that."
-    return (
-        f"{said}: the model takes {100 * (1 - math.sqrt(1 - scores.r2)):.0f} % of that error away (R² {scores.r2:.3f})."
-    )
+        return f"{said}: the model knows no more than that.{worse}"
+    gone = 100 * (1 - math.sqrt(1 - scores.r2))
+    return f"{said}: the model takes {gone:.0f} % of that error away (R² {scores.r2:.3f}).{worse}"
 
 
 def _what_matters(report: FitReport) -> str:
@@ -152,6 +172,8 @@ def _caveat(report: FitReport) -> str:
     """The gravest thing to mind, if there is one."""
     if any(finding.kind in GRAVE for finding in report.findings):
         return "; but it may know the answer already, see the note on a leak"
+    if report.outcome and report.outcome.separated:
+        return "; but coefficients grow without end here, so how far they go says little"
     if report.training and not report.training.converged:
         return "; it has not converged yet"
     if not report.test.rows:

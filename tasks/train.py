@@ -33,6 +33,7 @@ from shoal.home import home
 from shoal.metrics import Timings
 from shoal.networks.extra import need_torch
 from shoal.results.answers.table import TableLook
+from shoal.results.findings import Routine
 from shoal.results.fit import FitReport
 from shoal.results.model import model_bytes
 from shoal.results.tuned import CrossValidated
@@ -160,7 +161,7 @@ def by_target(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> 
     if not found.model:
         raise ConfigError(f"{found.why} Choose another target.", knobs=["target", "model"])
     why = f"The model was chosen by the target: {found.why} So it is {found.model}."
-    return replace(config, model=found.model), why
+    return replace(config, model=found.model), Routine(why)
 
 
 def train(

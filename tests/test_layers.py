@@ -23,7 +23,7 @@ FREE = {"errors", "files", "home", "utils", "words"}
 
 MATHEMATICS = "kernels losses models results solve solve.classes solve.rows"
 ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes settings"  # of tables
-PAGE = "dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results results.answers runs search settings storage"
+PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results results.answers runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "results.answers",
     "files": "kernels",
@@ -76,6 +76,7 @@ MAY_IMPORT: dict[str, str] = {
     "shoal": "api client fitting library results.answers settings tasks",
     "cli": "client dashboard.http data data.notation exports fitting library metrics results results.answers runs search settings storage tasks",
     "dashboard.parts": "charts library results results.answers runs settings",
+    "dashboard.fits": "dashboard.parts results runs settings",
     "dashboard.tables": "dashboard.parts data results results.answers runs settings",
     "dashboard.forms": "dashboard.parts plugins results.answers runs settings",
     "dashboard.http": "dashboard.tables exports library runs",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
+from shoal.dashboard.fits import trust
 from shoal.dashboard.parts import results
 from shoal.dashboard.parts.literal import line, section
 from shoal.results.fit import FitReport
@@ -17,11 +18,12 @@ from shoal.words import number
 
 def show_network(run: Run, report: FitReport, found: NetworkReport) -> None:
     _scores(found)
+    trust.warned(report)
     left, right = st.columns([5, 3], gap="large")
     with left:
         _parts(found)
     with right:
-        results.trust(report)
+        trust.trust(report)
         results.training(_without_penalty(report))
         results.rows(report)
         results.timings(report)

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.fits.result import show_result
 from shoal.dashboard.live import controls
 from shoal.dashboard.live import panels as live_run
 from shoal.dashboard.live.network import show_network
@@ -104,7 +105,7 @@ def _result(run: Run) -> None:
     if report and report.network:
         show_network(run, report, report.network)
     elif report:
-        results.show_result(run, report)
+        show_result(run, report)
 
 
 # ------------------------------------------------------------------ gradient runs

@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from shoal.dashboard.parts import places, results, wording
+from shoal.dashboard.fits.trust import gradient_trust
+from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, section
 from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.library import accounts, archives
@@ -130,7 +131,7 @@ def said(knob: str, value: Any) -> str:
 
 def proof(report: FitReport) -> str:
     if found := report.training:
-        title, _, text = results.gradient_trust(found)
+        title, _, text = gradient_trust(found)
         facts = f"{plural(found.rounds, 'round')}, {found.epochs:,.6g} epochs."
         return f"{title}. {text}\n{facts}"
     proven = report.certificate

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from shoal.dashboard.fits import trust
 from shoal.dashboard.models import (
     actions as model_actions,
 )
@@ -186,6 +187,8 @@ def _detail_view(model: Model, version: Version) -> None:
             _switcher(model, version)
             model_actions.menu(model, version)
     model_actions.note(version)
+    results.headline(file.report)
+    trust.warned(file.report)
     results.scores(file.report)
     _views(model, version, file)
 
@@ -237,7 +240,7 @@ def _coefficients(version: Version, report: FitReport) -> None:
     with left:
         results.coefficients(report, f"coefficients-{version.name}-v{version.number}.csv")
     with right:
-        results.trust(report)
+        trust.trust(report)
         tuning.tuning(report)
         results.training(report)
         results.rows(report)

@@ -25,7 +25,7 @@ from shoal.results.sentences import left_out, three_sentences
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.when import is_penalised, mixes_penalties
-from shoal.words import certificate, compared, duration, number, plural, power_of_ten, short, shortened
+from shoal.words import compared, duration, number, plural, short, shortened
 
 ROWS = 1_000  # of coefficients in one table
 NAMED = 8  # columns of weight zero that are named below the chart
@@ -35,23 +35,6 @@ ENDINGS = {
     Reason.CONVERGED: "It ended because it came as close to the optimum as was asked for.",
     Reason.STOPPED: "It was stopped by a person.",
 }
-
-
-def show_result(run: Run, report: FitReport) -> None:
-    """All about a run that has a result, finished or stopped."""
-    scores(report)
-    left, right = st.columns([5, 3], gap="large")
-    with left:
-        coefficients(report, f"coefficients-{run.id}.csv")
-    with right:
-        saved_model(run, report)
-        trust(report)
-        tuning.tuning(report)
-        training(report)
-        rows(report)
-        filled(report)
-        timings(report)
-        _downloads(run)
 
 
 def subtitle(config: dict[str, Any], name: str) -> str:
@@ -67,7 +50,6 @@ def subtitle(config: dict[str, Any], name: str) -> str:
 
 def scores(report: FitReport) -> None:
     if report.outcome:
-        _said(report)
         outcome_scores(report, report.outcome)
         return
     tested, part = bool(report.test.rows), report.honest
@@ -80,7 +62,6 @@ def scores(report: FitReport) -> None:
         (f"MAE, {which}", number(part.mae), "Mean size of the errors, in the target's own unit."),
         ("Rows used", f"{report.train.rows + report.test.rows:,}", "For training and testing together."),
     ]
-    _said(report)
     with st.container(horizontal=True, gap="small", key="scores"):
         for label, value, help_ in cards:
             st.metric(label, value, help=help_, border=True)
@@ -90,7 +71,8 @@ def scores(report: FitReport) -> None:
         st.caption("No rows were kept for testing, so these scores are on the rows the model was fitted to.")
 
 
-def _said(report: FitReport) -> None:
+def headline(report: FitReport) -> None:
+    """What it has come to in a few sentences, and which columns it does without."""
     line(" ".join(three_sentences(report)))
     if gone := left_out(report):
         line(gone)
@@ -232,52 +214,6 @@ def as_csv(table: pd.DataFrame) -> str:
 # ------------------------------------------------------------------ what to know about it
 
 
-def trust(report: FitReport) -> None:
-    """How good the answer can be at best, and what was odd about the data."""
-    if report.training and not report.network:  # whose optimum nobody knows
-        title, kind, text = gradient_trust(report.training)
-        notice(kind, text, title)
-    elif report.outcome and report.outcome.separated:
-        notice("warning", "Coefficients grow without end; what is shown is where that was seen.", "There is no optimum")
-    elif found := report.certificate:
-        exact = found.is_exact
-        title = "This is the exact optimum" if exact else "This is close to the optimum, not at it"
-        notice("success" if exact else "warning", certificate(found.kind, found.relative, found.rests_on), title)
-    if report.collinearity and (said := report.collinearity.sentences(report.condition)):
-        notice("info", " ".join(said), "Columns that go together")
-    for finding in report.findings:
-        notice("warning", f"{finding.said} {wording.remedied(finding.remedy)}")
-    for warning in report.warnings:
-        if not report.training or warning != report.training.not_converged:  # which the box above says
-            notice("warning", warning)
-
-
-def gradient_trust(found: GradientTraining) -> tuple[str, str, str]:
-    """Title, kind of box and text: how far from the optimum a gradient run has ended."""
-    text = f"{_distance(found)} {_more_epochs(found)}".strip()
-    if found.converged:
-        return "It converged: this is the optimum for all practical purposes", "success", text
-    return "It has not converged", "warning", text
-
-
-def _distance(found: GradientTraining) -> str:
-    away, coefficients_away = found.distance_to_optimum, found.coefficient_distance
-    if away is None:
-        slope = found.slope
-        known = "" if slope is None else f" Its slope is {power_of_ten(slope)} of that at the start."
-        return f"The exact optimum of this model is not known.{known}"
-    if away == 0:
-        return "The objective is at the exact optimum, to the last digit."
-    parts = [f"The relative distance of the objective to its exact optimum is {power_of_ten(away)}"]
-    if coefficients_away:
-        parts.append(f"the coefficients differ by up to {power_of_ten(coefficients_away)} of the largest")
-    return f"{'; '.join(parts)}."
-
-
-def _more_epochs(found: GradientTraining) -> str:
-    return "" if found.converged else "Allow more epochs, resume it, or use the exact solver."
-
-
 def training(report: FitReport) -> None:
     """How a gradient run went, in a few figures."""
     if not report.training:
@@ -378,7 +314,7 @@ def _save(run: Run, report: FitReport, name: str) -> None:
     places.go("models", model=version.name, version=str(version.number))
 
 
-def _downloads(run: Run) -> None:
+def downloads(run: Run) -> None:
     section("Take it with you")
     if not run.model_path.exists():
         st.caption("The model file is gone from the run's folder.")

@@ -18,7 +18,7 @@ from shoal.data.encoding import Encoding, mapped
 from shoal.data.splits import Split
 from shoal.fitting.classes.sums import ScoreClasses, ScoredClasses, SumClasses
 from shoal.fitting.classes.target import Classes, class_notes, classes_of_target, no_optimum_note
-from shoal.fitting.exact import Prepared, bad_row_notes, check_bad_rows, check_rows, design_for, rows_dropped
+from shoal.fitting.exact import Prepared, check_bad_rows, check_rows, design_for, notes_before, rows_dropped
 from shoal.fitting.losses import AGAIN, CHEAP, GOOD, QUICK, ROUGH, SAMPLE, SAMPLED, centre_for
 from shoal.fitting.targets import look_at
 from shoal.losses.named import penalty_beside_sum
@@ -27,6 +27,7 @@ from shoal.models import L1L2, Array, Certificate
 from shoal.passes.blocks import CALIBRATION_ROWS
 from shoal.passes.quantiles import base_for
 from shoal.passes.weights import weighted, weighting_of
+from shoal.results.findings import routine
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.settings.strength import strength
@@ -174,9 +175,7 @@ def _prepared(
     train = weighting.counted(train) if weighting else train
     check_rows(train.n, config)
     encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, train.n, split)
-    said = (
-        *dataset.notes, *bad_row_notes(dataset), *([weighting.note] if weighting else []), *choice.notes, *notes
-    )  # fmt: skip
+    said = notes_before(dataset, weighting, choice, notes)
     return Prepared(dataset, split, encoding, said, weighting=weighting), mapped(train, base, encoding), classes
 
 
@@ -266,8 +265,9 @@ def _notes(fit: ClassFit, optimum: ClassOptimum, units: Standardisation) -> list
             "unique, and have no standard errors."
         )
     if fit.estimates:
-        notes.append(
+        said = (
             "Coefficients of a column sum to 0 over the classes: each says how the score of a class moves against the "
             "mean of all of them."
         )
+        notes += routine([said])
     return notes

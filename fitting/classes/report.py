@@ -17,11 +17,12 @@ from shoal.fitting.reports import (
     finite,
     inference_rows,
     named_values,
-    unseen_notes,
+    warned,
     written_columns,
 )
 from shoal.losses.multinomial import Multinomial
 from shoal.models import L1L2
+from shoal.results.findings import no_end
 from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores
 from shoal.results.outcome import Outcome, OutcomeScores, class_terms
 from shoal.settings.strength import strength
@@ -62,7 +63,8 @@ def _report(fit: ClassFit) -> FitReport:
         references=fit.prepared.encoding.references,
         **columns_said(config, fit.prepared, fit.point.W),
         dates=date_columns_of(fit.prepared, config),
-        warnings=(*fit.notes, *unseen_notes(fit.scores.unseen)),
+        findings=(no_end(),) if fit.separated and config.shrink == "none" else (),
+        **warned(fit.notes, fit.scores.unseen),
         outcome=_outcome(fit),
         prediction_interval=class_sets(test.sizes, _rows(fit, test), test.weights, fit.prepared.repeats),
     )

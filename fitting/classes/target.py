@@ -8,6 +8,7 @@ from shoal.data.dataset import Dataset
 from shoal.errors import ConfigError, DataError, Remedy
 from shoal.fitting.targets import value_names
 from shoal.passes.losses import TargetSeen
+from shoal.results.findings import routine
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
 from shoal.words import listed
@@ -54,12 +55,13 @@ def classes_of_target(dataset: Dataset, config: RunConfig, seen: TargetSeen) -> 
 
 def class_notes(classes: Classes, balanced: bool, columns: int, shrunk: bool) -> list[str]:
     """What balanced classes do, and which of them are too rare for so many columns."""
-    said = []
+    said: list[str] = []
     if balanced:
-        said.append(
+        alike = (
             "All classes count as much in the fit, whatever their rows (class_weight balanced), so probabilities are "
             "those of a table with as many of each; scores count rows as they are."
         )
+        said += routine([alike])
     rows, name = min(zip(classes.rows, classes.names, strict=True))
     if not shrunk and rows < FEW_ROWS * columns:
         said.append(
@@ -73,5 +75,5 @@ def no_optimum_note(running: list[str]) -> str:
     return (
         "The columns tell some class from the others without an error in some or all rows, so there is no finite "
         f"optimum: coefficients grow without end ({listed(running)}), and those given are where that was seen. "
-        "Predictions are usable; standard errors are not. A penalty, such as shrink = ridge, gives finite coefficients."
+        "Predictions are usable; standard errors are not."
     )

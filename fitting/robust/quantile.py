@@ -28,6 +28,7 @@ from shoal.metrics import Timings
 from shoal.models import L1L2, Array
 from shoal.passes.losses import LossScores
 from shoal.passes.quantiles import FindChanged, FindSides, SketchResiduals, SumKernel
+from shoal.results.findings import routine
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import memory_for_exact
 from shoal.settings.strength import strength
@@ -165,13 +166,15 @@ def _quartiles(r: Array, c: Array) -> tuple[float, float]:
 
 def _notes(fit: LossFit, corner: Corner) -> list[str]:
     notes, q = list(fit.prepared.notes), fit.config.quantile
-    notes.append(
-        f"Predictions are the {q:g} quantile, not the mean: of rows alike, a share of {q:g} is to lie at or below it."
+    notes += routine(
+        [f"Predictions are the {q:g} quantile, not the mean: of rows alike, a share of {q:g} is to lie at or below it."]
     )
     if fit.estimates:
-        notes.append(
-            "Standard errors rest on the density of the residuals at 0, and hold where rows are spread alike "
-            "(sparsity); where the spread differs from row to row, a bootstrap of the rows is more honest."
+        notes += routine(
+            [
+                "Standard errors rest on the density of the residuals at 0, and hold where rows are spread alike "
+                "(sparsity); where the spread differs from row to row, a bootstrap of the rows is more honest."
+            ]
         )
     if not corner.exact:
         notes.append(

@@ -128,7 +128,7 @@ def test_a_text_or_empty_target_is_looked_at_and_told_what_can_be_done(tmp_path:
 def test_train_prints_findings_as_notes_and_the_model_file_keeps_them(tmp_path: Path) -> None:
     path = saved(tmp_path, table(late=lambda t: 2 * t["y"]))
     answer = shoal("train", path, "--target", "y", "--out", tmp_path / "model.json")
-    assert "note: 'late' alone predicts 'y' almost exactly (leak?)." in answer.out
+    assert "warning: 'late' alone predicts 'y' almost exactly (leak?)." in answer.out
     assert "leave it out with --exclude late." in answer.out
     import shoal as package
 

@@ -65,7 +65,12 @@ LEAK = Finding(FindingKind.LEAK, ("a",), "said.", "advice")
         (REPORT, 2, "a (up); no rows were kept for testing, so on new rows it may do worse."),
         (replace(REPORT, findings=(LEAK,)), 2, "a (up); but it may know the answer already"),
         (replace(REPORT, coefficients={"a": 0.0}), 2, "All weights are 0"),
-        (replace(REPORT, train=FitScores(100, -0.5, -0.6, 5.0, 4.0)), 1, "the model knows no more than that"),
+        (replace(REPORT, train=FitScores(100, 0.0, -0.1, 5.0, 4.0)), 1, "the model knows no more than that"),
+        (
+            replace(REPORT, train=FitScores(100, -0.5, -0.6, 5.0, 4.0)),
+            1,
+            "the model does worse than knowing nothing (R² -0.500)",
+        ),
         (
             replace(REPORT, train=FitScores(100, 1.0, 1.0, 1e-14, 1e-14)),
             0,
@@ -104,8 +109,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_columns_are_those_of_the_table_and_levels_are_compared_whatever_the_model(
     calls: Path, model: str, target: str
 ) -> None:
-    others = {"count", "left", "amount", "plan"} - {target}
-    gone = ",".join(["spare", *sorted(others)])
+    gone = ",".join(name for name in ("spare", "plan", "count", "left", "amount") if name != target)
     ask = ("train", calls, "--target", target, "--model", model, "--exclude", gone)
     told = shoal(*ask).out
     assert f"predicts '{target}' from 2 columns" in told  # a and region, which has two weights
@@ -127,3 +131,28 @@ def test_nothing_is_said_of_columns_where_none_was_left_out() -> None:
     many = replace(REPORT, columns_left_out=tuple(f"c{i}" for i in range(30)))
     assert left_out(many).endswith("c19 and 10 more.")
     assert FitReport.from_dict(many.as_dict()).columns_left_out == many.columns_left_out
+
+
+def test_warnings_come_first_and_what_is_routine_last(tmp_path: Path) -> None:
+    """Rows that are told apart, but for those that are kept for testing; a column of keys is left out."""
+    apart = np.arange(150) % 5 == 0
+    y = np.where((np.arange(150) % 2 == 0) ^ apart, "yes", "no")
+    frame = pd.DataFrame({"x": np.arange(150) % 2, "key": [f"k{i}" for i in range(150)], "y": y})
+    ask = ("train", saved(tmp_path, frame), "--target", "y", "--model", "logistic", "--test-every", "5")
+    told, said = shoal(*ask).out, shoal(*ask, "--json").json
+    lines = told.splitlines()
+    assert "Its probabilities are worse than knowing nothing: a log loss of" in lines[2]
+    warned = [i for i, text in enumerate(lines) if text.startswith("warning: ")]
+    routine = [i for i, text in enumerate(lines) if text.startswith("note: ")]
+    table = next(i for i, text in enumerate(lines) if text.startswith("(intercept)"))
+    assert warned
+    assert routine
+    assert max(warned) < table < min(routine)
+    assert "To hold the coefficients, fit it with --shrink ridge." in told
+    assert said["findings"][0]["kind"] == FindingKind.SEPARATED
+    assert set(said["routine"]) < set(said["warnings"])
+    assert {lines[i].removeprefix("note: ") for i in routine} == set(said["routine"])
+    assert all("no finite optimum" not in text for text in said["routine"])
+    held = shoal(*ask, "--shrink", "ridge").out
+    assert "--shrink" not in held
+    assert "no finite optimum" not in held

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shoal.dashboard.fits.trust import gradient_trust
 from shoal.dashboard.models import (
     versions as versions_view,
 )
-from shoal.dashboard.parts import results, wording
+from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import label
 from shoal.home import runs_directory
 from shoal.library import saved_models
@@ -205,7 +206,7 @@ def test_a_stopped_run_is_saved_by_a_button(tmp_path: Path) -> None:
     ],
 )
 def test_how_far_a_gradient_run_came_is_said_in_words(facts: dict[str, Any], kind: str, words: str) -> None:
-    _, box, text = results.gradient_trust(GradientTraining(mode="sync", epochs=1.0, rounds=1, **facts))
+    _, box, text = gradient_trust(GradientTraining(mode="sync", epochs=1.0, rounds=1, **facts))
     assert box == kind
     assert words in text.replace("\N{NO-BREAK SPACE}", " ")
 
