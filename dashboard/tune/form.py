@@ -16,7 +16,7 @@ from shoal.dashboard.forms.problems import product_problems
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import offered, pick_column
-from shoal.dashboard.parts.targets import PLACEHOLDER, predictable, suited_model, why_not_tuned
+from shoal.dashboard.parts.targets import PLACEHOLDER, SUITED, suited_model, tunable, why_not_tuned
 from shoal.dashboard.tables import at_hand, choices
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
@@ -29,6 +29,7 @@ from shoal.words import listed, plural
 
 USUAL_FOLDS = 10
 BY_CLASS = "class"  # as logistic models have them; nobody has to choose it
+BY_CLASS_WORDS = "class: each has its share of both values"
 LOSS = "loss"  # the part of the address that says the kind of model
 WAYS = {
     "row": "row number", "hash": "chance", "group": "groups: rows with the same value stay together",
@@ -89,6 +90,13 @@ class StudyChoice:
         """Of yes/no targets every fold has its share, unless groups or time make them."""
         return BY_CLASS if model == "logistic" and self.fold_by in ("row", "hash") else self.fold_by
 
+    def ways_for(self, model: str) -> dict[str, str]:
+        """How folds can be made, in words; of yes/no targets those by row and by chance are one, by class."""
+        if model != "logistic":
+            return WAYS
+        own = self.fold_by if self.fold_by in ("row", "hash") else "hash"
+        return {own: BY_CLASS_WORDS, **{way: words for way, words in WAYS.items() if way in ("group", "time")}}
+
     def summary_for(self, model: str) -> str:
         by, _, column = self.folds_for(model).partition(":")
         way = by if by == BY_CLASS else WAYS[by].partition(":")[0]
@@ -141,7 +149,7 @@ def study_form(found: Asked, result: TableLook) -> StudyChoice | None:
     for words in filter(None, (choice.summary_for(model), choice.rows_count, choice.from_train)):
         line(words)
     with st.expander("How it is tested and prepared", icon=":material/tune:"):
-        Preparation(found, result, choice).show()
+        Preparation(found, result, choice, model).show()
     return choice
 
 
@@ -158,10 +166,14 @@ def _ask_target(found: Asked, result: TableLook) -> None:
     """Nothing is summed before somebody says what is to be predicted."""
     if found.target:
         line(why_not_tuned(result, found.target))
-    targets = predictable(result)
+        if model := suited_model(result, found.target):
+            name = wording.choice_for("model", model)
+            places.link("train", f"Fit: {name}", ":material/model_training:", **{**found.address, SUITED: model})
+    targets = tunable(result)
     pick_column(
         "Column to predict", targets, found.target if found.target in targets else None, "tune:target",
-        partial(choices.predict, found), placeholder=PLACEHOLDER, help="Tuning is for columns of numbers.",
+        partial(choices.predict, found), placeholder=PLACEHOLDER,
+        help="Tuning is for columns of numbers, and of two texts such as yes and no.",
     )  # fmt: skip
 
 
@@ -174,8 +186,9 @@ def _apply(said: str | None) -> None:
 class Preparation:
     """The widgets; a change takes effect with the button, because it takes a pass over the rows."""
 
-    def __init__(self, found: Asked, result: TableLook, choice: StudyChoice) -> None:
+    def __init__(self, found: Asked, result: TableLook, choice: StudyChoice, model: str) -> None:
         self.found, self.choice, self.prefix = found, choice, f"tune:{found.table.key}"
+        self.ways = choice.ways_for(model)
         self.rows = result.rows
         self.types = {c.name: c.type for c in result.columns}
         self.columns = [c.name for c in result.columns if c.name != found.target]
@@ -227,7 +240,8 @@ class Preparation:
             help="The model is fitted that often, each time tested on other rows.",
         )  # fmt: skip
         way = middle.selectbox(
-            "Folds by", list(WAYS), list(WAYS).index(by), format_func=WAYS.__getitem__, key=f"{self.prefix}:way",
+            "Folds by", list(self.ways), list(self.ways).index(by), format_func=self.ways.__getitem__,
+            key=f"{self.prefix}:way:{'-'.join(self.ways)}",
             help="Which rows are tested together.",
         )  # fmt: skip
         if way not in ("group", "time"):

@@ -73,3 +73,32 @@ def test_what_cannot_be_tuned_so_is_said(frame: pd.DataFrame) -> None:
     key = uploads.key_of(uploaded(frame.to_csv(index=False).encode(), "gamma.csv")) or ""
     page = settle(open_page("tune", data=key, target="a", loss="gamma"))
     assert "Expected numbers greater than 0 in 'a'" in text(page)
+
+
+def test_classes_are_not_offered_to_be_tuned_and_the_way_on_is_said(frame: pd.DataFrame) -> None:
+    csv = frame.assign(plan=np.resize(["S", "M", "L"], len(frame))).to_csv(index=False).encode()
+    key = uploads.key_of(uploaded(csv, "plans.csv")) or ""
+    page = settle(open_page("data", data=key, target="plan"))
+    assert page.button(key="tune").disabled
+    assert "'plan' holds 3 classes, whose penalty is not chosen by cross-validation" in text(page)
+    page = settle(open_page("tune", data=key, target="plan"))
+    assert "set 'Penalty' to 'Ridge', fit it at a few alphas, and compare the scores on test rows." in text(page)
+    assert "This cannot be tuned" not in text(page)
+    assert "folds by" not in text(page)
+    options = widget(page, "selectbox", "Column to predict").options
+    assert "bought" in options
+    assert "plan" not in options
+    told = shoal("tune", str(uploads.find(key)), "--target", "plan", "--model", "multinomial")
+    assert told.code != 0
+    assert "--model multinomial --shrink ridge --alpha 1 --test-every 5" in told.err
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_folds_of_yes_and_no_are_by_class_wherever_they_are_named(frame: pd.DataFrame, texts: bool) -> None:
+    shown = frame if texts else frame.assign(bought=(frame["bought"] == "yes").astype(int))
+    key = uploads.key_of(uploaded(shown.to_csv(index=False).encode(), f"bought {texts}.csv")) or ""
+    page = settle(open_page("tune", data=key, target="bought", **({} if texts else {"loss": "logistic"})))
+    assert "10 folds by class · " in text(page)
+    assert "10 folds by class, " in text(page)
+    assert "by chance" not in text(page)
+    assert widget(page, "selectbox", "Folds by").options[0] == "class: each has its share of both values"
