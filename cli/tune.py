@@ -107,8 +107,8 @@ def _config(chosen: argparse.Namespace) -> tuple[RunConfig, float | None]:
     if getattr(chosen, "model", kept["model"]) == CLASSES:
         raise ConfigError(
             f"Expected one of the models {', '.join((*MODELS, *TUNED_LOSSES))} to tune, got {CLASSES}, whose penalty "
-            "is not chosen by cross-validation. Fit it at a few alphas and compare the scores on test rows: shoal train "
-            f"FILE --target COLUMN --model {CLASSES} --shrink ridge --alpha 1 --test-every 5.",
+            "is not chosen by cross-validation. Fit it at a few alphas and compare the scores on test rows: "
+            f"shoal train FILE --target COLUMN --model {CLASSES} --shrink ridge --alpha 1 --test-every 5.",
             knobs=["model"],
         )
     if getattr(chosen, "model", kept["model"]) in TUNED_LOSSES:

@@ -77,7 +77,8 @@ static int read_zone(const uint8_t **p, int least, double *seconds) {
     return 1;
 }
 
-static int read_clock(const uint8_t **p, const uint8_t *end, double *seconds) {
+/* 14:35, 14:35:10.5, 2:35 PM, 14h35; 14.35 only where a date stands before it: by itself that is a number. */
+static int read_clock(const uint8_t **p, const uint8_t *end, int dated, double *seconds) {
     int64_t hour, minute, second = 0;
     double fraction = 0, unit = 0.1;
     int half = skip_one_of(p, end, MORNING) ? 0 : skip_one_of(p, end, AFTERNOON) ? 12 : -1;
@@ -88,10 +89,11 @@ static int read_clock(const uint8_t **p, const uint8_t *end, double *seconds) {
         *seconds += 3600.0 * hour + 60.0 * minute + second;
         return 1;
     }
-    if (**p != ':' && **p != 'h') return 0;
+    uint8_t mark = **p;
+    if (mark != ':' && mark != 'h' && !(dated && mark == '.')) return 0;
     (*p)++;
     if (!read_digits(p, 2, 2, &minute)) return 0;
-    if (**p == ':') {
+    if (*p < end && **p == (mark == '.' ? '.' : ':')) {
         (*p)++;
         if (!read_digits(p, 2, 2, &second)) return 0;
         if (*p < end && (**p == '.' || **p == ',')) /* at the end, a comma is the delimiter */
@@ -232,7 +234,7 @@ static int read_date(const Months *months, const uint8_t *p, const uint8_t *end,
     if (p < end && (*p == 'T' || *p == ' ' || *p == ',' || (style & NAMED && *p == ':'))) {
         p++;
         if (p < end && *p == ' ') p++;
-        if (!read_clock(&p, end, &seconds)) return 0;
+        if (!read_clock(&p, end, 1, &seconds)) return 0;
     }
     *out = seconds / 86400.0;
     return p == end;
@@ -241,7 +243,7 @@ static int read_date(const Months *months, const uint8_t *p, const uint8_t *end,
 /* A time of day as hours after midnight. */
 static int read_time(const uint8_t *p, const uint8_t *end, double *out) {
     double seconds = 0;
-    if (!read_clock(&p, end, &seconds) || p != end) return 0;
+    if (!read_clock(&p, end, 0, &seconds) || p != end) return 0;
     *out = seconds / 3600.0;
     return 1;
 }

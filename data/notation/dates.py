@@ -53,15 +53,18 @@ TIME = re.compile(_CLOCK)
 _NUMBERED = (
     r"\d{1,4}(?P<mark>[-/.]) ?\d{1,2}(?P=mark) ?\d{1,4}\.?|\d{4}年 ?\d{1,2}月 ?\d{1,2}日|\d{4}년 ?\d{1,2}월 ?\d{1,2}일"
 )
-_AFTER = rf"([ T,] ?{_CLOCK}{_ZONE})?"
+_DOTTED = r"\d{1,2}\.\d{2}(\.\d{2}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"  # beside a date; else a number
+_AFTER = rf"([ T,] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 NUMBERED = re.compile(f"({_NUMBERED}){_AFTER}")
 _WORD, _ORDINAL = r"[^\W\d_]{3,12}", r"(st|nd|rd|th|er)?"
 _BETWEEN = r"[ \-/.,'\u00a0]"
 NAMED = re.compile(
     rf"({_WORD}\.?,? )?((?P<w1>{_WORD}){_BETWEEN}*\d{{1,2}}{_ORDINAL}{_BETWEEN}+"
     rf"|\d{{1,4}}{_ORDINAL}{_BETWEEN}*(de |of )?(?P<w2>{_WORD}){_BETWEEN}*(de |of )?)\d{{1,4}}"
-    rf"\.?([ T,:] ?{_CLOCK}{_ZONE})?"
+    rf"\.?([ T,:] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 )
+
+_DOTTED_TIME = re.compile(r"(\w|\.\d{1,2}\.)[ T,] ?\d{1,2}\.\d{2}(\D|$)")
 
 
 @functools.cache
@@ -138,7 +141,7 @@ def compact_note(name: str) -> str:
 
 def has_times(written: str) -> bool:
     """Whether dates that are written so have a time of day."""
-    return any(sign in written for sign in ":時时시")
+    return any(sign in written for sign in ":時时시") or _DOTTED_TIME.search(written) is not None
 
 
 def orders_given(entries: Iterable[str], names: Sequence[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 
 import shoal
 from shoal.data.kinds import date_of, style_of
-from shoal.data.notation.dates import is_date
+from shoal.data.notation.dates import has_times, is_date
 from shoal.errors import ConfigError, DataError
 from shoal.fitting.model_file import load_model
 from support.tables import column, fitted, opened, written
@@ -72,7 +72,7 @@ def test_names_of_months_in_an_eight_bit_encoding(tmp_path: Path) -> None:
     assert column(opened(written(tmp_path, text.encode("cp1252"))), "d") == list(map(days, DAYS))
 
 
-@pytest.mark.parametrize("clock", ["{:%I:%M %p}", "{:%I:%M:%S %p}", "{:%I:%M} p.m.", "{:%H:%M}"])
+@pytest.mark.parametrize("clock", ["{:%I:%M %p}", "{:%I:%M:%S %p}", "{:%I:%M} p.m.", "{:%H:%M}", "{:%H.%M}", "{:%H.%M.%S}"])
 def test_times_of_twelve_hours(clock: str, tmp_path: Path) -> None:
     moments = [datetime.datetime(2021, 7, 16, 12, 5) + datetime.timedelta(minutes=7 * i) for i in range(90)]
     dataset = opened(written(tmp_path, table([f"{m:%m/%d/%Y} {clock.format(m)}" for m in moments])))
@@ -99,6 +99,34 @@ def test_noon_and_midnight(text: str, hour: int) -> None:
 def test_hours_of_other_scripts_and_zones(text: str, hour: float) -> None:
     assert is_date(text)
     assert date_of(text, 0) == pytest.approx(days(datetime.date(2024, 5, 3)) + hour / 24, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"), [("03/05/2024 21.33", 21.55), ("03.05.2024 9.05", 9 + 5 / 60), ("3/5/2024 9.05.30", 9 + 5.5 / 60)]
+)
+def test_a_point_in_the_time_beside_a_date(text: str, hour: float) -> None:
+    """As in Italy and Finland; by itself it is a number."""
+    assert is_date(text)
+    assert has_times(text)
+    assert date_of(text, 1) == pytest.approx(days(datetime.date(2024, 5, 3)) + hour / 24, abs=1e-9)
+    assert not any(map(has_times, ("31.12.2021", "31. 12. 2021", "31. 12.21", "2021. 12. 31.", "31 December 2021")))
+
+
+@pytest.mark.parametrize("text", ["03/05/2024 24.33", "03/05/2024 21.60", "03/05/2024 21.3", "03/05/2024 21.33.", "21.33"])
+def test_no_time_with_a_point(text: str) -> None:
+    assert date_of(text, 1) is None
+
+
+def test_times_with_a_point_are_read_in_training_and_prediction_alike(tmp_path: Path) -> None:
+    moments = [datetime.datetime(2025, 1, 3, 0, 7) + datetime.timedelta(hours=31 * i) for i in range(90)]
+    values = [(m - EPOCH).total_seconds() / 86400 - 20000 for m in moments]
+    path = written(tmp_path, table([f"{m:%d/%m/%Y %H.%M}" for m in moments], values))
+    model, out = tmp_path / "model.json", tmp_path / "predictions.csv"
+    command("train", path, "--target", "y", "--out", model)
+    said = command("predict", model, path, "--out", out, "--json").json
+    assert (said["rows"], said["bad_rows"]) == (90, 0)
+    found = [float(line.split(",")[1]) for line in out.read_text().splitlines()[1:]]
+    assert found == pytest.approx(values, abs=1e-6)
 
 
 @pytest.mark.parametrize("text", ["2024年5月3日 午後25時", "2024年5月3日 3時5", "2024-05-03 3:30 PM GMT+", "午後"])
