@@ -18,7 +18,7 @@ from shoal.data.files import Source
 from shoal.data.parquet_reader import read_row_group
 from shoal.data.recipes.remaking import at_hand, where_to
 from shoal.data.splits import Split, row_weights, training_rows
-from shoal.data.terms import Offset, Product, Shaped
+from shoal.data.terms import MISSING_LEVEL, Offset, Product, Shaped
 from shoal.data_pipeline import Chunk, design_rows
 from shoal.kernels.lines_kernel import prediction_lines
 from shoal.losses.base import RowLoss
@@ -242,6 +242,20 @@ class Predict:
         return predictions, unseen
 
 
+def unknown_levels(encoding: Encoding, dataset: Dataset, block: Block) -> dict[str, dict[str, int]]:
+    """By column: the levels that no term is meant for, and in how many of a block's rows; unread rows do not count."""
+    read = np.ones(block.rows, bool)
+    read[list(block.bad)] = False
+    found = {}
+    for name in encoding.known:
+        column = dataset.columns[name]
+        levels, codes = [*column.levels, MISSING_LEVEL], dataset.codes(block, column.slot)[read]
+        counts = np.bincount(np.where(codes < 0, len(levels) - 1, codes), minlength=len(levels)).tolist()
+        rows = {level: n for level, n in zip(levels, counts, strict=True) if n and not encoding.knows(name, level)}
+        found |= {name: rows} if rows else {}
+    return found
+
+
 def undefined_shapes(encoding: Encoding, row: Mapping[str, float]) -> list[str]:
     """What has no value in a row: a logarithm or a root of a number that has none, or what is added to its score."""
     factors = (f for term in encoding.terms for f in (term.factors if isinstance(term, Product) else (term,)))
@@ -263,6 +277,7 @@ class Lines(NamedTuple):
     rows: int
     empty: int
     unseen: int
+    unknown: dict[str, dict[str, int]]  # by column: the levels that are unseen, and in how many rows
     undefined: tuple[tuple[int, str], ...] = ()  # rows with a shape without a value, and which; the first of them
 
 
@@ -299,7 +314,8 @@ class PredictLines:
         predictions = predictions if predictions.ndim == 1 else predictions[:, 0]
         empty = int(np.isnan(predictions).sum())
         undefined = tuple(self._undefined(predictions)) if empty > len(self.of.block.bad) else ()
-        return Lines(text, len(predictions), empty, unseen, undefined)
+        unknown = unknown_levels(self.of.encoding, opened(self.of.directory), self.of.block) if unseen else {}
+        return Lines(text, len(predictions), empty, unseen, unknown, undefined)
 
     def _undefined(self, predictions: Array) -> Iterator[tuple[int, str]]:
         """Why rows that could be read have no prediction: some value has no logarithm or root."""

@@ -80,6 +80,7 @@ def write_predictions(
         for part in predicted(model, coordinator, config):
             file.write(prediction_lines(part, rows, width))
             rows += len(part)
-    return {"rows": rows, "unseen_levels": 0, "bad_rows": 0, "target": model.target, "half_width": width,
-            "half_width_of": "even", "several": False, "threshold": None, "kept": [], "made": len(made),
+    return {"rows": rows, "unseen_levels": 0, "unknown_levels": {}, "bad_rows": 0, "target": model.target,
+            "half_width": width, "half_width_of": "even", "several": False, "threshold": None, "kept": [],
+            "made": len(made),
             "not_predicted": [], "warnings": []}  # fmt: skip

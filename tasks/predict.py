@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
+from shoal.data.encoding import Encoding
 from shoal.data.files import file_format
 from shoal.data.kinds import Wanted, order_of, style_of
 from shoal.data.notation.dates import ORDERS, has_times
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
+from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
 from shoal.files.parts import parts_of, title
@@ -38,6 +41,8 @@ from shoal.words import date_text, listed, number, plural
 
 FAR = 0.5  # of the range of a column in training, beyond which its values are told
 SHOWN = 3  # rows without a prediction that a warning names
+NAMED = 8  # levels of a column that a warning names
+LISTED = 100  # levels of a column that are counted one by one in JSON
 
 
 def predict_file(
@@ -77,7 +82,9 @@ def predict_file(
             if beside:
                 beside.finish()
     bad = dataset.manifest.bad_rows
-    return {"rows": writing.rows, "unseen_levels": writing.unseen, "bad_rows": writing.empty, "target": model.target,
+    return {"rows": writing.rows, "unseen_levels": writing.unseen,
+            "unknown_levels": {name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
+            "bad_rows": writing.empty, "target": model.target,
             "out": str(out), "interval": interval, "half_width": width,
             "half_width_of": model.report.prediction_interval.spread if model.report.prediction_interval else "even",
             "several": model.several, "threshold": called_from if classes_of(model) and not model.several else None,
@@ -96,11 +103,7 @@ def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[st
             shown = f"{fill:g}" if dated is None else date_text(fill, has_times(dated))
             warnings.append(f"Column '{name}' has no value in {plural(missing, 'row')}; {shown} stands in.")
     warnings += beyond_training(model, dataset)
-    if unseen := writing.unseen:
-        warnings.append(
-            f"{plural(unseen, 'row')} {'has' if unseen == 1 else 'have'} a level that the model was not trained with; "
-            "its 0/1 columns are all 0 there."
-        )
+    warnings += unknown_told(model.encoding, writing.unknown)
     if writing.undefined:
         undefined = writing.empty - dataset.manifest.bad_count
         first = [f"row {row}: {what}" for row, what in writing.undefined[:SHOWN]]
@@ -116,6 +119,25 @@ def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[st
             f"{plural(empty, 'row')} could not be read and {'has' if empty == 1 else 'have'} no prediction: {why}."
         )
     return warnings
+
+
+def unknown_told(encoding: Encoding, unknown: Mapping[str, Counter[str]]) -> list[str]:
+    """Of each column: which levels the model was not trained with, in how many rows, and what stands in for them."""
+    said = []
+    for name, levels in unknown.items():
+        rows, alike = sum(levels.values()), encoding.references.get(name)
+        shown = [f"{_as_said(level)} ({count:,})" for level, count in levels.most_common(NAMED)]
+        more = f" and {len(levels) - NAMED:,} more" if len(levels) > NAMED else ""
+        like = f", as if it was {_as_said(alike)}" if alike else ""
+        said.append(
+            f"Column '{name}': {plural(rows, 'row')} {'has' if rows == 1 else 'have'} a level that the model was not "
+            f"trained with: {', '.join(shown)}{more}. Its 0/1 columns are all 0 there{like}."
+        )
+    return said
+
+
+def _as_said(level: str) -> str:
+    return "no value" if level == MISSING_LEVEL else f"'{level}'"
 
 
 def beyond_training(model: SavedModel, dataset: Dataset) -> list[str]:
@@ -197,6 +219,7 @@ class _Writing:
         self.model, self.coordinator, self.config, self.width, self.file = model, coordinator, config, width, file
         self.beside, self.threshold = beside, threshold
         self.blocks = self.rows = self.empty = self.unseen = 0
+        self.unknown: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by column, the levels nobody trained with
         self.undefined: list[tuple[int, str]] = []  # rows that could be read and have no prediction; the first of them
         self.content = ""  # of the data set that the first ones are from
         made = ["prediction"] if width is None else ["prediction", "lower", "upper"]
@@ -217,6 +240,8 @@ class _Writing:
             self.file.write(self.beside.joined(lines.text) if self.beside else lines.text)
             self.blocks, self.rows = self.blocks + 1, self.rows + lines.rows
             self.empty, self.unseen = self.empty + lines.empty, self.unseen + lines.unseen
+            for name, levels in lines.unknown.items():
+                self.unknown[name].update(levels)
             self.undefined += lines.undefined[: LOCATED - len(self.undefined)]
         return dataset
 

@@ -81,8 +81,11 @@ def test_predict_unseen_levels_missing_values_and_bad_rows(model: Path, tmp_path
     assert [f is None for f in found] == [e is None for e in expected]
     assert [f for f in found if f is not None] == pytest.approx([e for e in expected if e is not None], rel=1e-12)
     assert answer.json["unseen_levels"] == 2  # `new`, and no value where training had none missing
+    assert answer.json["unknown_levels"] == {"t": {"new": 1, "__missing__": 1}}
     assert answer.json["bad_rows"] == 2
     said = " ".join(answer.json["warnings"])
+    assert "Column 't': 2 rows have a level that the model was not trained with: 'new' (1), no value (1)." in said
+    assert "0/1 columns are all 0 there, as if it was 'u'." in said
     assert "level that the model was not trained with" in said
     assert "could not be read" in said
 

@@ -72,7 +72,9 @@ def test_names_of_months_in_an_eight_bit_encoding(tmp_path: Path) -> None:
     assert column(opened(written(tmp_path, text.encode("cp1252"))), "d") == list(map(days, DAYS))
 
 
-@pytest.mark.parametrize("clock", ["{:%I:%M %p}", "{:%I:%M:%S %p}", "{:%I:%M} p.m.", "{:%H:%M}", "{:%H.%M}", "{:%H.%M.%S}"])
+@pytest.mark.parametrize(
+    "clock", ["{:%I:%M %p}", "{:%I:%M:%S %p}", "{:%I:%M} p.m.", "{:%H:%M}", "{:%H.%M}", "{:%H.%M.%S}"]
+)
 def test_times_of_twelve_hours(clock: str, tmp_path: Path) -> None:
     moments = [datetime.datetime(2021, 7, 16, 12, 5) + datetime.timedelta(minutes=7 * i) for i in range(90)]
     dataset = opened(written(tmp_path, table([f"{m:%m/%d/%Y} {clock.format(m)}" for m in moments])))
@@ -112,7 +114,9 @@ def test_a_point_in_the_time_beside_a_date(text: str, hour: float) -> None:
     assert not any(map(has_times, ("31.12.2021", "31. 12. 2021", "31. 12.21", "2021. 12. 31.", "31 December 2021")))
 
 
-@pytest.mark.parametrize("text", ["03/05/2024 24.33", "03/05/2024 21.60", "03/05/2024 21.3", "03/05/2024 21.33.", "21.33"])
+@pytest.mark.parametrize(
+    "text", ["03/05/2024 24.33", "03/05/2024 21.60", "03/05/2024 21.3", "03/05/2024 21.33.", "21.33"]
+)
 def test_no_time_with_a_point(text: str) -> None:
     assert date_of(text, 1) is None
 
