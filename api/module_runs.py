@@ -10,6 +10,7 @@ from shoal.errors import ConfigError, StateError
 from shoal.networks.extra import need_torch
 from shoal.results.network import NetworkReport
 from shoal.runs import launch as launching
+from shoal.runs import made_files
 from shoal.runs.folder import Run, find_run
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -65,6 +66,7 @@ class ModuleRun:
         if path.exists():
             from safetensors.torch import load_file
 
+            made_files.prove(path)
             self._module.load_state_dict(load_file(path))
         return self._module
 

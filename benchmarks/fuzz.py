@@ -65,7 +65,7 @@ as they were.
 or something else. A folder that was copied as a whole under another name is read. Records of training
 (`metrics.sqlite`) have a checksum in every row; the trials that Optuna keeps in `study.db` are compared with checksums
 in the account of the search. "Same" there is mostly a bit on a page that nothing was read from. Not among the kinds:
-logs, which only people read.
+logs, which only people read, and tables themselves, uploaded ones included: a changed cell is another table.
 
 Python {platform.python_version()}, seed {seed}, {seconds:.0f} s.
 

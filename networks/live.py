@@ -12,7 +12,6 @@ import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from shoal.models import Array, Values
 from shoal.networks.descriptions import named, rebuilt
-from shoal.networks.stored import START, RowShape, StoredModule, read_module
+from shoal.networks.stored import RowShape, StoredModule, read_module, start_of
 
 EVALUATED = 512  # rows that are looked at together
 Statistics = Mapping[str, npt.NDArray[Any]]
@@ -63,7 +62,7 @@ def live(file: str, precision: str) -> LiveModule:
 
 
 def loaded(file: str, precision: str) -> LiveModule:
-    return LiveModule(read_module(file), safetensors.torch.load_file(Path(file).parent / START), precision)
+    return LiveModule(read_module(file), safetensors.torch.load(start_of(file)), precision)
 
 
 class LiveModule:

@@ -9,11 +9,12 @@ Both keys are fingerprints of what is inside: the same module on the same rows i
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -22,15 +23,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.errors import ConfigError, DataError
+from shoal.errors import ConfigError, DamagedFile, DataError
 from shoal.files import sealed
-from shoal.home import make_folder, modules_directory
+from shoal.home import make_folder, modules_directory, removed_path
 from shoal.utils import disk_errors
 
 RowValues = npt.NDArray[Any]
 RowPair = tuple[RowValues, RowValues]
 START, ENDING = "start.safetensors", ".module"
 PIECE = 1 << 16  # rows that are looked at together
+ANEW = "Call shoal.train_module again with the same module and rows, which stores them anew."
 EXACT = ("uint8", "int32", "int64", "float32", "float64")  # types that rows are kept in
 
 
@@ -59,14 +61,22 @@ class StoredRows:
     def folder(self) -> Path:
         return modules_directory() / f"data-{self.key}"
 
+    def prove(self) -> None:
+        """Refuse rows that are not what was stored: their name is a fingerprint of them."""
+        names = ("X", "y", *(("test_X", "test_y") if self.test_rows else ()))
+        if _fingerprint({name: self.open(name) for name in names}) != self.key:
+            raise DamagedFile(
+                f"The rows in '{self.folder}' are damaged: expected the fingerprint {self.key}, got another. {ANEW}",
+                path=str(self.folder),
+            )
+
     def open(self, name: str) -> RowValues:
         """X or y, or those of the test rows, as they were given; mapped."""
         try:
             found: RowValues = np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - a damaged header makes NumPy stumble in many ways
             raise DataError(
-                f"The rows that the module is trained on cannot be read: '{self.folder / name}.npy': {error}. "
-                "Start the run anew."
+                f"The rows that the module is trained on cannot be read: '{self.folder / name}.npy': {error}. {ANEW}"
             ) from None
         return found
 
@@ -111,7 +121,7 @@ def store_rows(
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
-    _stored(stored.folder, write)
+    _stored(stored.folder, write, stored.prove)
     return stored, row, target
 
 
@@ -173,7 +183,7 @@ def _fingerprint(arrays: Mapping[str, RowValues]) -> str:
 def store_module(found: StoredModule, start: bytes) -> Path:
     """The document of a module, made unless it is there; `start` are its tensors."""
     values = asdict(found)
-    key = blake2b(sealed.sealed(values) + start, digest_size=12).hexdigest()
+    key = _key(values, start)
     folder = modules_directory() / key
     name = f"{found.name}{ENDING}"
 
@@ -181,8 +191,43 @@ def store_module(found: StoredModule, start: bytes) -> Path:
         (target / START).write_bytes(start)
         sealed.write(target / name, values, of=key)
 
-    _stored(folder, write)
+    _stored(folder, write, lambda: _prove(folder / name))
     return folder / name
+
+
+def _key(values: Mapping[str, Any], start: bytes) -> str:
+    return blake2b(sealed.sealed(values) + start, digest_size=12).hexdigest()
+
+
+def _prove(document: Path) -> None:
+    _values(document)
+    start_of(str(document))
+
+
+def start_of(file: str) -> bytes:
+    """The tensors that a module begins with, as they were stored."""
+    path = Path(file)
+    try:
+        start = path.with_name(START).read_bytes()
+    except OSError as error:
+        raise DataError(f"Expected what a module begins with at '{path.with_name(START)}', got: {error.strerror}. "
+                        f"{ANEW}") from None  # fmt: skip
+    if _key(_values(path), start) != path.parent.name:
+        raise DamagedFile(
+            f"'{path.with_name(START)}' is damaged: expected the fingerprint {path.parent.name}, got another one. "
+            f"{ANEW}",
+            path=str(path.with_name(START)),
+        )
+    return start
+
+
+def _values(path: Path) -> dict[str, Any]:
+    try:
+        return sealed.read(path, of=path.parent.name)
+    except OSError as error:
+        raise DataError(f"Expected the module of this run at '{path}', got: {error.strerror}. {ANEW}") from None
+    except DamagedFile as error:
+        raise DamagedFile(f"{error.message} {ANEW}", path=error.path, identity=error.identity) from None
 
 
 @functools.lru_cache(8)
@@ -194,19 +239,20 @@ def read_module(file: str) -> StoredModule:
             "Train modules in Python: shoal.train_module(module, (X, y)).",
             knobs=["model"],
         )
-    try:
-        values = sealed.read(path, of=path.parent.name)
-    except OSError as error:
-        raise DataError(f"Expected the module of this run at '{path}', got: {error.strerror}. Start anew.") from None
+    values = _values(path)
     shapes = {name: RowShape(tuple(values[name]["shape"]), values[name]["whole"]) for name in ("row", "target")}
     parts = tuple((name, size) for name, size in values["parts"])
     return StoredModule(**{**values, **shapes, "parts": parts, "data": StoredRows(**values["data"])})
 
 
-def _stored(folder: Path, write: Any) -> None:
-    """Make a folder as a whole, unless it is there."""
+def _stored(folder: Path, write: Callable[[Path], None], prove: Callable[[], None]) -> None:
+    """Make a folder as a whole, unless it is there as it was made."""
     if folder.exists():
-        return
+        try:
+            prove()
+            return
+        except (DamagedFile, DataError):
+            _take_away(folder)
     with disk_errors("a module and its rows"):
         make_folder(folder.parent)
         making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
@@ -218,3 +264,11 @@ def _stored(folder: Path, write: Any) -> None:
                 raise
         finally:
             shutil.rmtree(making, ignore_errors=True)
+
+
+def _take_away(folder: Path) -> None:
+    """Runs that have mapped it keep what they have."""
+    aside = removed_path()
+    with contextlib.suppress(FileNotFoundError):  # by somebody else a moment ago
+        os.rename(folder, aside)
+        shutil.rmtree(aside, ignore_errors=True)

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import StateError
+from shoal.runs import made_files
 from shoal.runs.folder import Run
 from shoal.settings.config import RunConfig
 from shoal.utils import Progress
 
 Job = Callable[[Run, RunConfig, Progress], dict[str, Any]]
+
+MADE = ("predictions.csv", "report.html", "export.*")  # files that jobs leave for people
 
 
 def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -142,4 +145,6 @@ def work(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     job = JOBS.get(run.task)
     if job is None:
         raise StateError(f"Expected one of the tasks train, {', '.join(JOBS)}, got '{run.task}'. Start it anew.")
-    return job(run, config, progress)
+    answer = job(run, config, progress)
+    made_files.seal(run.directory, [path.name for made in MADE for path in run.directory.glob(made)])
+    return answer

@@ -23,7 +23,7 @@ from shoal.files.parts import absolute, seen_as
 from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
 from shoal.results.plain import plain
 from shoal.results.tuned import CrossValidated
-from shoal.runs import awaiting, interruptions, scheduling, tickets
+from shoal.runs import awaiting, interruptions, made_files, scheduling, tickets
 from shoal.runs.documents import RESUMABLE, read_json
 from shoal.runs.folder import ACTIVE, Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
 from shoal.runs.spawning import spawn
@@ -116,12 +116,12 @@ def _from_anywhere(config: RunConfig) -> RunConfig:
 def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:
     """Do one of `jobs` in a process of its own, or find it done: same file, options and arguments, same folder.
 
-    A damaged answer is made again.
+    A damaged answer, or one with damaged files, is made again.
     `anew` forgets an earlier answer, which may have come from a full disk or a killed process.
     It ends when nobody waits for it any more (see `awaiting`).
     """
     directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
-    if anew or Run(directory).damage:
+    if anew or Run(directory).damage or made_files.damage(directory):
         _forget(Run(directory))
     with disk_errors(FOLDER):
         try:

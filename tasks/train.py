@@ -37,6 +37,7 @@ from shoal.results.findings import Routine
 from shoal.results.fit import FitReport
 from shoal.results.model import model_bytes
 from shoal.results.tuned import CrossValidated
+from shoal.runs import made_files
 from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
@@ -244,6 +245,7 @@ def train_in_folder(
         trained = train_gradient(coordinator, config, session, newest, run.id)
     for name, content in trained.files.items():
         write_atomically(run.directory / name, content)
+    made_files.seal(run.directory, trained.files)
     if not trained.files:
         save_model(run.model_path, trained.model)
     if output := model_output(config):

@@ -14,7 +14,7 @@ from shoal.dashboard.api.operations import ROOT, ApiRequest, Given, Operation
 from shoal.dashboard.api.problems import missing
 from shoal.exports.names import FORMATS, ending
 from shoal.home import jobs_directory
-from shoal.runs import awaiting
+from shoal.runs import awaiting, made_files
 from shoal.runs.launch import LOOK, Run
 
 FILES = {"predict": ("predictions.csv",), "export": tuple(f"export{ending(to)}" for to in FORMATS)}
@@ -29,7 +29,7 @@ def operations() -> list[Operation]:
         Operation("GET", one, "getJob", "How a job stands, and its result", one_job, {200: "Job"}, query={"wait": WAIT},
                   problems=(404,)),
         Operation("GET", f"{one}/files/{{file}}", "getJobFile", "A file that a job has made", file, {200: ""},
-                  problems=(404,), gives="application/octet-stream"),
+                  problems=(404, 409), gives="application/octet-stream"),
     ]  # fmt: skip
 
 
@@ -86,4 +86,5 @@ def file(asked: ApiRequest) -> Response:
     if name not in FILES.get(run.task, ()) or not (run.directory / name).is_file() or run.state != "finished":
         raise missing("file")
     headers = {"Cache-Control": "no-store"}
-    return FileResponse(run.directory / name, media_type="application/octet-stream", filename=name, headers=headers)
+    path = made_files.handed_out(run.directory / name)
+    return FileResponse(path, media_type="application/octet-stream", filename=name, headers=headers)

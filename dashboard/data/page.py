@@ -89,6 +89,11 @@ def _header(found: Asked, result: TableLook | None) -> None:
     if result:
         parts = [plural(result.rows, "row"), plural(len(result.columns), "column"), *parts]
     line(" · ".join(parts))
+    if why := choices.damage(found.table.key):
+        text = (
+            f"{why} The table is read as if nothing had been chosen. Choose again how to read it and what to predict."
+        )
+        notice("warning", text, "What was chosen for this table cannot be read")
     chosen.show(found)
     if sample := found.table.sample:
         st.caption(f"{sample.about} {sample.source}. Licence: {sample.licence}.")

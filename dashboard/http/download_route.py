@@ -16,8 +16,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from shoal.errors import DamagedFile
 from shoal.exports.names import FORMATS, ending
 from shoal.home import jobs_directory
+from shoal.runs import made_files
 
 FOREVER = "private, max-age=31536000, immutable"
 EXPORTED = {**{f"export{ending(to)}": "export" for to in FORMATS}, "report.html": "report"}  # file: task of the job
@@ -65,6 +67,8 @@ async def predictions(request: Request) -> Response:
     path = predictions_of(request.path_params["job"])
     if path is None:
         return PlainTextResponse("There are no such predictions; they may have been cleaned up. Predict again.", 404)
+    if refused := await run_in_threadpool(_refused, path):
+        return refused
     return FileResponse(path, media_type="text/csv", filename=path.name, headers={"Cache-Control": "no-store"})
 
 
@@ -73,8 +77,20 @@ async def exported(request: Request) -> Response:
     path = export_of(request.path_params["job"], request.path_params["file"])
     if path is None:
         return PlainTextResponse("There is no such file; it may have been cleaned up. Export the model again.", 404)
+    if refused := await run_in_threadpool(_refused, path):
+        return refused
     headers = {"Cache-Control": "no-store"}
     return FileResponse(path, media_type="application/octet-stream", filename=path.name, headers=headers)
+
+
+def _refused(path: Path) -> Response | None:
+    """What is said in the place of a file that is not what was made."""
+    try:
+        made_files.handed_out(path)
+    except (DamagedFile, OSError) as error:
+        why = error.message if isinstance(error, DamagedFile) else f"'{path.name}' cannot be read: {error.strerror}."
+        return PlainTextResponse(f"{why} Open its page again, which makes it anew.", 409)
+    return None
 
 
 def export_of(job: str, file: str) -> Path | None:

@@ -61,13 +61,27 @@ def _ticks(before: Asked, after: Asked) -> dict[str, str | None]:
     return {"out": json.dumps(names) if names else None}
 
 
+def damage(key: str) -> str:
+    """Why what was chosen for a table cannot be read; empty if it can, or nothing was."""
+    path = table_choices_file(key)
+    try:
+        known = sealed.read(path, path.parent.name)
+    except FileNotFoundError:
+        return ""
+    except DamagedFile as error:
+        return error.message
+    except OSError as error:
+        return f"'{path}' cannot be read: {error.strerror}."
+    return "" if known.get("table") == key else f"'{path}' is damaged: it is about another table."
+
+
 def address_of(key: str) -> dict[str, str]:
     """The address of a table with all that was chosen for it."""
     path = table_choices_file(key)
     try:
         known = sealed.read(path, path.parent.name)
     except (OSError, DamagedFile):
-        known = {}  # as if nothing had been chosen; the Data page shows how the table is read
+        known = {}  # as if nothing had been chosen, which the Data page says
     if known.get("table") != key:
         known = {}
     return {"data": key, **{part: str(known[part]) for part in PARTS if part in known}}

@@ -46,6 +46,7 @@ def deal_arrays(
 def _deal(
     coordinator: Coordinator, folder: Path, rows: StoredRows, split: Split, count: int, seed: int, partition: str
 ) -> Shards:
+    rows.prove()  # once: from here on each shard has its own checksum
     X, y = _flat(rows, "X"), _flat(rows, "y")
     every = np.arange(len(X))
     test = np.zeros(len(X), bool) if rows.test_rows else split.is_test(every)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -23,6 +24,7 @@ from shoal.data.splits import Split
 from shoal.data_pipeline import Shards, held_path, shard_path
 from shoal.errors import ConfigError, DamagedFile, DataError, Remedy, StateError
 from shoal.files import sealed
+from shoal.files.checksums import Seal, contents
 from shoal.home import MANIFEST, SHARDS, hold
 from shoal.losses.steps import RowExtras
 from shoal.models import Array, Integers
@@ -32,6 +34,7 @@ from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors
 
 DEALT = "dealt.npz"  # how many rows of each block went to each shard, for those who make one again
+SEAL = "dealt"  # what that archive has to be, in the manifest
 FORMAT = 2  # of shard files; another number means another cache key
 SINGLE_RANGE = 1e30  # float32 holds values up to 3e38, and their products with weights need room
 VECTORS = 4  # that power iteration carries along: a pass over the rows costs twice what it costs with one
@@ -56,7 +59,7 @@ def derive(
     beside = RowExtras(bool(encoding.weights) or class_weight is not None, encoding.offset is not None)
     row_bytes = (len(encoding.terms) + len(beside.names)) * np.dtype(dtype).itemsize
     count = shard_count(dataset.rows, row_bytes, shards)
-    apart = [] if coordinator.engine.maps else ["apart", 2]  # machines that may have no disk in common
+    apart = [] if coordinator.engine.maps else ["apart", 3]  # machines that may have no disk in common
     rest: list[Any] = [count, dtype, seed, partition, FORMAT, *apart]
     if beside != RowExtras() or encoding.yes is not None:
         rest.append(_beside_key(encoding, class_weight))
@@ -65,15 +68,20 @@ def derive(
     how = (
         coordinator, dataset, encoding, split, units, count, dtype, seed, partition, beside.names, class_weight, key,
     )  # fmt: skip
+    if found is not None and apart:
+        try:
+            _Making(*how, coordinator.cache.directory / key).tell(Path(found.directory), _dealt_seal(found.directory))
+        except DamagedFile as error:
+            coordinator.cache.discard(error)
+            found = None
     if found is not None:
-        if apart:
-            _Making(*how, coordinator.cache.directory / key).tell(Path(found.directory))
         return found
     with coordinator.cache.workshop() as workshop, disk_errors():
         folder = workshop / "shards"
         folder.mkdir()
         making = _Making(*how, workshop)
-        sealed.write(folder / MANIFEST, {**asdict(making.shards(folder)), "directory": ""}, of=key)
+        made = {**asdict(making.shards(folder)), "directory": "", SEAL: making.seal}
+        sealed.write(folder / MANIFEST, made, of=key)
         placed = found_shards(coordinator.cache, coordinator.cache.place(folder, key))
     if placed is None:
         raise StateError("The shards of the training rows were removed while they were made. Try again.")
@@ -114,10 +122,16 @@ def found_shards(cache: Cache, directory: Path) -> Shards | None:
 
 def opened(directory: Path) -> Shards:
     raw = sealed.read(directory / MANIFEST, of=directory.name)
+    raw.pop(SEAL, None)
     several: dict[str, Any] = {name: tuple(raw[name]) for name in ("rows", "checksums", "beside") if name in raw}
     shards = Shards(**{**raw, **several, "directory": str(directory)})
     shards.check_sizes()
     return shards
+
+
+def _dealt_seal(directory: str) -> Seal:
+    """What the archive of how rows were dealt out has to be."""
+    return Seal(*sealed.read(Path(directory) / MANIFEST, of=Path(directory).name)[SEAL])
 
 
 class _Making:
@@ -137,14 +151,15 @@ class _Making:
         self.piles = count if partition == "hash" else 1  # in file order, a shard is a range of all rows
         self.width = len(encoding.terms)
         self.beside, self.class_weight = beside, class_weight
+        self.seal: Seal | None = None  # of the archive of how rows were dealt out
         self.held_most = max(1, HELD_BYTES // ((self.width + len(beside)) * np.dtype(dtype).itemsize))
 
     def shards(self, folder: Path) -> Shards:
         self.dealt.mkdir(exist_ok=True)
         counts, checksums, nodes, largest_row = self._deal()
         if self.apart:
-            archived(folder / DEALT, counts=counts, checksums=checksums, nodes=np.array(nodes))
-            self.tell(folder)
+            self.seal = archived(folder / DEALT, counts=counts, checksums=checksums, nodes=np.array(nodes))
+            self.tell(folder, self.seal)
         held, *shards = self._gather(str(folder), counts, checksums, nodes)
         if held.content is not None:
             held.content.tofile(held_path(str(folder)))
@@ -153,9 +168,9 @@ class _Making:
             tuple(made.checksum for made in shards), held.checksum, self.apart, self.beside,
         )  # fmt: skip
 
-    def tell(self, folder: Path) -> None:
+    def tell(self, folder: Path, seal: Seal) -> None:
         """Let machines that may have no disk in common know how each shard is made."""
-        with np.load(folder / DEALT) as dealt:
+        with np.load(io.BytesIO(contents(str(folder / DEALT), *seal))) as dealt:
             counts, checksums, nodes = dealt["counts"], dealt["checksums"], tuple(dealt["nodes"].tolist())
         _, *shards = self._gathers(str(folder), counts, checksums, nodes)
         self.coordinator.engine.brief(f"{self.key} {self.workshop}", lambda: KnowShards(self.key, tuple(shards)))

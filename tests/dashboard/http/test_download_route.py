@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.runs import made_files
 from support.browser import Server
 from support.dashboard.http_client import ask
 
@@ -32,3 +33,17 @@ def test_predictions_are_an_attachment_and_nothing_else_is_given_out(unlocked: S
     assert found.headers["content-type"].startswith("text/csv")
     for wrong in ("f" * 24, job.upper(), f"..%2fpredict%2f{job}", f"{job}%2fconfig.json", "%2e%2e", f"{job}%0a"):
         assert ask(unlocked, f"/api/predictions/{wrong}").status in (400, 404), wrong
+
+
+def test_predictions_that_are_not_what_was_made_are_refused(unlocked: Server) -> None:
+    job = "89abcdef0123456701234567"
+    folder = unlocked.home / "jobs" / "predict" / job
+    folder.mkdir(parents=True)
+    path = folder / "predictions.csv"
+    path.write_text("prediction\n1\n")
+    made_files.seal(folder, [path.name])
+    assert ask(unlocked, f"/api/predictions/{job}").body == b"prediction\n1\n"
+    path.write_text("prediction\n7\n")
+    found = ask(unlocked, f"/api/predictions/{job}")
+    assert (found.status, b"'predictions.csv' is damaged" in found.body) == (409, True)
+    assert ask(unlocked, f"/api/predictions/{job}").status == 404

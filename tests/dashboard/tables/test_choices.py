@@ -130,3 +130,13 @@ def test_a_choice_is_kept_where_a_click_cuts_the_drawing_off(key: str, monkeypat
     page = checked(page.run())
     assert widget(page, "multiselect", "Columns to leave out").value == ["code"]
     assert json.loads(dict(page.query_params)["read"])["exclude"] == ["code"]
+
+
+def test_choices_that_cannot_be_read_are_said(key: str) -> None:
+    chosen(key)
+    words = "The table is read as if nothing had been chosen"
+    assert words not in said(settle(open_page(data=key)))
+    path = table_choices_file(key)
+    path.write_bytes(path.read_bytes().replace(b"k.A.", b"k.B."))
+    assert address_of(key) == {"data": key}
+    assert words in said(settle(open_page(data=key)))

@@ -34,7 +34,9 @@ from shoal.whatif.study import open_study, save_study
 from support.harm.damage import cut, flip, noise, swap, zero_page
 from support.harm.databases import DATABASES
 from support.harm.home_files import HOME_KINDS
+from support.harm.made_files import MADE_KINDS
 from support.harm.place import FileKind, Place, Told
+from support.harm.programs import PROGRAM_KINDS
 
 BLOCK = 16_000  # bytes of text a block, so that a small table has several
 HARMS: dict[str, Callable[[Path, random.Random], None]] = {
@@ -52,8 +54,9 @@ def _fit(place: Place, **knobs: Any) -> str:
     return repr((report.coefficients, report.intercept, report.train, report.test))
 
 
-def _gradient(place: Place) -> str:
-    config = place.config(solver="gradient", epochs=1, shards=3, batch_size=128, precision="float64", tolerance=0)
+def _gradient(place: Place, **knobs: Any) -> str:
+    usual = {"epochs": 1, "shards": 3, "batch_size": 128, "precision": "float64", "tolerance": 0}
+    config = place.config(solver="gradient", **usual, **knobs)
     with place.coordinator() as coordinator, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report = train_gradient_with(coordinator, config).report
@@ -122,6 +125,11 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("index of the cache", "cache/index/*.json", lambda place: _fit(place, test_every=5)),
     FileKind("profile of a table", "cache/*/profile.json", _look, spare=True),
     FileKind("shards of a gradient run", "cache/shards-*/shard-*.bin", _gradient),
+    FileKind(
+        "test rows of a gradient run",
+        "cache/shards-*/held.bin",
+        lambda place: _gradient(place, test_every=5, patience=3),
+    ),
     FileKind("manifest of shards", "cache/shards-*/manifest.json", _gradient),
     FileKind("arrays of a study", "study/*.npy", _study, made_again=False),
     FileKind("summary of a study", "study/study.json", _study, made_again=False),
@@ -130,6 +138,8 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("checkpoints", "checkpoints/*05.ckpt", _checkpoint, made_again=False),
     *HOME_KINDS,
     *DATABASES,
+    *PROGRAM_KINDS,
+    *MADE_KINDS,
 )
 
 
