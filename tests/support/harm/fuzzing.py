@@ -27,6 +27,7 @@ from shoal.fitting.summing import make_study
 from shoal.runs.documents import read_json, write_json
 from shoal.tasks.train import train_gradient_with, train_with
 from shoal.training.checkpoints import Checkpoints
+from shoal.training.objectives.shards import opened
 from shoal.training.snapshots import Snapshot
 from shoal.whatif.curve import cross_validate
 from shoal.whatif.folds import FoldChoice
@@ -43,6 +44,7 @@ HARMS: dict[str, Callable[[Path, random.Random], None]] = {
     "a flipped bit": flip, "a page of zeros": zero_page, "cut short": cut, "noise": noise,
 }  # fmt: skip
 SWAPPED = "in the place of another"
+GRADIENT: dict[str, Any] = {"epochs": 1, "shards": 3, "batch_size": 128, "precision": "float64", "tolerance": 0}
 
 
 # ------------------------------------------------------------------ what is asked
@@ -54,13 +56,26 @@ def _fit(place: Place, **knobs: Any) -> str:
     return repr((report.coefficients, report.intercept, report.train, report.test))
 
 
-def _gradient(place: Place, **knobs: Any) -> str:
-    usual = {"epochs": 1, "shards": 3, "batch_size": 128, "precision": "float64", "tolerance": 0}
-    config = place.config(solver="gradient", **usual, **knobs)
+def _gradient(place: Place) -> str:
+    config = place.config(solver="gradient", **GRADIENT)
     with place.coordinator() as coordinator, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report = train_gradient_with(coordinator, config).report
     return repr((report.coefficients, report.intercept, report.train))
+
+
+def _test_rows(place: Place) -> str:
+    """As whoever follows their score reads them."""
+
+    def held() -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            train_gradient_with(coordinator, place.config(solver="gradient", test_every=5, **GRADIENT))
+        (folder,) = coordinator.cache.directory.glob("shards-*")
+        return repr([values.tobytes() for values in opened(folder).held() or ()])
+
+    with place.coordinator() as coordinator:
+        return coordinator.cache.mending(held)
 
 
 def _look(place: Place) -> str:
@@ -125,11 +140,7 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("index of the cache", "cache/index/*.json", lambda place: _fit(place, test_every=5)),
     FileKind("profile of a table", "cache/*/profile.json", _look, spare=True),
     FileKind("shards of a gradient run", "cache/shards-*/shard-*.bin", _gradient),
-    FileKind(
-        "test rows of a gradient run",
-        "cache/shards-*/held.bin",
-        lambda place: _gradient(place, test_every=5, patience=3),
-    ),
+    FileKind("test rows of a gradient run", "cache/shards-*/held.bin", _test_rows),
     FileKind("manifest of shards", "cache/shards-*/manifest.json", _gradient),
     FileKind("arrays of a study", "study/*.npy", _study, made_again=False),
     FileKind("summary of a study", "study/study.json", _study, made_again=False),
