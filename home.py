@@ -352,6 +352,13 @@ def lock_file(path: Path, wait: float = 0.0) -> IO[str] | None:
         return lock
 
 
+def sign(lock: IO[str]) -> None:
+    """Write the number of this process into a file whose lock it has."""
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+
+
 @contextlib.contextmanager
 def own_lock(directory: Path, wait: float = 1.0, given: int | None = None) -> Iterator[bool]:
     """The lock of a run, with the number of this process in it; False if another process has it.
@@ -363,9 +370,7 @@ def own_lock(directory: Path, wait: float = 1.0, given: int | None = None) -> It
         yield False
         return
     with lock:
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+        sign(lock)
         yield True
 
 

@@ -10,6 +10,7 @@ import errno
 import gc
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -35,6 +36,7 @@ THREAD_LIMITS = dict.fromkeys(
     ),
     "1",
 )
+EXITING = 4  # among the flags of a process in /proc: it ends, and nothing of its program runs any more
 
 
 # ------------------------------------------------------------------ progress and timing
@@ -238,6 +240,14 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:  # it died a moment ago
         os._exit(0)
+
+
+def is_ending(number: int) -> bool:
+    """Whether a process was killed and still lets go of what it holds, which takes a busy machine a while (Linux)."""
+    fields = _read(Path(f"/proc/{number}/stat")).rpartition(")")[2].split()
+    waiting = re.findall(r"^(?:SigPnd|ShdPnd):\s*(\w+)", _read(Path(f"/proc/{number}/status")), re.MULTILINE)
+    killed = any(int(signals, 16) & 1 << signal.SIGKILL - 1 for signals in waiting)
+    return killed or (len(fields) > 6 and (fields[0] in "ZX" or bool(int(fields[6]) & EXITING)))
 
 
 def is_full(error: OSError) -> bool:

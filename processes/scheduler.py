@@ -11,7 +11,7 @@ import sys
 import time
 
 from shoal.errors import StateError
-from shoal.home import keep_private
+from shoal.home import keep_private, sign
 from shoal.runs import scheduling
 from shoal.runs.tickets import tickets
 
@@ -22,6 +22,7 @@ def main(descriptor: int) -> None:
     """Also waits for runs that it has started to say so: one that dies before that is started again."""
     os.set_inheritable(descriptor, False)
     with os.fdopen(descriptor, "a") as lock, contextlib.suppress(StateError):  # a queue that nobody can read
+        sign(lock)
         while scheduling.owns(lock) and tickets():
             with contextlib.suppress(OSError):  # a disk that is full or away for a moment
                 scheduling.dispatch()

@@ -16,16 +16,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import time
+from pathlib import Path
 from typing import IO
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
-from shoal.home import lock_file, queue_directory, runs_directory
+from shoal.home import lock_file, queue_directory, runs_directory, sign
 from shoal.runs import interruptions
 from shoal.runs.folder import Run, read_config, write_state
 from shoal.runs.slots import slots_for, take
 from shoal.runs.spawning import spawn
 from shoal.runs.tickets import Terms, Ticket, issue, terms_here, ticket_of, tickets, tickets_at_work, withdraw
 from shoal.settings.config import RunConfig
+from shoal.utils import is_ending
 
 SCHEDULER = "shoal.processes.scheduler"
 LOCK = "scheduler"  # in the folder of the queue; held by whoever starts runs
@@ -33,6 +36,7 @@ WATCHER = "shoal.processes.watcher"
 WATCH = "watcher"  # in the same folder; held by whoever looks after runs at work
 STARTS = 3  # times that a run's process may fail to come so far before it is given up
 AGAIN = 1.0  # seconds before it is started again
+DYING = 10.0  # seconds to wait for the lock of the queue while the process that has it is ending
 BUSY = 1.0  # seconds to wait for the lock of a run that somebody is looking at
 
 
@@ -69,13 +73,29 @@ def keep_going() -> None:
     with contextlib.suppress(OSError, StateError):
         interruptions.take_up()
         while any(not _run(ticket).is_alive for ticket in tickets()):
-            lock = lock_file(queue_directory() / LOCK)
+            lock = _lock()
             if lock is None:
                 return  # somebody is at it, and looks once more when done
             with lock:
+                sign(lock)
                 if dispatch():
                     spawn(queue_directory(), SCHEDULER, [lock])
                     return
+
+
+def _lock() -> IO[str] | None:
+    """The lock of the queue; None if somebody has it who goes on. One who was killed has it for a while."""
+    path, deadline = queue_directory() / LOCK, time.monotonic() + DYING
+    while (lock := lock_file(path)) is None and _holder_is_ending(path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return lock
+
+
+def _holder_is_ending(path: Path) -> bool:
+    try:
+        return is_ending(int(path.read_text() or 0))
+    except (OSError, ValueError):
+        return False
 
 
 def dispatch() -> bool:

@@ -12,15 +12,17 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from shoal.errors import ConfigError, StateError
-from shoal.home import queue_directory
+from shoal.home import lock_file, queue_directory
 from shoal.runs import scheduling, slots, tickets
 from shoal.runs.launch import Run, launch, list_runs, post, resume, wait_settled
 from shoal.settings.config import RunConfig
+from shoal.utils import is_ending
 from support.processes import command_of
 from support.runs import (
     SLOW,
@@ -151,11 +153,6 @@ def test_a_killed_scheduler_is_replaced_by_a_run_that_works_and_a_killed_run_is_
     assert first.state == "interrupted"
 
 
-def begun_by_a_look(run: Run) -> bool:
-    scheduling.keep_going()
-    return run.state != "queued"
-
-
 def test_with_scheduler_and_run_killed_whoever_looks_first_goes_on(data: Path) -> None:
     runs = []
     for look in (scheduling.keep_going, lambda: resume(runs[0])):
@@ -165,9 +162,38 @@ def test_with_scheduler_and_run_killed_whoever_looks_first_goes_on(data: Path) -
             kill(one)
         waiting(*runs)  # nobody is there to start them
         look()
-        until(lambda: begun_by_a_look(runs[0]))  # the first may fall into the end of the killed one
         assert [ended(run) for run in runs] == ["finished"] * 2, [run.error for run in runs]
         assert began(runs[0]) < began(runs[1])
+
+
+def test_a_look_waits_for_the_lock_of_one_who_was_killed_and_has_it_still(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slots_taken(0):
+        run = launch(short_run(data, engine="inline"))
+        (one,) = until(schedulers)
+        kill(one)
+    lock = until(lambda: lock_file(queue_directory() / scheduling.LOCK))
+    dead = subprocess.Popen(["sleep", "600"])
+    dead.kill()
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    lock.truncate(0)
+    lock.write(str(dead.pid))
+    lock.flush()
+    lets_go = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: lock.close())
+    monkeypatch.setattr(scheduling, "time", lets_go)
+    scheduling.keep_going()
+    dead.wait()
+    assert ended(run) == "finished", run.error
+
+
+def test_a_process_that_was_killed_is_ending_and_no_other() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        assert not is_ending(process.pid)
+        process.kill()
+        until(lambda: is_ending(process.pid))
+    assert not is_ending(process.pid)  # it is gone
+    assert not is_ending(os.getpid())
 
 
 def test_the_end_of_a_run_starts_the_next_one(data: Path) -> None:
