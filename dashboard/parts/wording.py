@@ -10,6 +10,7 @@ from shoal.settings.strength import USUAL
 from shoal.settings.when import TUNED_LOSSES
 from shoal.words import MODELS
 
+USUAL_CONFIG = RunConfig()  # made once: a form asks for defaults thousands of times, and making one checks every knob
 ABOUT_MODELS = {
     "linear": "Least squares, no penalty. Gives standard errors and intervals for every coefficient.",
     "ridge": "Shrinks all coefficients a little. Steady when columns say nearly the same thing.",
@@ -329,7 +330,7 @@ def choice_for(knob: str, choice: str) -> str:
 
 
 def default_of(knob: str) -> Any:
-    return getattr(RunConfig(), knob)
+    return getattr(USUAL_CONFIG, knob)
 
 
 def told(said: Exception | Standing | None) -> str:

@@ -220,7 +220,8 @@ class Composer:
     def values(self) -> dict[str, Any]:
         """All that was said, ready for a config."""
         said = {**self.found.read, **self.draft}
-        return {knob: value for knob, value in said.items() if has_effect(knob, {**default_values(), **said})}
+        beside = {**default_values(), **said}
+        return {knob: value for knob, value in said.items() if has_effect(knob, beside)}
 
     def _config(self) -> tuple[RunConfig | None, list[str]]:
         """The config, if there can be one, and what speaks against starting it."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 import time
 from pathlib import Path
 from typing import Any
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -16,6 +18,9 @@ from shoal.home import jobs_directory
 from shoal.runs.launch import Run, list_runs
 
 ROOT = Path(__file__).parents[2]
+
+# For every page that is opened, AppTest reads the metadata of all that is installed: a third of a second each.
+manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
 
 def open_page(name: str = "data", **address: str) -> AppTest:
