@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from shoal.api.summary import ModelSummary
     from shoal.exports.proof import Proof
     from shoal.report.pictures import Picture
+    from shoal.results.answers.predictions import FilePredictions
 
 SHOWN = 12  # coefficients in a repr
 KEPT = 100_000  # rows of a frame of which residuals are looked at when it is fitted
@@ -182,17 +183,13 @@ class FittedModel:
         return gathered(parts, without_prediction(frame is None, shaped, offset))
 
     def predict_to(
-        self,
-        file: str | Path,
-        out: str | Path,
-        *,
-        keep: Sequence[str] | str = (),
-        interval: float | None = None,
-        threshold: float | None = None,
-        **knobs: Any,
-    ) -> dict[str, Any]:
+        self, file: str | Path, out: str | Path, *, keep: Sequence[str] | str = (), interval: float | None = None,
+        threshold: float | None = None, **knobs: Any,
+    ) -> FilePredictions:  # fmt: skip
         """Write a prediction for every row of a file to `out`, beside the columns to `keep` ("all" for all of them,
-        "ids" for those that look like ids); returns what `shoal predict --json` prints, with the rows that have none.
+        "ids" for those that look like ids); returns what is said of them, with the rows that have none.
+
+        Its `as_dict()` is what `shoal predict --json` prints.
         """
         wanted = [keep] if isinstance(keep, str) else list(keep)
         with self._as_file() as path:

@@ -43,6 +43,7 @@ from shoal.words import line_told, listed, plural, short, width_words
 
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
+    from shoal.results.answers.predictions import FilePredictions
     from shoal.results.answers.table import ColumnLook
 
 COLUMNS = 200  # that `inspect` prints unless all are wanted
@@ -304,40 +305,42 @@ def _predict(chosen: argparse.Namespace) -> None:
     clear_line()
     with said_beside(chosen.out):
         if chosen.json:
-            print_json(found)
+            print_json(found.as_dict())
         else:
             _show_predicted(found)
 
 
 def _predict_there(chosen: argparse.Namespace, there: RemoteShoal) -> None:
+    from shoal.results.answers.predictions import FilePredictions
+
     keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
     found = there.predict(chosen.model, chosen.file, interval=chosen.interval, keep=keep, out=chosen.out,
                           threshold=chosen.threshold)  # fmt: skip
-    print_json(found) if chosen.json else _show_predicted(found)
+    print_json(found) if chosen.json else _show_predicted(FilePredictions.from_dict(found))
 
 
-def _show_predicted(found: dict[str, Any]) -> None:
-    made, without = found["rows"] - found["bad_rows"], found["bad_rows"]
+def _show_predicted(found: FilePredictions) -> None:
+    made, without = found.predicted, found.bad_rows
     beside = f"; {plural(without, 'row')} without one" if without else ""
-    print(f"{plural(made, 'prediction')} of {found['target']} written to {found['out']}{beside}")
-    if found["kept"]:
-        print(f"beside the columns {listed(found['kept'], 8)}")
-    if found["half_width"] is not None and found["several"]:
-        least = short(max(0.0, 1 - found["half_width"]))
-        print(f"with sets that hold {100 * found['interval']:g} %: the likeliest, and others from {least} on")
-    elif found["half_width"] is not None and found["threshold"] is not None:
-        most = short(found["half_width"])
-        print(f"with sets that hold {100 * found['interval']:g} %: both values where none has more than {most}")
-    elif found["half_width"] is not None:
-        away = width_words(found["half_width"], found["half_width_of"])
-        print(f"with intervals of {100 * found['interval']:g} %: the prediction ± {away}")
-    if found["threshold"] is not None:
-        print(f"called yes from a probability of {found['threshold']:g} on")
-    show_notes(found["warnings"])
-    if lost := found["not_predicted"]:
+    print(f"{plural(made, 'prediction')} of {found.target} written to {found.out}{beside}")
+    if found.kept:
+        print(f"beside the columns {listed(found.kept, 8)}")
+    if found.half_width is not None and found.several:
+        least = short(max(0.0, 1 - found.half_width))
+        print(f"with sets that hold {100 * found.interval:g} %: the likeliest, and others from {least} on")
+    elif found.half_width is not None and found.threshold is not None:
+        most = short(found.half_width)
+        print(f"with sets that hold {100 * found.interval:g} %: both values where none has more than {most}")
+    elif found.half_width is not None:
+        away = width_words(found.half_width, found.half_width_of)
+        print(f"with intervals of {100 * found.interval:g} %: the prediction ± {away}")
+    if found.threshold is not None:
+        print(f"called yes from a probability of {found.threshold:g} on")
+    show_notes(found.warnings)
+    if lost := found.not_predicted:
         print("without a prediction:")
         for entry in lost[:LOST]:
-            print(f"  {line_told(entry)}")
+            print(f"  {line_told(entry.as_dict())}")
         if without > LOST:
             print(f"  ... and {without - LOST:,} more (--json lists up to {len(lost):,})")
 

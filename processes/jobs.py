@@ -41,7 +41,7 @@ def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     out, interval = run.directory / "predictions.csv", run.job.get("interval")
     keep, threshold = run.job.get("keep") or (), run.job.get("threshold")
     found = predict_file(Path(run.job["model"]), config, out, progress, interval, keep, threshold)
-    return {**found, "preview": first_rows(first_part(config.file), config.dialect)}
+    return {**found.as_dict(), "preview": first_rows(first_part(config.file), config.dialect)}
 
 
 def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:

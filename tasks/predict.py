@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
@@ -26,6 +26,7 @@ from shoal.fitting.model_file import SavedModel, in_days, load_model, without_ze
 from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import LOCATED, Predict, PredictLines
 from shoal.passes.ingest import FileReading
+from shoal.results.answers.predictions import FilePredictions, UnpredictedRow
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
@@ -53,7 +54,7 @@ def predict_file(
     interval: float | None = None,
     keep: Sequence[str] = (),
     threshold: float | None = None,
-) -> dict[str, Any]:
+) -> FilePredictions:
     """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
 
     With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level;
@@ -71,8 +72,11 @@ def predict_file(
         if keep:
             raise ConfigError("Sparse rows have no cells to stand beside predictions. Leave keep out.")
         with coordinated(config, progress) as coordinator:
-            said = write_predictions(model, coordinator, config, output, width)
-        return {**said, "out": str(out), "interval": interval}
+            rows = write_predictions(model, coordinator, config, output, width)
+        return FilePredictions(
+            rows=rows, target=model.target, out=str(out), interval=interval, half_width=width,
+            made=1 if width is None else 3,
+        )  # fmt: skip
     with coordinated(config, progress) as coordinator, coordinator.cache.workshop() as folder:
         found = open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
         beside = _beside(model, coordinator, config, keep, found, folder) if keep else None
@@ -81,17 +85,20 @@ def predict_file(
             dataset = coordinator.cache.mending(writing.go_on)
             if beside:
                 beside.finish()
-    bad = dataset.manifest.bad_rows
-    return {"rows": writing.rows, "unseen_levels": writing.unseen,
-            "unknown_levels": {name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
-            "bad_rows": writing.empty, "target": model.target,
-            "out": str(out), "interval": interval, "half_width": width,
-            "half_width_of": model.report.prediction_interval.spread if model.report.prediction_interval else "even",
-            "several": model.several, "threshold": called_from if classes_of(model) and not model.several else None,
-            "kept": list(beside.keep.names) if beside else [], "made": len(writing.made),
-            "not_predicted": [*(row.as_dict() for row in bad),
-                              *({"row": row, "problem": what} for row, what in writing.undefined)],
-            "warnings": _warnings(model, dataset, writing)}  # fmt: skip
+    return FilePredictions(
+        rows=writing.rows, unseen_levels=writing.unseen,
+        unknown_levels={name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
+        bad_rows=writing.empty, target=model.target, out=str(out), interval=interval, half_width=width,
+        half_width_of=model.report.prediction_interval.spread if model.report.prediction_interval else "even",
+        several=model.several,
+        threshold=called_from if classes_of(model) and not model.several else None,
+        kept=tuple(beside.keep.names) if beside else (), made=len(writing.made),
+        not_predicted=(
+            *(UnpredictedRow(bad.problem, line=bad.line, file=bad.part) for bad in dataset.manifest.bad_rows),
+            *(UnpredictedRow(what, row=row) for row, what in writing.undefined),
+        ),
+        warnings=tuple(_warnings(model, dataset, writing)),
+    )  # fmt: skip
 
 
 def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[str]:

@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, str] = {
     "exports": "data data.shapes fitting models report results settings tasks",
     "search": "library metrics plugins runs settings storage",
     "processes": "data exports fitting library report runs search settings storage tasks whatif",
-    "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.robust metrics networks passes report runs sparse tasks tuning whatif worker",
+    "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.robust metrics networks passes report results.answers runs sparse tasks tuning whatif worker",
     "client": "api results",
     "shoal": "api client fitting library results.answers settings tasks",
     "cli": "client dashboard.http data data.notation exports fitting library metrics results results.answers runs search settings storage tasks",

@@ -22,6 +22,7 @@ from shoal.dashboard.tables.upload_box import upload_box
 from shoal.errors import TrainingError
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version
+from shoal.results.answers.predictions import FilePredictions, RowsShown
 from shoal.results.outcome import Outcome
 from shoal.runs.launch import Run, launch_job
 from shoal.settings.values import page_config
@@ -118,7 +119,7 @@ def _predictions(version: Version, table: Table, model: SavedModel, interval: fl
     if run.is_active:
         watch(run, "Predicting")
     elif result := run.result:
-        _predicted(run, result, version, table, model.outcome)
+        _predicted(run, FilePredictions.from_dict(result), version, table, model.outcome)
     else:
         notice("error", wording.told(run.error), "This table could not be predicted")
         if st.button("Try again", key="predict:again"):
@@ -126,17 +127,17 @@ def _predictions(version: Version, table: Table, model: SavedModel, interval: fl
             st.rerun()
 
 
-def _predicted(run: Run, result: dict[str, Any], version: Version, table: Table, outcome: Outcome | None) -> None:
-    made = result["rows"] - result["bad_rows"]
-    notice("success", f"{plural(made, 'prediction')} of {result['target']} for {table.title}.", "Done")
+def _predicted(run: Run, result: FilePredictions, version: Version, table: Table, outcome: Outcome | None) -> None:
+    made = result.predicted
+    notice("success", f"{plural(made, 'prediction')} of {result.target} for {table.title}.", "Done")
     if outcome and outcome.yes:
-        line(f"Called '{outcome.yes}' from a probability of {result['threshold']:g} on: the slider under Calls.")
-    if result["warnings"]:
-        notice("warning", "\n".join(result["warnings"]), "What to know")
-    if result["not_predicted"]:
-        with st.expander(f"{plural(result['bad_rows'], 'row')} without a prediction"):
+        line(f"Called '{outcome.yes}' from a probability of {result.threshold:g} on: the slider under Calls.")
+    if result.warnings:
+        notice("warning", "\n".join(result.warnings), "What to know")
+    if result.not_predicted:
+        with st.expander(f"{plural(result.bad_rows, 'row')} without a prediction"):
             names = {"file": "File", "line": "Line", "row": "Row", "problem": "Why"}
-            lost = pd.DataFrame(result["not_predicted"]).rename(columns=names)
+            lost = pd.DataFrame([row.as_dict() for row in result.not_predicted]).rename(columns=names)
             st.dataframe(lost, hide_index=True, alt="Lines of the file without a prediction, and why")
     _columns_beside(result, version, table)
     _download(run, version, table)
@@ -148,17 +149,17 @@ def _keep_key(version: Version, table: Table) -> str:
     return f"predict:kept:{version.label}:{table.key}"
 
 
-def _columns_beside(result: dict[str, Any], version: Version, table: Table) -> None:
+def _columns_beside(result: FilePredictions, version: Version, table: Table) -> None:
     """Which columns of the table stand beside the predictions; another choice predicts again."""
     key = _keep_key(version, table)
-    names = list(dict.fromkeys([*result["preview"]["columns"], *result["kept"]]))
-    widget = f"{key}:{','.join(result['kept'])}"
+    names = list(dict.fromkeys([*(result.preview or RowsShown()).columns, *result.kept]))
+    widget = f"{key}:{','.join(result.kept)}"
 
     def choose() -> None:
         st.session_state[key] = st.session_state[widget]
 
     st.multiselect(
-        "Columns beside the prediction", names, default=result["kept"], format_func=harmless, key=widget,
+        "Columns beside the prediction", names, default=list(result.kept), format_func=harmless, key=widget,
         on_change=choose, placeholder="None: rows have their numbers",
         help="Columns of the table that are written before each prediction. At first those that look like ids, or all.",
     )  # fmt: skip
@@ -184,15 +185,15 @@ def _download(run: Run, version: Version, table: Table) -> None:
     )  # fmt: skip
 
 
-def preview_table(path: Path, result: dict[str, Any], outcome: Outcome | None = None) -> pd.DataFrame:
+def preview_table(path: Path, result: FilePredictions, outcome: Outcome | None = None) -> pd.DataFrame:
     """The first predictions beside the first columns of their rows, as texts of the file.
 
     Of a yes/no model the likelier value, and the probability of the yes.
     """
-    shown = result.get("preview") or {"columns": [], "rows": []}
-    said = first_predictions(path, len(shown["rows"]), result["made"])
-    columns = {harmless(name): place for place, name in enumerate(shown["columns"][:FIRST_COLUMNS])}
-    table = {name: [row[place] for row in shown["rows"]] for name, place in columns.items()}
+    shown = result.preview or RowsShown()
+    said = first_predictions(path, len(shown.rows), result.made)
+    columns = {harmless(name): place for place, name in enumerate(shown.columns[:FIRST_COLUMNS])}
+    table = {name: [row[place] for row in shown.rows] for name, place in columns.items()}
     if outcome and outcome.classes:
         found: dict[str, list[Any]] = {
             "Prediction": [row[0] if outcome.numbers else harmless(row[0]) for row in said],

@@ -1,0 +1,74 @@
+"""What is said of the predictions for a file: `shoal predict --json`, `predict_to`, pages; not their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shoal.results.plain import plain, read
+
+
+@dataclass(frozen=True)
+class UnpredictedRow:
+    """A row without a prediction: its line where it could not be read, of which file if several, or its number."""
+
+    problem: str
+    line: int | None = None
+    row: int | None = None
+    file: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        place = {"row": self.row} if self.line is None else {"line": self.line}
+        return {**place, "problem": self.problem, **({"file": self.file} if self.file else {})}
+
+
+@dataclass(frozen=True)
+class RowsShown:
+    """The first rows of the file, as its texts."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePredictions:
+    """All predictions of one file. `preview` is there where a page asked."""
+
+    rows: int
+    unseen_levels: int = 0  # rows with a level that the model was not trained with
+    unknown_levels: dict[str, dict[str, int]] = field(default_factory=dict)  # by column, with how many rows have each
+    bad_rows: int = 0  # rows without a prediction
+    target: str
+    out: str
+    interval: float | None = None
+    half_width: float | None = None
+    half_width_of: str = "even"  # what rows spread by, see `PredictionInterval`
+    several: bool = False  # classes
+    threshold: float | None = None
+    kept: tuple[str, ...] = ()  # columns of the file beside the predictions
+    made: int = 1  # columns of predictions
+    not_predicted: tuple[UnpredictedRow, ...] = ()  # the first of them
+    warnings: tuple[str, ...] = ()
+    preview: RowsShown | None = None
+
+    @property
+    def predicted(self) -> int:
+        return self.rows - self.bad_rows
+
+    def __getitem__(self, name: str) -> Any:
+        """As of the dictionary that `predict_to` gave before there was a type."""
+        return self.as_dict()[name]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `predict --json` prints."""
+        said: dict[str, Any] = plain(self)
+        said["not_predicted"] = [row.as_dict() for row in self.not_predicted]
+        if self.preview is None:  # nobody asked
+            del said["preview"]
+        return said
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FilePredictions:
+        """Raises `Malformed` where a value is not what it should be."""
+        return read(cls, values)
