@@ -84,7 +84,20 @@ def amend(**changes: str | None) -> None:
 
 def asked_for() -> dict[str, str]:
     """The address as the server has it: without what the browser writes into it by itself."""
-    return {part: value for part, value in st.query_params.to_dict().items() if part not in BY_PANEL}
+    return _without_panel(st.query_params.to_dict())
+
+
+def is_asked_for(address: dict[str, str]) -> bool:
+    """Whether the browser asks with this address of a drawing, or with the one that the page gave itself after it.
+
+    One that has not heard yet of a changed address asks with the old one, and would get the page of that.
+    """
+    given: dict[str, str] = st.session_state.get(TURN, (0, {}))[1]
+    return asked_for() in (address, _without_panel(given))
+
+
+def _without_panel(address: dict[str, str]) -> dict[str, str]:
+    return {part: value for part, value in address.items() if part not in BY_PANEL}
 
 
 def entered(name: str) -> None:

@@ -38,9 +38,10 @@ def watch(run: Run, what: str) -> None:
 
 @st.fragment(run_every=REFRESH)
 def _bar(run: Run, what: str, address: dict[str, str]) -> None:
-    # A browser that has not heard yet of a changed address asks with the old one, and would get the page of that.
-    if not run.is_active and places.asked_for() == address:
-        st.rerun()
+    if not run.is_active:
+        if places.is_asked_for(address):
+            st.rerun()
+        return  # a bar at its end would say that it goes on
     awaiting.renew(run.directory)  # a browser that is closed or elsewhere does not ask, and a job ends for want of it
     stage, fraction = run.progress
     with st.container(border=True):

@@ -21,6 +21,7 @@ from shoal.dashboard.runs.listing import (
     Listing,
     View,
     groups,
+    headline_words,
     table,
     view_of,
 )
@@ -35,6 +36,7 @@ from shoal.words import MODELS, plural
 LAST = "runs_last"  # in the session: the address of the list as it was last shown
 REFRESH = 2.0  # seconds between two looks at runs that go on
 ROW = 35  # pixels
+LETTER, MARGIN = 7, 20  # pixels of a letter in a cell, and beside the text
 
 
 def show() -> None:
@@ -202,6 +204,7 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
     ids = [run.id for run in shown]
     states = [*STATES.values(), ARCHIVED]
     score: dict[str, Any] = {"format": "%.4f", "width": 85}
+    longest = max((len(headline_words(run)) for run in shown), default=0)  # AUC 0.656, Deviance explained 0.0931
     return {
         "Open": config.ButtonColumn(
             "", width=75, pinned=True, type="secondary", key=f"open-{ids[0]}", on_click=_open, args=(ids,)
@@ -218,7 +221,8 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
             help="Share of the spread explained, on rows kept for testing; 1 is perfect", **score
         ),
         "Score": config.TextColumn(
-            width=120, help="Of models that have no R²: AUC of yes or no, the share of deviance explained of others"
+            width=max(120, LETTER * longest + MARGIN),
+            help="Of models that have no R²: AUC of yes or no, the share of deviance explained of others"
         ),
         "R² training": config.NumberColumn(help="The same on the rows it was fitted to", **score),
         "Started": config.TextColumn(width=105),

@@ -38,6 +38,25 @@ def the_address() -> None:
     st.json(places.asked_for())
 
 
+def drawn_then_amended() -> None:
+    import streamlit as st
+
+    from shoal.dashboard.parts import places
+
+    drawn = places.asked_for()
+    found = [places.is_asked_for(drawn)]
+    places.amend(read="other")  # as a form does after the bar was drawn
+    found.append(places.is_asked_for(drawn))
+    st.query_params["read"] = "of a browser that has not heard of it"
+    st.json([*found, places.is_asked_for(drawn)])
+
+
+def test_an_address_that_the_page_gave_itself_after_the_bar_is_no_reason_to_go_on_waiting() -> None:
+    page = AppTest.from_function(drawn_then_amended)
+    page.query_params.update({"data": "penguins"})
+    assert json.loads(checked(page.run()).json[0].value) == [True, True, False]
+
+
 def test_what_the_panel_writes_into_the_address_is_no_reason_to_go_on_waiting() -> None:
     page = AppTest.from_function(the_address)
     page.query_params.update({"data": "penguins", "target": "year", "alpha": "best", "model": "lasso", "out": "[]"})

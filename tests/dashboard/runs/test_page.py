@@ -15,9 +15,11 @@ from shoal.home import run_columns_path, runs_directory
 from shoal.library import notes
 from shoal.library.accounts import Summary
 from shoal.runs.folder import Run
-from shoal.settings.values import config_from
+from shoal.runs.launch import launch
+from shoal.settings.values import config_from, page_config
 from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
-from support.pages import checked, open_page, said, widget
+from support.pages import checked, open_page, said, settle, uploaded, widget
+from support.runs import ended
 
 
 def test_first_visit_says_what_this_page_is_for() -> None:
@@ -105,6 +107,17 @@ def test_columns_that_no_run_fills_take_no_room() -> None:
     notes.write(Run(runs_directory() / "20260101-000000-0000003"), ["baseline"], "", name="first try")
     for found in open_page("runs", sort="file").dataframe:
         assert {"Name", "Tags"} <= set(found.value)  # the same in every group
+
+
+def test_a_score_with_a_long_name_is_not_cut_off() -> None:
+    rows = "".join(f"{i % 5},{(i * 7) % 4}\n" for i in range(60))
+    path = uploaded(f"a,calls\n{rows}".encode(), "calls.csv")
+    run = launch(page_config(path, {"target": "calls", "model": "poisson"}))
+    assert ended(run) == "finished"
+    page = settle(open_page("runs"))
+    told = page.dataframe[0].value["Score"][0]
+    assert told.startswith("Deviance explained ")
+    assert json.loads(page.dataframe[0].proto.columns)["Score"]["width"] >= 7 * len(told)
 
 
 def test_orders_put_what_is_not_known_last() -> None:
