@@ -246,7 +246,7 @@ def unknown_levels(encoding: Encoding, dataset: Dataset, block: Block) -> dict[s
     """By column: the levels that no term is meant for, and in how many of a block's rows; unread rows do not count."""
     read = np.ones(block.rows, bool)
     read[list(block.bad)] = False
-    found = {}
+    found: dict[str, dict[str, int]] = {}
     for name in encoding.known:
         column = dataset.columns[name]
         levels, codes = [*column.levels, MISSING_LEVEL], dataset.codes(block, column.slot)[read]
