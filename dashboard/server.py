@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
+from streamlit import runtime
 
 from shoal.dashboard.http import access, connections, download_route, printed_address, upload_route
 from shoal.dashboard.http.gate import Gate
@@ -152,7 +153,27 @@ async def give_back_memory() -> None:
         for _ in range(TIDYING // SPARING):
             gc.freeze()
             await asyncio.sleep(SPARING)
+        end_forgotten_sessions()
         await asyncio.to_thread(_tidied)
+
+
+def end_forgotten_sessions() -> int:
+    """End the sessions of tabs that were closed and did not come back in time; how many that were.
+
+    Streamlit lets go of them when the next tab is closed, and until then each holds three open files and its state.
+    """
+    if not runtime.exists():
+        return 0
+    storage = getattr(runtime.get_instance()._session_mgr, "_session_storage", None)
+    kept = getattr(storage, "_cache", None)
+    if not hasattr(kept, "expire"):
+        return 0  # of another Streamlit, whose own ways will do
+    known = dict(getattr(kept, "_data", {}))  # where these are kept elsewhere, they end when they are collected
+    kept.expire()
+    gone = [info.session for name, info in known.items() if name not in kept]
+    for session in gone:
+        session.shutdown()
+    return len(gone)
 
 
 def _tidied() -> None:

@@ -191,6 +191,7 @@ def number_of(text: str, dialect: Dialect) -> float | None:
 LONG = (DateStyle.YEAR_FIRST, DateStyle.DAY_FIRST, DateStyle.MONTH_FIRST)
 NAMED = DateStyle.DAY_FIRST | DateStyle.NAMED
 PLACES = ("ymd", "dmy", "mdy")  # by order
+LONGEST = 1000  # characters of a cell within which a date has a digit
 SHORT = tuple(style | DateStyle.SHORT_YEARS for style in (LONG[1], LONG[2], LONG[0]))  # the likelier first
 
 
@@ -199,7 +200,7 @@ def _dates(cells: Sequence[str], order: int | None) -> Guess | None:
 
     Where several orders fit, the first is taken and the others are kept: rows further down may tell.
     """
-    if not any(letter.isdigit() for letter in "".join(cells[:1])):
+    if not any(letter.isdigit() for letter in "".join(cells[:1])[:LONGEST]):
         return None
     for styles in (LONG, (NAMED,), (DateStyle.COMPACT,), SHORT):
         counts: dict[int, int] = {style: sum(date_of(cell, style) is not None for cell in cells) for style in styles}

@@ -40,6 +40,11 @@ _SHAPE = re.compile(
     r"(?P<core>[.,]?\d(?:[\d.,'\u2019\u02bc`\s]*\d)?(?:[eE][+-]?\d+)?)(?P<back>(?:[^\d].*)?)",
     re.DOTALL,
 )
+LONGEST = 1000  # characters of a cell that may be a number with a mark: a pattern remembers every step of a long text
+
+
+def _shape(cell: str) -> re.Match[str] | None:
+    return _SHAPE.fullmatch(cell) if len(cell) <= LONGEST else None
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ def _pattern(decimal: str, groups: str, pairs: bool) -> re.Pattern[str]:
 
 def notation_from(example: str) -> Notation | None:
     """The notation that a text such as `€ 1.234,56` is an example of; None if it is not one that tells."""
-    shape = _SHAPE.fullmatch(example.strip())
+    shape = _shape(example.strip())
     if not shape:
         return None
     front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
@@ -197,7 +202,7 @@ def _candidates(decimal: str, thousands: str) -> list[Notation]:
 
 def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
     """The text that stands with the numbers, whether before them, and the numbers' own part of all cells with it."""
-    shapes = [shape for shape in map(_SHAPE.fullmatch, cells) if shape]
+    shapes = [shape for shape in map(_shape, cells) if shape]
     found: Counter[tuple[str, bool, bool]] = Counter()
     for shape in shapes:
         front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
@@ -219,12 +224,12 @@ def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
 
 def cores_of(cells: Iterable[str]) -> list[str]:
     """The digits of cells that are numbers, with the marks among them."""
-    return [shape["core"] for shape in map(_SHAPE.fullmatch, cells) if shape]
+    return [shape["core"] for shape in map(_shape, cells) if shape]
 
 
 def marks_of(cell: str) -> str | None:
     """The unit or currency that a cell has beside its number, nothing if it has none; None if it is no such number."""
-    shape = _SHAPE.fullmatch(cell)
+    shape = _shape(cell)
     if not shape:
         return None
     front, back = _mark_in(shape["front"]), _mark_in(shape["back"])

@@ -13,9 +13,12 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from streamlit import runtime
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
 
 from shoal.dashboard import server
 from shoal.home import own_lock
@@ -60,6 +63,36 @@ def test_what_has_been_there_for_a_while_is_looked_through_once_a_minute_only() 
     server._tidied()
     assert kept() is None
     assert gc.get_freeze_count() > 10_000
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_sessions_of_closed_tabs_are_ended_without_another_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, storage = Clock(), MemorySessionStorage()
+    storage._cache._timer = clock  # type: ignore[attr-defined]
+    monkeypatch.setattr(runtime, "exists", lambda: True)
+    manager = SimpleNamespace(_session_storage=storage)
+    monkeypatch.setattr(runtime, "get_instance", lambda: SimpleNamespace(_session_mgr=manager))
+    ended: list[str] = []
+
+    def closed(name: str) -> None:
+        session = SimpleNamespace(id=name, shutdown=lambda: ended.append(name))
+        storage.save(SimpleNamespace(session=session))  # type: ignore[arg-type]
+
+    closed("first")
+    clock.now = 100.0
+    closed("second")
+    assert (server.end_forgotten_sessions(), ended) == (0, [])
+    clock.now = 121.0
+    assert (server.end_forgotten_sessions(), ended) == (1, ["first"])
+    assert storage.get("second") is not None  # it may come back
+    clock.now = 221.0
+    assert (server.end_forgotten_sessions(), ended) == (1, ["first", "second"])
 
 
 # ------------------------------------------------------------------ tabs of a real server

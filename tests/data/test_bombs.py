@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import tracemalloc
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from shoal.data import block_reader, parquet_reader
+from shoal.data.first_look.source import inspect_text
 from shoal.data.parquet_reader import inspect_parquet, read_row_group
 from shoal.errors import BadRowsError, DataError
 from shoal.settings import limits
@@ -50,6 +52,25 @@ def test_a_quote_that_looks_open_from_the_middle_is_read(tmp_path: Path, short_r
     path = written(tmp_path, "a,b\n" + "1,x\n" * 1000 + rows)
     found = column(opened(path), "a")
     assert (found.count(1.0), found.count(7.0), found.count(5.0)) == (1000, 1, short_rows)
+
+
+@pytest.mark.parametrize("mark", ["", '"'])
+@pytest.mark.parametrize("filling", ["x", "x.", "-1"])
+def test_a_first_look_at_an_endless_cell_takes_no_more_than_some_copies_of_it(
+    tmp_path: Path, filling: str, mark: str
+) -> None:
+    """A pattern that remembers each of its steps would take thousands of bytes for each letter."""
+    length = 300_000
+    cell = (filling * length)[:length]
+    path = written(tmp_path, f'a,b\n1,"{cell}{mark}\n'.encode(), "table.csv")
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(DataError):
+            inspect_text(path, {}, (), ())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60 * length
 
 
 def test_a_packed_file_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
