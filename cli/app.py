@@ -327,13 +327,13 @@ def _show_predicted(found: FilePredictions) -> None:
         print(f"beside the columns {listed(found.kept, 8)}")
     if found.half_width is not None and found.several:
         least = short(max(0.0, 1 - found.half_width))
-        print(f"with sets that hold {100 * found.interval:g} %: the likeliest, and others from {least} on")
+        print(f"with sets that hold {found.level}: the likeliest, and others from {least} on")
     elif found.half_width is not None and found.threshold is not None:
         most = short(found.half_width)
-        print(f"with sets that hold {100 * found.interval:g} %: both values where none has more than {most}")
+        print(f"with sets that hold {found.level}: both values where none has more than {most}")
     elif found.half_width is not None:
         away = width_words(found.half_width, found.half_width_of)
-        print(f"with intervals of {100 * found.interval:g} %: the prediction ± {away}")
+        print(f"with intervals of {found.level}: the prediction ± {away}")
     if found.threshold is not None:
         print(f"called yes from a probability of {found.threshold:g} on")
     show_notes(found.warnings)

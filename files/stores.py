@@ -27,7 +27,7 @@ from shoal.errors import ConfigError, DataError, ResourceError, SourceChanged
 
 PATIENCE = 30.0  # seconds without a byte after which a server is taken for gone
 PAUSES = (0.2, 1.0, 3.0)  # seconds between attempts
-PIECE = 1 << 20  # bytes that are passed over at a time
+PIECE = 1 << 20  # bytes that are skipped at a time
 GONE = {401: "asks for a login", 403: "does not allow it", 404: "has no such file", 410: "has no such file any more"}
 
 
@@ -217,7 +217,7 @@ def _is_final(error: BaseException) -> bool:
 
 
 class _Stream(io.RawIOBase):
-    """A whole file from its beginning; one that ends too early is begun again, and what was read before passed over."""
+    """A whole file from its beginning; one that ends too early is begun again, and what was read before is skipped."""
 
     def __init__(self, web: Web, state: RemoteState) -> None:
         self.web, self.file_state, self.at, self.failures = web, state, 0, 0

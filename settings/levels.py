@@ -25,5 +25,5 @@ def split_level(text: str, columns: Collection[str]) -> tuple[str, str] | None:
 
 
 def levels_by_column(texts: Iterable[str], columns: Collection[str]) -> dict[str, str]:
-    """Of several texts, the last for each column; those of other columns are passed over."""
+    """Of several texts, the last for each column; those of other columns are left out."""
     return dict(found for text in texts if (found := split_level(text, columns)))

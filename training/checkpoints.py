@@ -143,7 +143,7 @@ class Checkpoints:
     def newest(self) -> Snapshot | None:
         """The last snapshot that is whole: from memory, disk or archive; None if there is none.
 
-        One of another format is not passed over: what comes after it would be done again, and be lost.
+        One of another format is not skipped: what comes after it would be done again, and be lost.
         """
         if self._latest is not None:
             return decode(self._latest[1])

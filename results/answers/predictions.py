@@ -56,6 +56,11 @@ class FilePredictions:
     def predicted(self) -> int:
         return self.rows - self.bad_rows
 
+    @property
+    def level(self) -> str:
+        """Of the intervals or sets, in percent."""
+        return f"{100 * (self.interval or 0.0):g} %"
+
     def __getitem__(self, name: str) -> Any:
         """As of the dictionary that `predict_to` gave before there was a type."""
         return self.as_dict()[name]

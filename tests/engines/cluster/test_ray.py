@@ -70,7 +70,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
 
 
 @pytest.fixture(scope="module")
-def trainees(yard: Yard) -> Iterator[Engine]:
+def crew(yard: Yard) -> Iterator[Engine]:
     yard.say("mend")
     with open_engine(yard) as opened:
         yield opened
@@ -88,13 +88,13 @@ def killing(engine: Engine, how: int = signal.SIGKILL) -> Callable[[Conductor], 
 
 @pytest.mark.parametrize(("mode", "compression"), [("sync", "none"), ("sync", "topk"), ("local", "none")])
 def test_the_same_bits_as_in_one_process_through_the_loss_of_actors(
-    mode: str, compression: str, run: Trainer, trainees: Engine, tmp_path: Path
+    mode: str, compression: str, run: Trainer, crew: Engine, tmp_path: Path
 ) -> None:
     path, target = data("generated", tmp_path)
     knobs = {**KNOBS, "mode": mode, "compression": compression}
     alone = run(path, target, **knobs)
-    kill = killing(trainees)
-    found = run(path, target, engine=trainees, callbacks=[At(round3=kill, round12=kill)], **knobs)
+    kill = killing(crew)
+    found = run(path, target, engine=crew, callbacks=[At(round3=kill, round12=kill)], **knobs)
     assert same_bits(found.w, alone.w)
     assert course(found) == course(alone)
     assert found.events("lost")
@@ -104,33 +104,33 @@ def test_the_same_bits_as_in_one_process_through_the_loss_of_actors(
 
 
 @pytest.mark.parametrize("mode", ["ssp", "async"])
-def test_updates_that_do_not_wait_count_once_each(mode: str, run: Trainer, trainees: Engine, tmp_path: Path) -> None:
+def test_updates_that_do_not_wait_count_once_each(mode: str, run: Trainer, crew: Engine, tmp_path: Path) -> None:
     path, target = data("generated", tmp_path)
     knobs = {**KNOBS, "mode": mode, "tolerance": 0}
-    ledger = run(path, target, engine=trainees, callbacks=[At(round5=killing(trainees))], **knobs).report["ledger"]
+    ledger = run(path, target, engine=crew, callbacks=[At(round5=killing(crew))], **knobs).report["ledger"]
     assert ledger["batches"] == 3 * ledger["batches_of_an_epoch"]
 
 
-def test_a_silent_actor_is_replaced_and_its_work_done_by_others(trainees: Engine, tmp_path: Path) -> None:
+def test_a_silent_actor_is_replaced_and_its_work_done_by_others(crew: Engine, tmp_path: Path) -> None:
     """Stopped, not killed: no connection closes, as if a cable were cut."""
-    victim = next(trainees.sweep([WhoAmI()]))
-    reports = trainees.sweep([Note(number, tmp_path / "ledger", 0.05) for number in range(60)])
+    victim = next(crew.sweep([WhoAmI()]))
+    reports = crew.sweep([Note(number, tmp_path / "ledger", 0.05) for number in range(60)])
     assert next(reports) == 0
     os.kill(victim, signal.SIGSTOP)
     try:
         assert list(reports) == list(range(1, 60))
     finally:
         os.kill(victim, signal.SIGKILL)
-    assert victim not in trainees.pids.values()
+    assert victim not in crew.pids.values()
 
 
 # --- fits ---------------------------------------------------------------------------------------------
 
 
 def test_a_fit_of_a_file_has_the_same_bits_and_tells_nobody_the_token(
-    yard: Yard, trainees: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    yard: Yard, crew: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainees.close()  # the cluster has cores for one
+    crew.close()  # the cluster has cores for one
     path, target = data("generated", tmp_path)
     told = {}
     for name, where in (("inline", []), ("ray", ["--cluster", yard.address, "--workers", "2"])):
@@ -146,8 +146,8 @@ def test_a_fit_of_a_file_has_the_same_bits_and_tells_nobody_the_token(
     assert not [file for file in written if token in file.read_bytes()]
 
 
-def test_the_nodes_of_a_cluster(yard: Yard, trainees: Engine) -> None:
-    trainees.close()
+def test_the_nodes_of_a_cluster(yard: Yard, crew: Engine) -> None:
+    crew.close()
     yard.say("mend")
     found = cluster_nodes(RunConfig(engine="ray", cluster=yard.address), silent)
     alive = [node for node in found["nodes"] if node["alive"]]
@@ -162,10 +162,10 @@ def test_the_nodes_of_a_cluster(yard: Yard, trainees: Engine) -> None:
 
 
 def test_without_a_cluster_one_is_started_whatever_ray_is_told_elsewhere(
-    trainees: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    crew: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RAY_ADDRESS is for Ray's own programs; this one stands for a cluster that is gone."""
-    trainees.close()
+    crew.close()
     path, target = data("generated", tmp_path)
     monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
@@ -195,8 +195,8 @@ with RayEngine(1, Connection.to("")) as engine:
 """
 
 
-def test_the_head_of_a_cluster_that_is_gone_is_noticed_and_said(trainees: Engine) -> None:
+def test_the_head_of_a_cluster_that_is_gone_is_noticed_and_said(crew: Engine) -> None:
     """That of a small cluster of our own, whose head is a process of this machine; Ray would end us after a minute."""
-    trainees.close()
+    crew.close()
     done = subprocess.run([sys.executable, "-c", LOSING_ITS_HEAD], capture_output=True, text=True, timeout=120)
     assert "does not answer any more. What a run has saved so far is kept." in done.stdout, done.stderr
