@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from shoal.api.summary import ModelSummary
     from shoal.exports.proof import Proof
     from shoal.report.pictures import Picture
+    from shoal.results.answers.explanation import ModelExplanation
     from shoal.results.answers.predictions import FilePredictions
 
 SHOWN = 12  # coefficients in a repr
@@ -238,8 +239,8 @@ class FittedModel:
         named = dict(zip(basis.prepared.encoding.names, inflated, strict=True))
         return ModelSummary.of(self._report, named, self._residuals)
 
-    def explain(self, **question: Any) -> dict[str, Any]:
-        """What `shoal explain --json` prints: intervals, importance of columns, prediction intervals, each with what it
+    def explain(self, **question: Any) -> ModelExplanation:
+        """What `shoal explain` says: intervals, importance of columns, prediction intervals, each with what it
         means; `resamples`, `confidence`, `alpha`, `folds`, `fold_by` and `seed` are those of the command.
 
         The file that the model was fitted to is read for it.

@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
 from shoal.cli.printing import clear_line, print_json, table
 from shoal.words import compared, short, width_words
+
+if TYPE_CHECKING:
+    from shoal.results.answers.explanation import CoefficientIntervals, ModelExplanation, ResampledIntervals
+    from shoal.results.answers.importance import ColumnWorth
+    from shoal.results.fit import PredictionInterval
 
 SHOWN = 40  # rows of a table
 WIDTH = 110  # of a sentence
@@ -61,39 +66,40 @@ def _explain(chosen: argparse.Namespace, progress: Callable[[bool], Any]) -> Non
     found = explain_model(model_path(chosen.model), question, progress(chosen.json))
     clear_line()
     if chosen.json:
-        print_json(found)
+        print_json(found.as_dict())
     else:
         _show(found)
 
 
-def _show(found: dict[str, Any]) -> None:
-    alpha = "" if found["alpha"] is None else f", alpha = {found['alpha']:g}"
-    ratio = "" if found["l1_ratio"] is None else f", l1_ratio = {found['l1_ratio']:g}"
-    print(f"{found['model']} model of {found['target']}{alpha}{ratio}: {found['rows']:,} training rows")
+def _show(found: ModelExplanation) -> None:
+    alpha = "" if found.alpha is None else f", alpha = {found.alpha:g}"
+    ratio = "" if found.l1_ratio is None else f", l1_ratio = {found.l1_ratio:g}"
+    print(f"{found.model} model of {found.target}{alpha}{ratio}: {found.rows:,} training rows")
     names = _largest(found)
     _show_coefficients(found, names)
-    for one in found["intervals"]:
+    for one in found.intervals:
         _show_intervals(one, names)
-    if found["bootstrap"]:
-        _show_bootstrap(found["bootstrap"], names)
-    if found["importance"]:
-        _show_importance(found["importance"])
-    if found["prediction_interval"]:
-        _show_predictions(found["prediction_interval"], len(found["intercepts"]) > 1)
-    for note in found["notes"]:
+    if found.bootstrap:
+        _show_bootstrap(found.bootstrap, names)
+    if found.importance:
+        _show_importance(found.importance)
+    if found.prediction_interval:
+        _show_predictions(found.prediction_interval, len(found.intercepts) > 1)
+    for note in found.notes:
         print(f"\nnote: {note}")
 
 
-def _largest(found: dict[str, Any]) -> list[str]:
+def _largest(found: ModelExplanation) -> list[str]:
     """The columns to show, in the order of the model: those that stand out most, where there are many."""
-    coefficients = found["coefficients"]
-    if len(coefficients) <= SHOWN or not found["intervals"]:
+    coefficients = found.coefficients
+    if len(coefficients) <= SHOWN or not found.intervals:
         return list(coefficients)[:SHOWN]
-    worth = found["intervals"][0]["coefficients"]
+    worth = found.intervals[0].coefficients
 
     def stands_out(name: str) -> float:
         one = worth.get(name) or {}
-        return -abs(one["estimate"] / one["std_error"]) if one.get("std_error") else 0.0
+        estimate, error = one.get("estimate"), one.get("std_error")
+        return -abs(estimate / error) if estimate is not None and error else 0.0
 
     shown = set(sorted(coefficients, key=stands_out)[:SHOWN])
     return [name for name in coefficients if name in shown]
@@ -107,58 +113,59 @@ def _say(text: str) -> None:
     print(textwrap.fill(text, WIDTH))
 
 
-def _show_coefficients(found: dict[str, Any], names: list[str]) -> None:
-    selection = ((found["bootstrap"] or {}).get("selection") or {}).get("columns")
+def _show_coefficients(found: ModelExplanation, names: list[str]) -> None:
+    chosen = found.bootstrap.selection if found.bootstrap else None
+    selection = chosen.columns if chosen else None
     head: tuple[str, ...] = ("column", "coefficient", *(("selected",) if selection else ()))
     rows: list[tuple[str, ...]] = [
-        (name, short(value), *(("",) if selection else ())) for name, value in found["intercepts"].items()
+        (name, short(value), *(("",) if selection else ())) for name, value in found.intercepts.items()
     ]
     for name in names:
-        share = (f"{100 * selection[name]['selected']:.0f} %",) if selection else ()
-        rows.append((name, short(found["coefficients"][name]), *share))
+        share = (f"{100 * (selection[name]['selected'] or 0.0):.0f} %",) if selection else ()
+        rows.append((name, short(found.coefficients[name]), *share))
     table(head, rows, right={1, 2})
-    if len(names) < len(found["coefficients"]):
-        print(f"({len(names)} of {len(found['coefficients'])}; --json gives all)")
-    if said := compared(found["references"]):
+    if len(names) < len(found.coefficients):
+        print(f"({len(names)} of {len(found.coefficients)}; --json gives all)")
+    if said := compared(found.references):
         _say(said)
-    if selection:
-        _say(f"selected: {found['bootstrap']['selection']['meaning']}")
+    if chosen:
+        _say(f"selected: {chosen.meaning}")
 
 
-def _show_intervals(one: dict[str, Any], names: list[str]) -> None:
-    _title(f"{TITLES[one['kind']]}: intervals by formula, {100 * one['confidence']:g} %")
+def _show_intervals(one: CoefficientIntervals, names: list[str]) -> None:
+    _title(f"{TITLES[one.kind]}: intervals by formula, {100 * one.confidence:g} %")
     rows: list[tuple[str, ...]]
-    rows = [("(intercept)", *(short(one["intercept"][k]) for k in WORTH))] if one["intercept"] else []
-    rows += [(name, *(short(one["coefficients"][name][k]) for k in WORTH)) for name in names]
+    rows = [("(intercept)", *(short(one.intercept[k]) for k in WORTH))] if one.intercept else []
+    rows += [(name, *(short(one.coefficients[name][k]) for k in WORTH)) for name in names]
     table(("column", "estimate", "std. error", "low", "high"), rows, right={1, 2, 3, 4})
-    _say(one["meaning"])
+    _say(one.meaning)
 
 
-def _show_bootstrap(one: dict[str, Any], names: list[str]) -> None:
-    _title(f"{TITLES[one['kind']]}: intervals by {one['resamples']:,} resamples, {100 * one['confidence']:g} %")
+def _show_bootstrap(one: ResampledIntervals, names: list[str]) -> None:
+    _title(f"{TITLES[one.kind]}: intervals by {one.resamples:,} resamples, {100 * one.confidence:g} %")
     rows: list[tuple[str, ...]] = []
-    if one["intercept"]:
-        rows = [("(intercept)", "", "", short(one["intercept"]["low"]), short(one["intercept"]["high"]))]
-    rows += [(name, *(short(one["coefficients"][name][k]) for k in WORTH)) for name in names]
+    if one.intercept:
+        rows = [("(intercept)", "", "", short(one.intercept["low"]), short(one.intercept["high"]))]
+    rows += [(name, *(short(one.coefficients[name][k]) for k in WORTH)) for name in names]
     table(("column", "estimate", "std. error", "low", "high"), rows, right={1, 2, 3, 4})
-    _say(one["meaning"])
+    _say(one.meaning)
 
 
-def _show_importance(found: dict[str, Any]) -> None:
-    if found.get("method") == "permutation":
-        rows = f"{found['rows']:,} {found['part']} rows"
-        _title(f"Importance of each column: mean deviance {short(found['error'])} on {rows} with all of them")
+def _show_importance(found: ColumnWorth) -> None:
+    if found.is_borrowed:
+        rows = f"{found.rows:,} {found.part} rows"
+        _title(f"Importance of each column: mean deviance {short(found.error)} on {rows} with all of them")
     else:
         _title(
-            f"Importance of each column: {found['folds']} folds by {found['fold_by']}, mean squared error "
-            f"{short(found['error'])} with all of them"
+            f"Importance of each column: {found.folds} folds by {found.fold_by}, mean squared error "
+            f"{short(found.error)} with all of them"
         )
-    error = found["error"] or 1.0
-    shown = [(name, short(rise), _percent(rise / error)) for name, rise in list(found["rises"].items())[:SHOWN]]
+    error = found.error or 1.0
+    shown = [(name, short(rise), _percent((rise or 0.0) / error)) for name, rise in list(found.rises.items())[:SHOWN]]
     table(("column", "rise without it", "in percent"), shown, right={1, 2})
-    if len(shown) < len(found["rises"]):
-        print(f"({len(shown)} of {len(found['rises'])}; --json gives all)")
-    _say(found["meaning"])
+    if len(shown) < len(found.rises):
+        print(f"({len(shown)} of {len(found.rises)}; --json gives all)")
+    _say(found.meaning)
 
 
 def _percent(share: float) -> str:
@@ -166,18 +173,18 @@ def _percent(share: float) -> str:
     return f"{round(100 * share, 2) + 0.0:+.2f} %"
 
 
-def _show_predictions(found: dict[str, Any], several: bool) -> None:
-    what = "Sets of values" if found["method"] == SETS else "Prediction intervals"
-    _title(f"{what}: from {found['rows']:,} test rows")
-    sets = found["method"] == SETS
+def _show_predictions(found: PredictionInterval, several: bool) -> None:
+    what = "Sets of values" if found.method == SETS else "Prediction intervals"
+    _title(f"{what}: from {found.rows:,} test rows")
+    sets = found.method == SETS
     rows = [
-        (f"{100 * float(level):g} %", f"up to {short(width)}" if sets else f"± {width_words(width, found['spread'])}")
-        for level, width in found["half_widths"].items()
+        (f"{100 * float(level):g} %", f"up to {short(width)}" if sets else f"± {width_words(width, found.spread)}")
+        for level, width in found.half_widths.items()
         if width is not None
     ]
     if rows:
         beside = "others where 1 less their probability is" if several else "both values where the likelier has"
         table(("of new rows", beside if sets else "are within"), rows, right={0, 1})
-        _say(found["meaning"])
-    if found["note"]:
-        _say(found["note"])
+        _say(found.meaning)
+    if found.note:
+        _say(found.note)

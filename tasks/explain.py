@@ -23,6 +23,7 @@ from shoal.fitting.reports import finite
 from shoal.fitting.summing import make_study
 from shoal.fitting.wide import is_wide
 from shoal.models import Array, penalty_for
+from shoal.results.answers.explanation import ModelExplanation
 from shoal.results.fit import PredictionInterval
 from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
@@ -69,8 +70,8 @@ class ExplainRequest:
         return FoldChoice.parse(self.folds, self.fold_by or usual_way(config.test_every), config.seed)
 
 
-def explain_model(path: Path, question: ExplainRequest, progress: Progress = silent) -> dict[str, Any]:
-    """The object that `explain --json` prints."""
+def explain_model(path: Path, question: ExplainRequest, progress: Progress = silent) -> ModelExplanation:
+    """All that can be said; its `as_dict` is the object that `explain --json` prints."""
     model = load_model(path)
     config = _config(model, question)
     question.check(config)
@@ -81,8 +82,7 @@ def explain_model(path: Path, question: ExplainRequest, progress: Progress = sil
         if question.alpha is not None:
             raise  # the file of the model has nothing to say about another alpha
         found["notes"].append(f"{error} So this is what the model file itself says.")
-    told: dict[str, Any] = finite(found)
-    return told
+    return ModelExplanation.from_dict(finite(found))
 
 
 def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, progress: Progress) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def test_explain_is_what_the_command_prints(
     printed = json.loads(capsys.readouterr().out)
     found = model.explain(resamples=20, folds=4)
     assert found["importance"] == printed["importance"]
-    assert set(found) == set(printed)
+    assert found.as_dict() == printed
 
 
 def test_times_and_dates_of_eight_digits_mean_what_they_meant_in_training(tmp_path: Path) -> None:
