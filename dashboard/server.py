@@ -166,7 +166,7 @@ def end_forgotten_sessions() -> int:
         return 0
     storage = getattr(runtime.get_instance()._session_mgr, "_session_storage", None)
     kept = getattr(storage, "_cache", None)
-    if not hasattr(kept, "expire"):
+    if kept is None or not hasattr(kept, "expire"):
         return 0  # of another Streamlit, whose own ways will do
     known = dict(getattr(kept, "_data", {}))  # where these are kept elsewhere, they end when they are collected
     kept.expire()

@@ -80,3 +80,12 @@ def prediction_lines(
     )  # fmt: skip
     used = library().write_lines(ctypes.byref(style), predictions.ctypes.data, len(predictions), room.ctypes.data)
     return room[:used].tobytes()
+
+
+def interval_lines(predictions: Array, first: int, low: Array, high: Array) -> bytes:
+    """`row,prediction,lower,upper` for each, where the ends are not as far away everywhere."""
+    lines = []
+    for row, found in enumerate(zip(predictions.tolist(), low.tolist(), high.tolist(), strict=True), first):
+        cells = ("", "", "") if found[0] != found[0] else map(repr, found)
+        lines.append(f"{row},{','.join(cells)}\n")
+    return "".join(lines).encode()

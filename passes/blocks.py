@@ -20,7 +20,7 @@ from shoal.data.recipes.remaking import at_hand, where_to
 from shoal.data.splits import Split, row_weights, training_rows
 from shoal.data.terms import MISSING_LEVEL, Offset, Product, Shaped
 from shoal.data_pipeline import Chunk, design_rows
-from shoal.kernels.lines_kernel import prediction_lines
+from shoal.kernels.lines_kernel import interval_lines, prediction_lines
 from shoal.losses.base import RowLoss
 from shoal.losses.multinomial import Multinomial
 from shoal.metrics import Residuals
@@ -305,7 +305,7 @@ class PredictLines:
         if predictions.ndim > 1:
             text = "".join(self._class_lines(predictions)).encode()
         elif self.width is not None and loss is not None and loss.spread_is != "even":
-            text = "".join(self._spread_lines(predictions, loss, self.width)).encode()
+            text = interval_lines(predictions, self.of.block.first, *loss.interval(predictions, self.width))
         elif self.times is None:
             fields = tuple(map(_as_field, (*self.classes, "|".join(self.classes)) if self.classes else ()))
             text = prediction_lines(predictions, self.of.block.first, self.width, fields, self.threshold)
@@ -338,13 +338,6 @@ class PredictLines:
                     kept = [name for k, name in enumerate(self.classes) if k == place or usual[row, k]]
                     cells.append(_as_field("|".join(kept)))
             yield f"{row + self.of.block.first},{','.join(cells)}\n"
-
-    def _spread_lines(self, predictions: Array, loss: RowLoss, width: float) -> Iterator[str]:
-        """With ends that are farther away where rows spread more."""
-        ends = (part.tolist() for part in (predictions, *loss.interval(predictions, width)))
-        for row, found in enumerate(zip(*ends, strict=True), self.of.block.first):
-            cells = ("", "", "") if found[0] != found[0] else map(repr, found)
-            yield f"{row},{','.join(cells)}\n"
 
     def _date_lines(self, predictions: list[float], times: bool) -> Iterator[str]:
         width = self.width
