@@ -10,7 +10,7 @@ from typing import Any
 
 MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net",
           "logistic": "Logistic", "multinomial": "Multinomial", "poisson": "Poisson", "gamma": "Gamma",
-          "huber": "Huber", "quantile": "Quantile", "auto": "By the target (auto)",
+          "huber": "Huber", "quantile": "Quantile", "mlp": "Neural network (mlp)", "auto": "By the target (auto)",
           "module": "Module"}  # fmt: skip
 
 # What a terminal obeys or an eye is led astray by: control characters but tabs and ends of lines, marks of direction.

@@ -21,15 +21,18 @@ from shoal.exports import export
 from shoal.files.output import Output
 from shoal.fitting.model_file import in_days, usable, without_zeros
 from shoal.fitting.reports import Trained, described
+from shoal.losses.layers import expected
 from shoal.models import Floats
 from shoal.results.findings import Finding
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile, model_bytes
+from shoal.results.network import NetworkReport
 from shoal.results.plain import plain
 from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import implied, understood
 from shoal.settings.values import config_from
+from shoal.settings.when import NETWORK
 from shoal.solve.conformal import half_width_of
 from shoal.solve.inference import variance_inflation
 from shoal.sparse.prediction import predicted as of_sparse
@@ -48,7 +51,6 @@ if TYPE_CHECKING:
     from shoal.results.answers.explanation import ModelExplanation
     from shoal.results.answers.predictions import FilePredictions
 
-SHOWN = 12  # coefficients in a repr
 KEPT = 100_000  # rows of a frame of which residuals are looked at when it is fitted
 
 
@@ -221,6 +223,11 @@ class FittedModel:
         scatter = float(((actual - actual.mean()) ** 2).sum()) if len(actual) else 0.0
         return 1 - squares / scatter if scatter > 0 else float("nan")
 
+    @property
+    def network(self) -> NetworkReport | None:
+        """Of a neural network: its layers, its scores, and `beside`, how it does beside the exact linear model."""
+        return self._report.network
+
     def summary(self) -> ModelSummary:
         """Coefficients with their errors, F, AIC, BIC, residual quartiles and variance inflation, for notebooks too.
 
@@ -228,7 +235,7 @@ class FittedModel:
         """
         from shoal.api.summary import ModelSummary, residuals_of
 
-        if self._report.outcome:
+        if self._report.outcome or self._report.network:
             return ModelSummary.of(self._report, {})
         try:
             self._basis = basis = self._basis or Basis.of_model(self._file)
@@ -286,7 +293,7 @@ class FittedModel:
         """
         started = time.perf_counter()
         changed = {"alpha": alpha, "model": model, "l1_ratio": l1_ratio}
-        if self._report.outcome:
+        if self._report.outcome or self._report.network:
             raise StateError(
                 f"Expected a linear model to refit from sums, got {self.model}. Fit it anew with shoal.fit."
             )
@@ -297,30 +304,16 @@ class FittedModel:
         return fitted_in(time.perf_counter() - started, trained, basis)
 
     def __repr__(self) -> str:
-        alpha = "" if self.alpha is None else f", alpha = {self.alpha:g}"
-        coefficients = self.coefficients
-        columns = "1 column" if len(coefficients) == 1 else f"{len(coefficients)} columns"
-        lines = [f"<FittedModel: {self.model} model of '{self.target}'{alpha}, {columns}>"]
-        for part, scores in self.scores.items():
-            if scores["rows"]:
-                shown = ", ".join(f"{k} {v:.6g}" for k, v in scores.items() if k != "rows" and v is not None)
-                lines.append(f"  {part}: {scores['rows']:,} rows, {shown}")
-        names = ["(intercept)", *map(self._report.shown, list(coefficients)[:SHOWN])]
-        width = max(map(len, names))
-        values = [self.intercept, *coefficients.values()]
-        lines += [f"  {name:<{width}}  {value: .6g}" for name, value in zip(names, values, strict=False)]
-        if len(coefficients) > SHOWN:
-            lines.append(f"  ... and {len(coefficients) - SHOWN} more")
-        return "\n".join(lines)
+        from shoal.api.summary import shown_model
+
+        return shown_model(self._report, self.scores)
 
     def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, int]]:
         saved = without_zeros(usable(self._file))
         frame = as_needed(frame, [*saved.numbers, *saved.texts])
         saved = in_days(saved, date_columns(frame, saved.numbers))
         for X, unseen in encoded(frame, saved.encoding, self._report.dates):
-            _, coef, intercept, loss = saved.fitted
-            scores = X @ coef.T + intercept
-            yield scores if loss is None else np.asarray(loss.mean(scores), np.float64), unseen
+            yield np.asarray(expected(X, *saved.fitted[1:]), np.float64), unseen
 
     def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, int]]:
         saved = without_zeros(usable(self._file))
@@ -358,7 +351,11 @@ def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = N
 
 def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     with frame_as_file(frame, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
-        trained = train_with(coordinator, _understood(config, values))
+        config = _understood(config, values)
+        if config.model == NETWORK:
+            trained = train_gradient_with(coordinator, config)
+            return FittedModel(trained.model, trained.report)
+        trained = train_with(coordinator, config)
         basis = Basis.of_fit(trained.fit) if trained.fit else None
         basis = basis.summed(coordinator) if basis else None
         rows = basis.prepared.dataset if basis and len(frame) <= KEPT else None  # gone when somebody asks

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from shoal.fitting.model_file import usable
 from shoal.results.fit import Estimate, FitReport
@@ -19,6 +21,7 @@ from shoal.tasks.workers import kept_coordinator
 from shoal.words import compared
 
 QUARTILES = ("min", "1Q", "median", "3Q", "max")
+SHOWN = 12  # coefficients in a repr
 HEADERS = ("estimate", "std. error", "t", "p", "low", "high", "VIF")
 
 
@@ -78,19 +81,24 @@ class ModelSummary:
         return [*filter(None, (left_out(self.report), said)), *map(str, self.report.findings), *self.report.warnings]
 
     def rows(self) -> list[tuple[str, list[str]]]:
-        """Name and cells of each coefficient, the intercept's first."""
+        """Name and cells of each coefficient, the intercept's first; of a network of each part."""
         found = self.report.inference
         if found is not None:
             return [
                 (self.report.shown(name), [*_cells(one), _number(self.vif.get(name))])
                 for name, one in found.named().items()
             ]
+        if self.report.network:
+            return [(part.name, [f"{part.size:,}"]) for part in self.report.network.parts]
         values = {"(intercept)": self.report.intercept, **self.report.coefficients}
         return [(self.report.shown(name), [_number(value)]) for name, value in values.items()]
 
+    def _headers(self, rows: list[tuple[str, list[str]]]) -> tuple[str, ...]:
+        return ("parameters",) if self.report.network else HEADERS[: len(rows[0][1])]
+
     def __str__(self) -> str:
         rows = self.rows()
-        table = [["", *HEADERS[: len(rows[0][1])]], *([name, *cells] for name, cells in rows)]
+        table = [["", *self._headers(rows)], *([name, *cells] for name, cells in rows)]
         widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
         lines = [*three_sentences(self.report), "", *(f"{name:<16}{value}" for name, value in self.facts()), ""]
         for first, *cells in table:
@@ -103,7 +111,7 @@ class ModelSummary:
     def _repr_html_(self) -> str:
         rows = self.rows()
         facts = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.facts())
-        head = "".join(f"<th>{name}</th>" for name in ("", *HEADERS[: len(rows[0][1])]))
+        head = "".join(f"<th>{name}</th>" for name in ("", *self._headers(rows)))
         body = "".join(
             f"<tr><th>{html.escape(name)}</th>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
             for name, cells in rows
@@ -111,6 +119,27 @@ class ModelSummary:
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
         said = f"<p>{html.escape(' '.join(three_sentences(self.report)))}</p>"
         return f"{said}<table>{facts}</table><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def shown_model(report: FitReport, scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """A fitted model in some lines."""
+    alpha = "" if report.alpha is None else f", alpha = {report.alpha:g}"
+    coefficients = report.coefficients
+    columns = "1 column" if len(coefficients) == 1 else f"{len(coefficients)} columns"
+    if report.network:
+        return "\n  ".join((f"<FittedModel: {report.model} model of '{report.target}'>", *three_sentences(report)))
+    lines = [f"<FittedModel: {report.model} model of '{report.target}'{alpha}, {columns}>"]
+    for part, found in scores.items():
+        if found["rows"]:
+            shown = ", ".join(f"{k} {v:.6g}" for k, v in found.items() if k != "rows" and v is not None)
+            lines.append(f"  {part}: {found['rows']:,} rows, {shown}")
+    names = ["(intercept)", *map(report.shown, list(coefficients)[:SHOWN])]
+    width = max(map(len, names))
+    values = [report.intercept, *coefficients.values()]
+    lines += [f"  {name:<{width}}  {value: .6g}" for name, value in zip(names, values, strict=False)]
+    if len(coefficients) > SHOWN:
+        lines.append(f"  ... and {len(coefficients) - SHOWN} more")
+    return "\n".join(lines)
 
 
 def residuals_of(file: ModelFile, basis: Basis) -> tuple[float, ...]:

@@ -120,12 +120,19 @@ def _distance(report: FitReport) -> tuple[str, ...]:
 def _show_network(report: FitReport) -> None:
     found = report.network
     assert found is not None
-    for sentence in found.sentences():
+    for sentence in found.sentences(report.target):
         print(sentence)
     print()
-    table(("part", "parameters"), [(part.name, f"{part.size:,}") for part in found.parts], right={1})
+    if report.outcome:
+        _show_outcome(report.outcome)
+    elif found.hidden:
+        _show_scores(report)
+    else:
+        table(("part", "parameters"), [(part.name, f"{part.size:,}") for part in found.parts], right={1})
     _show_worth(report)
-    show_notes(report.warnings)
+    for reason, count in report.rows_dropped.items():
+        print(f"left out: {plural(count, 'row')} ({reason.replace('_', ' ')})")
+    show_notes((*report.findings, *report.warnings))
 
 
 def _show_scores(report: FitReport) -> None:

@@ -67,7 +67,7 @@ def proven_export(source: Path | ModelFile, to: str, out: str | Path, table: str
     """Write the model elsewhere, prove that file, and only then hand it out."""
     format_ = _with_table(format_named(to), table)
     model, output = model_and_output(source, out)
-    if model.outcome and to not in WITH_LOSSES.get(model.outcome.link, ()):
+    if model.network or (model.outcome and to not in WITH_LOSSES.get(model.outcome.link, ())):
         model.check_linear(f"Exports as {to}")
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
         unproven = Path(folder) / (output.path.name if output.is_plain else f"export{ending(to)}")  # runtimes go by it

@@ -17,6 +17,7 @@ from shoal.errors import DamagedFile, StateError
 from shoal.files.output import Output
 from shoal.files.parts import title
 from shoal.losses.base import RowLoss
+from shoal.losses.layers import NetworkMean, RowMean
 from shoal.losses.multinomial import Multinomial
 from shoal.losses.named import loss_named
 from shoal.models import Array
@@ -28,6 +29,7 @@ from shoal.results.model import (
     WITH_CLASSES,
     WITH_DATES,
     WITH_LOSS,
+    WITH_NETWORK,
     WITH_OFFSET,
     WITH_PRODUCTS,
     WITH_RARE,
@@ -40,9 +42,11 @@ from shoal.results.model import (
     read_model,
     unproven,
 )
+from shoal.results.network import StoredLayers
 from shoal.results.outcome import Outcome, class_terms
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.settings.when import NETWORK
 from shoal.utils import write_atomically
 
 DAY = 86400.0  # seconds, the unit of dates in model files before WITH_DATES
@@ -53,7 +57,7 @@ class SavedModel:
     """What prediction needs of a model file, and the file as it was read."""
 
     encoding: Encoding
-    coef: Array  # (p,), or (K, p) of several classes
+    coef: Array  # (p,), or (K, p) of several classes; NaN of a network, which has none
     file: ModelFile
 
     @property
@@ -91,9 +95,22 @@ class SavedModel:
             return None
         return loss_named(self.outcome.loss, self.outcome.parameters)
 
+    @cached_property
+    def network(self) -> NetworkMean | None:
+        """The layers of a network; None of a model with coefficients."""
+        found = self.file.layers
+        if found is None:
+            return None
+        return NetworkMean(
+            np.array(found.centre), np.array(found.scale), tuple(map(np.array, found.weights)),
+            tuple(map(np.array, found.biases)), found.target_centre, found.target_scale, self.loss,
+        )  # fmt: skip
+
     @property
-    def fitted(self) -> tuple[Encoding, Array, float | Array, RowLoss | Multinomial | None]:
+    def fitted(self) -> tuple[Encoding, Array, float | Array, RowMean | None]:
         """What passes over rows predict with: of several classes the coefficients and intercepts of all of them."""
+        if self.network is not None:
+            return self.encoding, self.coef, 0.0, self.network
         if self.outcome is not None and self.outcome.several:
             return self.encoding, self.coef, np.array(self.outcome.intercepts), Multinomial()
         return self.encoding, self.coef, self.intercept, self.loss
@@ -118,12 +135,15 @@ class SavedModel:
 
 def not_there(report: FitReport, what: str) -> str:
     """Why there are none of these for a model; empty where there are."""
+    if report.model == NETWORK:
+        return f"{what} are for models with coefficients; this is a neural network (mlp)."
     return f"{what} are for linear models; this is a {report.model} model." if report.outcome else ""
 
 
 def model_of(
-    encoding: Encoding, report: FitReport, config: RunConfig, data: Manifest, written: Mapping[str, str]
-) -> ModelFile:
+    encoding: Encoding, report: FitReport, config: RunConfig, data: Manifest, written: Mapping[str, str],
+    layers: StoredLayers | None = None,
+) -> ModelFile:  # fmt: skip
     """The model file of a fit to a data set; how long it took and in which run is not part of it."""
     known = {column: tuple(levels) for column, levels in encoding.known.items()}
     if encoding.offset:
@@ -132,7 +152,7 @@ def model_of(
     parts = tuple(OriginPart(title(part.file), part.rows, part.content) for part in data.parts)
     origin = Origin(title(config.file), data.content, report.rows_read, parts)
     said = replace(report, timings={}, run_id="")
-    return ModelFile(said, design, config.as_dict(), origin, _version(encoding, report))
+    return ModelFile(said, design, config.as_dict(), origin, _version(encoding, report, layers), layers)
 
 
 def _seen(encoding: Encoding, data: Manifest) -> dict[str, tuple[float, float]]:
@@ -142,7 +162,9 @@ def _seen(encoding: Encoding, data: Manifest) -> dict[str, tuple[float, float]]:
     return {name: (low, high) for name, low, high in ends if low is not None and high is not None}
 
 
-def _version(encoding: Encoding, report: FitReport) -> int:
+def _version(encoding: Encoding, report: FitReport, layers: StoredLayers | None) -> int:
+    if layers is not None:
+        return WITH_NETWORK
     if encoding.rare:
         return WITH_RARE
     if report.outcome and report.outcome.several:
@@ -207,12 +229,30 @@ def usable(file: ModelFile) -> SavedModel:
     if outcome is not None and outcome.several:
         rows = [found[name] for name in class_terms(outcome.classes, encoding.names)]
         return SavedModel(encoding, np.array(rows, float).reshape(len(outcome.classes), -1), file)
+    if file.layers is not None:
+        _check_layers(file.layers, len(encoding.terms))
+        return SavedModel(encoding, np.full(len(encoding.terms), np.nan), file)
     coef = [1.0 if isinstance(term, Offset) else found[term.name] for term in encoding.terms]
     return SavedModel(encoding, np.array(coef, float), file)
 
 
+def _check_layers(layers: StoredLayers, columns: int) -> None:
+    """Whether matrices fit one another; ValueError says that a file is not what was written."""
+    width = columns
+    if len(layers.centre) != columns or len(layers.scale) != columns or len(layers.weights) != len(layers.biases):
+        raise ValueError("its layers do not fit its columns")
+    for W, b in zip(layers.weights, layers.biases, strict=True):
+        if len(W) != len(b) or any(len(row) != width for row in W):
+            raise ValueError("its layers do not fit one another")
+        width = len(b)
+    if width != 1 or not layers.weights or layers.activation != "relu":
+        raise ValueError("its last layer should have one output, and relu before it")
+
+
 def without_zeros(model: SavedModel) -> SavedModel:
     """The same model without terms whose weight is 0: a file needs no columns that add nothing."""
+    if model.network is not None:
+        return model
     kept = np.flatnonzero(np.atleast_2d(model.coef).any(axis=0))
     terms = tuple(model.encoding.terms[i] for i in kept)
     columns = {column for term in terms for column in term.columns}

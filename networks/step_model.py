@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,22 +14,17 @@ if TYPE_CHECKING:
     from shoal.networks.live import LiveModule, RowSums
 
 
-@dataclass(frozen=True)
-class ModuleModel:
-    """The module of a document (see `stored`), in some precision; small enough to be sent with every message."""
+class StepsOfModule(ABC):
+    """What steps ask of a module that `live` finds or makes in this process."""
 
-    file: str
-    precision: str
+    @property
+    @abstractmethod
+    def live(self) -> LiveModule:
+        """The module in this process."""
 
     @property
     def penalty(self) -> NoPenalty:
         return NoPenalty()
-
-    @property
-    def live(self) -> LiveModule:
-        from shoal.networks.live import live  # here: whoever only sends it around needs no PyTorch
-
-        return live(self.file, self.precision)
 
     def seed(self, *place: int) -> None:
         self.live.seed(*place)
@@ -38,6 +34,20 @@ class ModuleModel:
 
     def update(self, w: Array, direction: Array, step: float | Array, shrink: float | Array | None = None) -> Array:
         return proximal_step(w, direction, step, self.penalty.prox, shrink)
+
+
+@dataclass(frozen=True)
+class ModuleModel(StepsOfModule):
+    """The module of a document (see `stored`), in some precision; small enough to be sent with every message."""
+
+    file: str
+    precision: str
+
+    @property
+    def live(self) -> LiveModule:
+        from shoal.networks.live import live  # here: whoever only sends it around needs no PyTorch
+
+        return live(self.file, self.precision)
 
 
 @dataclass(frozen=True)

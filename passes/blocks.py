@@ -21,7 +21,7 @@ from shoal.data.splits import Split, row_weights, training_rows
 from shoal.data.terms import MISSING_LEVEL, Offset, Product, Shaped
 from shoal.data_pipeline import Chunk, design_rows
 from shoal.kernels.lines_kernel import interval_lines, prediction_lines
-from shoal.losses.base import RowLoss
+from shoal.losses.layers import NetworkMean, RowMean, expected
 from shoal.losses.multinomial import Multinomial
 from shoal.metrics import Residuals
 from shoal.models import Array
@@ -227,15 +227,14 @@ class Predict:
     encoding: Encoding
     coef: Array  # (p,), or (K, p) of several classes, whose probabilities (rows, K) are predicted
     intercept: float | Array
-    loss: RowLoss | Multinomial | None = None  # of another loss than squares: its mean is predicted
+    loss: RowMean | None = None  # of another loss than squares: its mean is predicted
 
     def answer(self, worker: Worker) -> tuple[Array, int]:
         dataset = opened(self.directory)
         chunks = design_rows(self.encoding, dataset, self.block, with_target=False)
         parts, unseen = list[Array]([np.zeros((0, *self.coef.shape[:-1]))]), 0
         for chunk in chunks:
-            scores = chunk.X @ self.coef.T + self.intercept
-            parts.append(scores if self.loss is None else self.loss.mean(scores))
+            parts.append(expected(chunk.X, self.coef, self.intercept, self.loss))
             unseen += chunk.unseen
         predictions = np.concatenate(parts)
         predictions[list(self.block.bad)] = np.nan
@@ -301,7 +300,7 @@ class PredictLines:
 
     def answer(self, worker: Worker) -> Lines:
         predictions, unseen = self.of.answer(worker)
-        loss = None if isinstance(self.of.loss, Multinomial) else self.of.loss
+        loss = None if isinstance(self.of.loss, Multinomial | NetworkMean) else self.of.loss
         if predictions.ndim > 1:
             text = "".join(self._class_lines(predictions)).encode()
         elif self.width is not None and loss is not None and loss.spread_is != "even":

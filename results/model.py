@@ -12,13 +12,25 @@ from typing import Any
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.results.fit import FitReport
+from shoal.results.network import StoredLayers
 from shoal.results.plain import Malformed, plain, read
 
 NAME = "shoal-model"
 # What older programs read as well; and what they cannot, so that they say so. Models of dates without WITH_DATES have
 # coefficients per second.
 VERSION, WITH_PRODUCTS, WITH_DATES, WITH_LOSS, WITH_SHAPES, WITH_OFFSET, WITH_CLASSES, WITH_RARE = range(1, 9)
-VERSIONS = (VERSION, WITH_PRODUCTS, WITH_DATES, WITH_LOSS, WITH_SHAPES, WITH_OFFSET, WITH_CLASSES, WITH_RARE)
+WITH_NETWORK = 9
+VERSIONS = (
+    VERSION,
+    WITH_PRODUCTS,
+    WITH_DATES,
+    WITH_LOSS,
+    WITH_SHAPES,
+    WITH_OFFSET,
+    WITH_CLASSES,
+    WITH_RARE,
+    WITH_NETWORK,
+)
 
 BY_HAND = "none"  # what stands in place of a checksum where a person has edited a file on purpose
 END = 100  # bytes at the end of a model file, in which its checksum is
@@ -73,6 +85,7 @@ class ModelFile:
     config: dict[str, Any]
     data: Origin = Origin()
     version: int = VERSION
+    layers: StoredLayers | None = None  # of a network, in place of coefficients
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -82,6 +95,8 @@ class ModelFile:
     def as_dict(self) -> dict[str, Any]:
         """The object that is written: what it is, the answer, how columns become terms, where it came from."""
         parts = {"design": plain(self.design), "config": self.config, "data": self.data.as_dict()}
+        if self.layers is not None:
+            parts["layers"] = plain(self.layers)
         return {"format": NAME, "version": self.version, **self.report.as_dict(), **parts, **self.more}
 
     @classmethod
@@ -93,6 +108,7 @@ class ModelFile:
         found = cls(
             FitReport.from_dict(values), read(Design, values.get("design"), "design"), dict(config),
             read(Origin, values.get("data") or {}, "data"), values.get("version", VERSION),
+            read(StoredLayers, values["layers"], "layers") if "layers" in values else None,
         )  # fmt: skip
         known = found.as_dict()
         found.more.update({name: value for name, value in values.items() if name not in {*known, sealed.CHECKSUM}})

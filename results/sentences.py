@@ -22,7 +22,7 @@ GRAVE = (FindingKind.LEAK, FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)
 def three_sentences(report: FitReport) -> tuple[str, ...]:
     """What predicts what and how well; the error of always saying the mean; what matters most, or what to mind."""
     if report.network:
-        return report.network.sentences()
+        return report.network.sentences(report.target)
     return _how_well(report), _against_nothing(report), _what_matters(report)
 
 

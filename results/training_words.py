@@ -32,6 +32,12 @@ _OTHERS = {
         "Half the mean deviance", "What training makes small: half the mean gamma deviance plus the penalty.",
         _EXPLAINED, "Share of the test rows' deviance that is gone, beside knowing the mean alone; 1 is perfect.",
     ),
+    "mlp": CurveWords(
+        "Loss", "What training makes small: the mean loss of the rows that the last step looked at, in units of the "
+        "target's spread.",
+        "Explained, validation rows", "Share of the loss of training rows that no step sees that is gone, beside "
+        "knowing their mean alone; the weights that do best there are kept.",
+    ),
     "module": CurveWords(
         "Loss", "What training makes small: the mean loss of the rows that the last step looked at.",
         "Score, test rows", "Of rows kept for testing, after each epoch: accuracy or R², 1 is perfect.",

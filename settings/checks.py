@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
+from shoal.settings.layers import check_hidden
 from shoal.settings.levels import check_level
 from shoal.settings.pairs import check_pair
 from shoal.settings.transforms import check_transform
-from shoal.settings.when import MODELS, MODULE, STEPPED
+from shoal.settings.when import MODELS, MODULE, NETWORK, STEPPED
 from shoal.words import did_you_mean
 
 RANGES: dict[str, tuple[float, float]] = {
@@ -54,7 +55,7 @@ def check_knobs(config: Any) -> None:
             "Both test_every and test_fraction are given; expected one of them. Drop one.",
             knobs=["test_every", "test_fraction"],
         )
-    if config.patience and not (config.test_every or config.test_fraction or config.model == MODULE):
+    if config.patience and not (config.test_every or config.test_fraction or config.model in (MODULE, NETWORK)):
         raise ConfigError(
             "Expected test rows, whose score patience is about, got none. Set test_every or test_fraction too.",
             knobs=["patience"],
@@ -75,12 +76,13 @@ def check_knobs(config: Any) -> None:
                 f"The column '{name}' cannot be {what} and among the features as well. Take it out of one of them.",
                 knobs=[knob_, "features"],
             )
-    if config.model not in (*MODELS, *STEPPED, MODULE) and config.solver != "exact":
+    if config.model not in (*MODELS, *STEPPED, MODULE, NETWORK) and config.solver != "exact":
         raise ConfigError(
             f"Expected solver exact beside model {config.model}, got {config.solver}: {config.model} models are fitted "
             "exactly only, so far.",
             Remedy.set("Fit it exactly", "solver", "exact"), knobs=["model", "solver"],
         )  # fmt: skip
+    check_hidden(config.hidden)
     for pair in config.interactions:
         check_pair(pair)
     for level in config.reference:

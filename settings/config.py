@@ -13,11 +13,12 @@ from shoal.settings.when import (
     LOSSES,
     MODELS,
     MODULE,
-    TEXT_TARGETS,
+    NETWORK,
     adds_offset,
     decays,
     draws,
     has_formulas,
+    has_layers,
     has_momentum,
     has_other_loss,
     has_processes,
@@ -27,9 +28,10 @@ from shoal.settings.when import (
     mixes_penalties,
     on_cluster,
     shrinks_weights,
+    tells_classes_apart,
 )  # fmt: skip
 
-ALL_MODELS = (*MODELS, *LOSSES, BY_TARGET, MODULE)
+ALL_MODELS = (*MODELS, *LOSSES, NETWORK, BY_TARGET, MODULE)
 SHRINKS = ("none", "ridge", "lasso", "elasticnet")
 CODINGS = ("reference", "full", "drop_first")
 IMPUTATIONS = ("median", "mean", "constant", "drop")
@@ -91,8 +93,8 @@ class RunConfig:
     target: str = knob("", "the column to predict", "model", open=True)
     model: str = knob(
         "linear", "linear, ridge, lasso, elasticnet; logistic for yes or no, multinomial for classes, poisson for "
-        "counts, gamma for positive skewed numbers, huber where some rows are far off, quantile for a quantile; auto: "
-        "by the values of the target",
+        "counts, gamma for positive skewed numbers, huber where some rows are far off, quantile for a quantile; mlp: "
+        "a neural network for numbers or yes and no (needs PyTorch); auto: by the values of the target",
         "model", choices=ALL_MODELS, unlisted=(MODULE,), open=True,
     )
     shrink: str = knob(
@@ -106,13 +108,16 @@ class RunConfig:
         when=is_penalised, needs=(("model", "ridge"),), needs_there=(("shrink", "ridge"),),
     )
     l1_ratio: float = knob(
-        0.5, "elastic net only: share of the L1 part, 0 to 1", "model",
-        open=True, step=0.05, when=mixes_penalties,
+        0.5, "elastic net only: share of the L1 part, 0 to 1", "model", open=True, step=0.05, when=mixes_penalties,
         needs=(("model", "elasticnet"),), needs_there=(("shrink", "elasticnet"),),
     )
     positive: str = knob(
-        "", "logistic only: which of the target's two values is the yes that probabilities are of", "model",
-        blank="by itself", when=lambda v: v["model"] == "logistic", needs=(("model", "logistic"),),
+        "", "logistic and mlp: which of the target's two values is the yes that probabilities are of", "model",
+        blank="by itself", when=lambda v: v["model"] in ("logistic", NETWORK), needs=(("model", "logistic"),),
+    )
+    hidden: str = knob(
+        "auto", "mlp only: the sizes of its hidden layers, such as 64,32; auto: by rows and columns", "model",
+        metavar="64,32|auto", open=True, when=has_layers, needs=(("model", NETWORK),),
     )
     huber_epsilon: float = knob(
         1.35, "huber only: from how many scales on a row counts by the size of its error and no more by its square; "
@@ -146,7 +151,7 @@ class RunConfig:
     )
     class_weight: str = knob(
         "none", "logistic and multinomial: balanced lets all values of the target count as much, however rare one is",
-        "model", choices=CLASS_WEIGHTS, when=lambda v: v["model"] in TEXT_TARGETS, needs=(("model", "logistic"),),
+        "model", choices=CLASS_WEIGHTS, when=tells_classes_apart, needs=(("model", "logistic"),),
     )
     categorical: tuple[str, ...] = knob(
         (), "columns whose values are names, whatever they look like", "reading", metavar="a,b"
@@ -184,8 +189,7 @@ class RunConfig:
     )
     indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
     test_every: int = knob(
-        0, "one row in so many is kept for testing (rows 0, N, 2N, ...); 0 for none", "split",
-        open=True, unit="rows",
+        0, "one row in so many is kept for testing (rows 0, N, 2N, ...); 0 for none", "split", open=True, unit="rows"
     )
     test_fraction: float = knob(
         0.0, "share of rows, chosen by a hash of the row index, kept for testing", "split", open=True, step=0.05
@@ -255,8 +259,7 @@ class RunConfig:
     )
     solver: str = knob(
         "exact", "how the optimum is found: exactly, or by gradient steps of workers", "solver",
-        choices=SOLVERS, open=True,
-    )
+        choices=SOLVERS, open=True)
     # The rest is for gradient runs only.
     mode: str = training(
         "sync", "when a gradient may be applied: sync, ssp, async or local", "solver", choices=MODES, open=True
@@ -305,8 +308,7 @@ class RunConfig:
     )
     warmup: float = training(
         0.0, "epochs over which the learning rate rises, from a tenth", "schedule",
-        unit="epochs", step=0.5, blank="none",
-    )
+        unit="epochs", step=0.5, blank="none")
     decay: float = training(
         0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs", "steps",
         open=True, step=0.05, when=decays, needs=(("schedule", "exponential"),),
@@ -329,8 +331,7 @@ class RunConfig:
     )
     compression: str = training(
         "none", "how gradients are sent: in full, the largest values only, or in 16 bits", "steps",
-        choices=COMPRESSIONS, open=True,
-    )
+        choices=COMPRESSIONS, open=True)
     top_k: float = training(
         0.1, "compression topk: share of the values that are sent", "steps",
         open=True, step=0.05, when=lambda v: v["compression"] == "topk", needs=(("compression", "topk"),),
@@ -361,8 +362,7 @@ class RunConfig:
     )
     on_worker_loss: str = training(
         "retry", "a lost worker: replace it, go on with fewer, or stop", "safety",
-        choices=LOSS_CHOICES, when=has_processes,
-    )
+        choices=LOSS_CHOICES, when=has_processes)
     restarts: int = training(
         3, "times in a row that a worker is replaced before the run goes on without it", "safety",
         unit="times", when=lambda v: v["on_worker_loss"] == "retry" and has_processes(v),

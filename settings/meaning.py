@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.errors import ConfigError, Remedy
 from shoal.settings.config import DIALECT, RunConfig
-from shoal.settings.when import has_other_loss
+from shoal.settings.when import NETWORK, has_other_loss
 
 GRADIENT = ("solver", "gradient")  # what every knob of training needs
 PLANNED = (  # knobs that make a difference to the plan for more machines
@@ -51,7 +51,9 @@ def understood(config: RunConfig, said: Collection[str]) -> RunConfig:
     A knob of training without a solver means gradient steps; whoever calls says so. Any other that has no effect is
     refused: it would be ignored silently.
     """
-    if "solver" not in said and training_knobs(said):
+    if config.model == NETWORK:
+        config = _for_network(config, said)
+    elif "solver" not in said and training_knobs(said):
         config = dataclasses.replace(config, solver="gradient")
     values = config.as_dict()
     for knob in RunConfig.knobs():
@@ -60,9 +62,34 @@ def understood(config: RunConfig, said: Collection[str]) -> RunConfig:
     return config
 
 
+# What is usual for a network, where nobody says otherwise: there is no optimum to finish at, and validation rows say
+# when to stop.
+FOR_NETWORK: dict[str, Any] = {
+    "solver": "gradient", "step_rule": "adamw", "learning_rate": 0.005, "epochs": 100, "patience": 12, "tolerance": 0.0,
+    "test_fraction": 0.2,
+}  # fmt: skip
+
+
+def _for_network(config: RunConfig, said: Collection[str]) -> RunConfig:
+    """With what is usual there: gradient steps, and test rows that tell what it is worth."""
+    if config.solver != "gradient" and "solver" in said:
+        raise ConfigError(
+            f"Expected solver gradient beside model {NETWORK}, got {config.solver}: a network has no exact answer.",
+            Remedy.set("Train it by steps", "solver", "gradient"), knobs=["model", "solver"],
+        )  # fmt: skip
+    usual = {name: value for name, value in FOR_NETWORK.items() if name not in said}
+    if config.test_every or "test_every" in said:
+        usual.pop("test_fraction", None)
+    if config.mode == "local":
+        usual.pop("step_rule", None)  # which takes plain steps
+    if usual.get("step_rule", config.step_rule) not in ("adam", "adamw"):
+        usual.pop("learning_rate", None)
+    return dataclasses.replace(config, **usual)
+
+
 def implied(said: Collection[str], config: RunConfig) -> str:
     """A sentence on gradient steps that nobody asked for by name; empty where somebody did, or there are none."""
-    if config.solver != "gradient" or "solver" in said:
+    if config.solver != "gradient" or "solver" in said or config.model == NETWORK:
         return ""
     knobs = training_knobs(said)
     return f"Trained by gradient steps (solver gradient), since only they have {' and '.join(knobs[:3])}."

@@ -9,9 +9,10 @@ from shoal.errors import ConfigError
 
 MODELS = ("linear", "ridge", "lasso", "elasticnet")  # least squares, from sums
 MODULE = "module"  # a PyTorch module, trained from Python; no table has one
+NETWORK = "mlp"  # a network of layers on the columns of a table
 BY_TARGET = "auto"  # the model that suits the values of the target
 CLASSES = "multinomial"  # the model of several classes
-TEXT_TARGETS = ("logistic", CLASSES)  # models whose target may be text
+TEXT_TARGETS = ("logistic", CLASSES, NETWORK)  # models whose target may be text
 ROBUST_LOSSES = ("huber", "quantile")  # of numbers as they are, with no mean that a link would be about
 LOSSES = ("logistic", CLASSES, "poisson", "gamma", *ROBUST_LOSSES)  # models of other losses, by passes over the rows
 TUNED_LOSSES = ("logistic", "poisson", "gamma")  # those whose penalty cross-validation can choose
@@ -26,7 +27,7 @@ def has_own_penalty(values: _Values) -> bool:
 def is_penalised(values: _Values) -> bool:
     if values["model"] in LOSSES:
         return bool(values["shrink"] != "none")
-    if values["model"] in (BY_TARGET, MODULE):
+    if values["model"] in (BY_TARGET, MODULE, NETWORK):
         return False
     return values["model"] != "linear" or has_own_penalty(values)
 
@@ -46,6 +47,14 @@ def mixes_penalties(values: _Values) -> bool:
 
 def has_other_loss(values: _Values) -> bool:
     return values["model"] in LOSSES
+
+
+def tells_classes_apart(values: _Values) -> bool:
+    return values["model"] in ("logistic", CLASSES)
+
+
+def has_layers(values: _Values) -> bool:
+    return bool(values["model"] == NETWORK)
 
 
 def adds_offset(values: _Values) -> bool:

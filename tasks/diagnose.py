@@ -44,6 +44,8 @@ FAR = 3.0  # times that range from which on rows are far out
 def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Progress = silent) -> Diagnosis:
     """The model on the file it was trained on (`own_data`: told apart into training and test rows), or on another."""
     model = load_model(model_path)
+    if model.network is not None:
+        model.check_linear("Residuals against columns")
     if model.several:
         raise StateError(
             "Residuals are how far off numbers are; a model of several classes has calls that are right or wrong, "

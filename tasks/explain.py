@@ -73,6 +73,8 @@ class ExplainRequest:
 def explain_model(path: Path, question: ExplainRequest, progress: Progress = silent) -> ModelExplanation:
     """All that can be said; its `as_dict` is the object that `explain --json` prints."""
     model = load_model(path)
+    if model.network is not None:
+        model.check_linear("Intervals and importance")
     config = _config(model, question)
     question.check(config)
     found = _from_file(model, config, question)

@@ -77,8 +77,13 @@ def encode(encoding: Encoding, row: Row) -> Array:
 
 
 def explain(model: SavedModel, row: Row) -> Explained:
+    """What each column adds; of a network, in which columns do not add up, only what is to be known of their values."""
     encoding = model.encoding
     x, usual = encode(encoding, row), encode(encoding, typical_row(encoding))
+    if model.network is not None:
+        score, middle = model.network.scores(np.stack((x, usual))).tolist()
+        known = (_part(columns, row, encoding, 0.0, 0.0) for columns in _owners(encoding) if len(columns) == 1)
+        return Explained(score, 0.0, middle, tuple(known))
     adds, against = x * model.coef, (x - usual) * model.coef
     parts = []
     for columns in _owners(encoding):

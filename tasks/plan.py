@@ -11,6 +11,7 @@ from shoal.planning.machines import NETWORK, NODES, nodes_of
 from shoal.planning.plan import LIMITS, PlanRequest, make_plan
 from shoal.settings.config import COMPRESSIONS, MODES, RunConfig
 from shoal.settings.when import LOSSES
+from shoal.settings.when import NETWORK as LAYERS
 from shoal.utils import Progress, silent
 
 __all__ = ["COLUMNS", "LIMITS", "NETWORK", "NODES", "PlanRequest", "as_csv", "nodes_of", "plan"]
@@ -23,10 +24,10 @@ COLUMNS = (
 
 def plan(config: RunConfig, asked: PlanRequest, progress: Progress = silent) -> dict[str, Any]:
     """`config.file` is a file or a shape such as 2000000x50."""
-    if config.model in LOSSES:
+    if config.model in (*LOSSES, LAYERS):
         raise ConfigError(
-            f"Expected a linear, ridge, lasso or elastic-net model to plan for, got {config.model}, which has no "
-            "gradient steps.", Remedy.choose("Choose another", "model"), knobs=["model"],
+            f"Expected a linear, ridge, lasso or elastic-net model to plan for, got {config.model}, whose "
+            "steps are not planned.", Remedy.choose("Choose another", "model"), knobs=["model"],
         )  # fmt: skip
     for name in asked.modes:
         if name not in MODES:

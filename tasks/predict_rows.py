@@ -13,6 +13,7 @@ from shoal.data.kinds import date_of, style_of, time_of
 from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
+from shoal.losses.layers import expected
 from shoal.results.thresholds import check_threshold
 from shoal.tasks.explain_row import Value, encode
 from shoal.words import listed, plural
@@ -54,8 +55,7 @@ class RowPredictor:
             X[i] = encode(model.encoding, values)
             if not all(model.encoding.knows(name, str(values[name] or MISSING_LEVEL)) for name in model.encoding.known):
                 unseen.append(i)
-        scores = X @ model.coef + model.intercept
-        means = model.loss.mean(scores) if model.loss else scores
+        means = expected(X, *model.fitted[1:])
         found: list[float | None] = [mean if math.isfinite(mean) else None for mean in means.tolist()]
         none = [i for i, mean in enumerate(found) if mean is None]
         notes = _notes(unseen, none)

@@ -43,7 +43,7 @@ from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import worker_count
 from shoal.settings.strength import chooses_alpha
-from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, MODULE, TUNED_LOSSES
+from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, MODULE, NETWORK, TUNED_LOSSES
 from shoal.sparse.table import is_sparse
 from shoal.utils import Progress, silent, write_atomically
 
@@ -66,7 +66,7 @@ def _size(file: str) -> int:
 def make_engine(config: RunConfig) -> Engine:
     """The engine that the config asks for; whoever opens it closes it."""
     preload = ["shoal.passes.blocks" if config.solver == "exact" else "shoal.passes.gradient_loop"]
-    if config.model == MODULE:
+    if config.model in (MODULE, NETWORK) and config.solver == "gradient":
         need_torch()
         preload.append("shoal.networks.live")  # PyTorch takes seconds to import: before the first batch, not in it
     if config.engine == "ray":
@@ -102,6 +102,11 @@ def train_with(
 
         config = suited(config)
     config.ready()
+    if config.model == NETWORK and config.solver == "exact":
+        raise ConfigError(
+            f"Expected solver gradient beside model {NETWORK}, got exact: a network has no exact answer.",
+            Remedy.set("Train it by steps", "solver", "gradient"), knobs=["model", "solver"],
+        )  # fmt: skip
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
     started, timings, output = time.perf_counter(), Timings(), model_output(config)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,8 @@ class Conductor:
                 )
                 return
         self._end_of_work()
-        self.server.finish(self.chosen)
+        best = self.best[1] if self.best and not self.objective.convex else None  # the last steps may have led away
+        self.server.finish(best if self.chosen is None else self.chosen)
 
     def _end_of_work(self) -> None:
         if self.ending is not None:
@@ -236,7 +237,7 @@ class Conductor:
             return
         self._bad_epochs += 1
         if self._bad_epochs >= self.config.patience:
-            cause = f"no better score on the test rows for {self._bad_epochs} epochs"
+            cause = f"no better score on the {self.objective.watches} for {self._bad_epochs} epochs"
             self.end(Standing("finished", cause, Reason.NO_BETTER_SCORE), self.best[1])
 
     @unbounded
@@ -315,9 +316,8 @@ class Conductor:
 
     def halt(self) -> None:
         """End because a person said so."""
-        ending = Standing("stopped", "stopped by a command", Reason.STOPPED)
-        self.session.state(replace(ending, state="stopping"))
-        self.end(ending)
+        self.session.state(Standing("stopping", "stopped by a command", Reason.STOPPED))
+        self.end(Standing("stopped", "stopped by a command", Reason.STOPPED))
 
     def pause(self, cause: str) -> None:
         self._pausing = cause

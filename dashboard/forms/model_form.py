@@ -25,10 +25,10 @@ from shoal.dashboard.parts.wording import (
 from shoal.errors import ConfigError
 from shoal.results.answers.table import TableLook
 from shoal.settings.config import RunConfig
-from shoal.settings.meaning import has_effect
+from shoal.settings.meaning import FOR_NETWORK, has_effect
 from shoal.settings.pairs import split_pair
 from shoal.settings.strength import USUAL
-from shoal.settings.when import LOSSES, MODELS, STEPPED, TUNED_LOSSES
+from shoal.settings.when import LOSSES, MODELS, NETWORK, STEPPED, TUNED_LOSSES
 
 NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
 ENOUGH_TO_SPLIT = 50  # rows; with fewer, keeping a fifth for testing costs more than it tells
@@ -126,8 +126,23 @@ class ModelForm:
         with right:
             model = self.widgets.ask("model")
             st.caption(ABOUT_MODELS[model])
-        self.ask("huber_epsilon", "quantile")
+        self._suit_network(model == NETWORK)
+        self.ask("huber_epsilon", "quantile", "hidden")
         self.ask("shrink", "alpha", "l1_ratio")
+
+    def _suit_network(self, chosen: bool) -> None:
+        """A network begins with knobs of its own, once it is chosen, and leaves with them."""
+        key = f"{self.prefix}~network"
+        before = st.session_state.setdefault(key, chosen)
+        if before == chosen:
+            return
+        st.session_state[key] = chosen
+        for knob in FOR_NETWORK.keys() - {"test_fraction"}:
+            self.draft[knob] = FOR_NETWORK[knob] if chosen else default_values()[knob]
+            st.session_state.pop(self.widgets.key(knob), None)
+        if chosen and not (self.draft.get("test_every") or self.draft.get("test_fraction")):
+            self.draft["test_fraction"] = USUAL_SHARE
+            st.session_state.pop(self.widgets.key("split"), None)
 
     def _target(self) -> None:
         now = self.draft.get("target") or None
@@ -173,6 +188,14 @@ class ModelForm:
                 self.widgets.ask("test_fraction", min_value=0.01)
 
     def _solver(self) -> None:
+        if self.values["model"] == NETWORK:
+            self.draft["solver"] = "gradient"
+            st.caption(
+                "By gradient steps of worker processes. A fifth of the training rows says when to stop, and the result "
+                "stands beside the exact linear model on the same test rows. It needs PyTorch."
+            )
+            self._gradient()
+            return
         if self.values["model"] not in (*MODELS, *STEPPED):  # a choice that would be refused is none
             self.draft["solver"] = "exact"
             st.caption(

@@ -9,7 +9,7 @@ from shoal.dashboard.live.controls import send_now
 from shoal.dashboard.live.plot import FAINT, Panel, chart, live_plot, series
 from shoal.results.training_words import SQUARES, curve_words
 from shoal.runs.launch import Run
-from shoal.settings.when import MODULE
+from shoal.settings.when import MODULE, NETWORK
 
 SWITCH: Panel = {"kind": "switch", "key": "axis", "label": "Curves over"}
 LANES: Panel = {
@@ -91,7 +91,7 @@ def figures(config: Mapping[str, Any]) -> Panel:
 def curves(config: Mapping[str, Any]) -> list[Panel]:
     """The charts of how good the model is and how fast it gets there."""
     words = curve_words(config.get("model", ""))
-    is_module = config.get("model") == MODULE  # whose test rows may have been given apart
+    is_module = config.get("model") in (MODULE, NETWORK)  # whose rows to score are given apart
     tested = bool(config.get("test_every") or config.get("test_fraction") or is_module)
     name = "R²" if words == SQUARES else "Score" if is_module else "Explained"
     return [

@@ -102,7 +102,7 @@ def _result(run: Run) -> None:
     except StateError as error:
         notice("error", wording.told(error), "The result cannot be read")
         return
-    if report and report.network:
+    if report and report.network and not report.network.hidden:  # a module that came from Python
         show_network(run, report, report.network)
     elif report:
         show_result(run, report)

@@ -45,7 +45,7 @@ def one_row(version: Version, model: SavedModel) -> None:
             model, of = model.of_class(place), f"the score of {names[place]}"
         found = explain(model, row)
         _answer(found, model, of)
-        if not math.isnan(found.prediction):
+        if not math.isnan(found.prediction) and model.network is None:
             _contributions(found, model, of)
 
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from shoal.dashboard.parts import widget_values
-from shoal.dashboard.parts.literal import line
+from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.outcome_charts import (
     calibration_chart,
     confusion_chart,
@@ -17,6 +17,7 @@ from shoal.dashboard.parts.outcome_charts import (
     roc_chart,
 )
 from shoal.results.fit import FitReport
+from shoal.results.network import NetworkReport, Worth
 from shoal.results.outcome import Outcome, OutcomeScores, ThresholdCurve
 from shoal.results.thresholds import USUAL, Calls, balance_point, calls_at, cheapest
 from shoal.words import number
@@ -205,3 +206,33 @@ def score_name(report: FitReport) -> str:
     if report.outcome.several:
         return "score of a class"
     return f"log odds of {report.outcome.yes}" if report.outcome.classes else f"logarithm of {report.target}"
+
+
+# ------------------------------------------------------------------ a network on a table
+
+WORTH = {
+    Worth.BETTER: ("success", "Worth it"),
+    Worth.LITTLE: ("info", "Hardly worth it"),
+    Worth.SAME: ("info", "Not worth it, as far as these rows show"),
+    Worth.WORSE: ("warning", "Not worth it"),
+}
+
+
+def network_part(found: NetworkReport) -> None:
+    """Whether it is worth it beside the exact model, and what it is made of; it has no coefficients."""
+    if beside := found.beside:
+        st.header(f"Beside the exact {beside.model} model", anchor=False)
+        kind, title = WORTH[beside.worth] if beside.worth else ("info", "Nobody can tell")
+        notice(kind, beside.sentences()[-1], title)
+        if beside.network is not None:
+            error = "Told wrong" if beside.model == "logistic" else "Typical error (RMSE)"
+            table = pd.DataFrame({
+                "On the same test rows": ["Neural network", f"Exact {beside.model} model", "Difference"],
+                beside.measure.capitalize(): [number(beside.network), number(beside.linear), number(beside.difference)],
+                error: [number(beside.network_error), number(beside.linear_error), ""],
+                "95 % interval": ["", "", f"{number(beside.low)} to {number(beside.high)}"],
+            })  # fmt: skip
+            st.dataframe(table, hide_index=True, height="content", placeholder="")
+    st.header("Layers", anchor=False)
+    parts = pd.DataFrame({"Part": [p.name for p in found.parts], "Parameters": [p.size for p in found.parts]})
+    st.dataframe(parts, hide_index=True, height="content", placeholder="")

@@ -14,7 +14,7 @@ import streamlit as st
 from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
 from shoal.dashboard.parts import charts, places, tuning, wording
 from shoal.dashboard.parts.literal import harmless, line, notice, section
-from shoal.dashboard.parts.outcomes import outcome_scores, score_name
+from shoal.dashboard.parts.outcomes import network_part, outcome_scores, score_name
 from shoal.errors import Reason, TrainingError
 from shoal.files.parts import title
 from shoal.library import saved_models
@@ -82,6 +82,9 @@ def headline(report: FitReport) -> None:
 
 
 def coefficients(report: FitReport, file_name: str) -> None:
+    if report.network:
+        network_part(report.network)
+        return
     st.header("Coefficients", anchor=False)
     per = _per(report)
     intervals = plain(report.inference.coefficients) if report.inference else tuning.own_intervals(report)

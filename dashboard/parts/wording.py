@@ -23,6 +23,7 @@ ABOUT_MODELS = {
     "gamma": "Positive, skewed numbers such as costs or times: each column multiplies the expected value.",
     "huber": "Numbers with some far off: these pull by the size of their error only, not by its square.",
     "quantile": "A quantile, such as the median, in place of the mean: the line that has a given share of rows below.",
+    "mlp": "A neural network for numbers or yes and no, where straight lines are not enough, beside the exact one.",
     "module": "A PyTorch module, trained from Python by shoal.train_module.",
 }
 LABELS = {
@@ -31,6 +32,7 @@ LABELS = {
     "model": "Model",
     "shrink": "Penalty",
     "positive": "The value that is the yes",
+    "hidden": "Hidden layers",
     "huber_epsilon": "Far off from (epsilon)",
     "quantile": "Quantile",
     "alpha": "Penalty strength (alpha)",

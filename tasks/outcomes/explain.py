@@ -10,6 +10,7 @@ from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split, Yes
 from shoal.fitting.model_file import SavedModel
+from shoal.losses.layers import NetworkMean
 from shoal.results.answers.importance import PERMUTATION, ColumnWorth
 from shoal.results.fit import Estimate
 from shoal.results.outcome import FACTORS, factor
@@ -60,6 +61,7 @@ def intervals_of(model: SavedModel, confidence: float) -> list[dict[str, Any]]:
 def of_rows(coordinator: Coordinator, dataset: Dataset, model: SavedModel, config: RunConfig) -> ColumnWorth:
     """What each column is worth, from the rows that the model was fitted to, or kept for testing."""
     _, coef, intercept, loss = model.fitted
+    assert not isinstance(loss, NetworkMean)  # refused by `explain_model`
     assert loss is not None
     split = Split(config.test_every, config.test_fraction, config.seed)
     found = importance(

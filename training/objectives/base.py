@@ -206,7 +206,12 @@ class Objective(Protocol):
         ...
 
     def score(self, w: Array, /) -> float | None:
-        """Of the rows that were kept for testing, the higher the better, 1 the best; None where there is none."""
+        """Of the rows that it watches, the higher the better, 1 the best; None where there is none."""
+        ...
+
+    @property
+    def watches(self) -> str:
+        """Which rows the score is of: test rows, or training rows that are kept from steps."""
         ...
 
     @property

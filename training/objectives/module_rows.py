@@ -8,7 +8,6 @@ looked at they are computed anew from training rows at the weights of that momen
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -30,22 +29,17 @@ from shoal.results.model import Design, ModelFile
 from shoal.results.network import NetworkPart, NetworkReport, NetworkScores
 from shoal.settings.config import RunConfig
 from shoal.training.objectives.array_shards import deal_arrays
-from shoal.training.objectives.base import UNKNOWN, Bounds, Concluded, DistanceToOptimum, ParameterPart, UsualWork
+from shoal.training.objectives.base import Concluded
+from shoal.training.objectives.network import WATCHED, NetworkObjective
 
 WEIGHTS = "module.safetensors"  # in the folder of a run: what came of it
-USUAL = UsualWork(shards=8, batch=32, local_steps=8)
-WATCHED = 4096  # test rows whose score is followed, and training rows that statistics are of
 BATCH = 128  # rows of a batch that statistics are of
 
 
-class ModuleObjective:
+class ModuleObjective(NetworkObjective):
     """The rows and the module of one document."""
 
-    convex = scores_cheaply = evenly_curved = knows_loss = penalised = False
-    condition: float | None = None
-    scale = alpha = 0.0
-    at_start = math.inf  # a loss may begin near its best, or below 0: only what is not finite has lost its way
-    usual = USUAL
+    model: ModuleModel
 
     def __init__(self, config: RunConfig) -> None:
         if config.engine == "ray":
@@ -53,15 +47,10 @@ class ModuleObjective:
                 "Expected engine processes or inline for a module, got ray: its rows are on this machine.",
                 knobs=["engine"],
             )
-        self.config, self.stored = config, read_module(config.file)
+        self.stored = read_module(config.file)
         precision = self.stored.precision if config.precision == "auto" else config.precision
-        self.model = ModuleModel(config.file, precision)
-        self.n = float(self.stored.data.rows)
-        self._shards: Shards | None = None
-
-    @property
-    def precision(self) -> str:
-        return self.model.precision
+        model = ModuleModel(config.file, precision)
+        super().__init__(config, model, precision, self.stored.parts, float(self.stored.data.rows))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -71,21 +60,6 @@ class ModuleObjective:
     @property
     def width(self) -> int:
         return self.stored.row.size
-
-    @property
-    def parts(self) -> tuple[ParameterPart, ...]:
-        return tuple(ParameterPart(*part) for part in self.stored.parts)
-
-    @property
-    def size(self) -> int:
-        return self.stored.size
-
-    @property
-    def start(self) -> Array:
-        return self.model.live.start.copy()
-
-    def set_alpha(self, alpha: float) -> ModuleModel:
-        return self.model
 
     # ---------------------------------------------------------------- rows
 
@@ -102,19 +76,7 @@ class ModuleObjective:
         if self.config.patience and not shards.held_rows:
             raise ConfigError("Expected test rows, whose score patience is about, got none.", knobs=["patience"])
 
-    def bounds(self, coordinator: Coordinator, shards: Shards) -> Bounds | None:
-        return None
-
     # ---------------------------------------------------------------- how good parameters are
-
-    def loss(self, w: Array, value: float | None = None) -> float:
-        return math.nan if value is None else value / max(self.n, 1)
-
-    def away(self, w: Array) -> DistanceToOptimum:
-        return UNKNOWN
-
-    def away_by_rows(self, w: Array, gradient: Array, value: float) -> DistanceToOptimum:
-        return UNKNOWN
 
     def score(self, w: Array) -> float | None:
         """Of at most `WATCHED` test rows."""
@@ -143,9 +105,6 @@ class ModuleObjective:
             found += [X[start : start + BATCH] for start in range(0, min(rows, most * BATCH), BATCH)]
         full = [batch for batch in found if len(batch) == BATCH]
         return full or [np.concatenate(found)]
-
-    def nonzeros(self, w: Array) -> int:
-        return int(np.count_nonzero(w))
 
     # ---------------------------------------------------------------- what comes of it
 

@@ -6,12 +6,19 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.metrics import Timings
 from shoal.settings.config import RunConfig
-from shoal.settings.when import LOSSES
+from shoal.settings.when import LOSSES, NETWORK
 from shoal.training.objectives.base import Objective
 from shoal.training.objectives.squares import squared_objective
 
 
 def prepare_objective(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Objective:
+    if config.model == NETWORK:
+        from shoal.networks.extra import need_torch
+
+        need_torch()
+        from shoal.training.objectives.table_network import table_network
+
+        return table_network(coordinator, dataset, config, timings)
     if config.model not in LOSSES:
         return squared_objective(coordinator, dataset, config, timings)
     from shoal.training.objectives.row_loss import row_loss_objective  # here: squares need none of it

@@ -86,6 +86,7 @@ class RowLossObjective:
     """F over the training rows of one run, in standardised columns."""
 
     convex = scores_cheaply = True
+    watches = "test rows"
     usual = precision = None
 
     def __init__(
@@ -271,9 +272,35 @@ class RowLossObjective:
 
     # ---------------------------------------------------------------- what comes of it
 
+    @property
+    def optimum(self) -> NewtonPoint:
+        """Where Newton steps have ended, which is no optimum where columns tell the rows apart without an error."""
+        return self._optimum.point
+
+    @property
+    def units(self) -> Standardisation:
+        return self._known.units
+
+    @property
+    def constant(self) -> float:
+        """The best score of knowing nothing."""
+        return self._known.constant
+
+    @property
+    def rows(self) -> LossRows:
+        return self._known.rows
+
     def conclude(self, coordinator: Coordinator, w: Array) -> Concluded:
-        known, point = self._known, self._point(w)
-        rows, prepared = known.rows, self.prepared
+        fit, slope = self.fit(self._point(w))
+
+        def reported(training: GradientTraining, notes: Sequence[str]) -> Trained:
+            return with_training(described_loss(fit), training, notes)
+
+        return Concluded(self._away_at_last(w, fit.scores.curvature, slope), reported)
+
+    def fit(self, point: NewtonPoint) -> tuple[LossFit, Slope]:
+        """The model of these weights, as an exact fit has it, by a pass over the rows; and how steep F is there."""
+        known, rows, prepared = self._known, self._known.rows, self.prepared
         scores = rows.scores(point, known.constant, grid_for(prepared.dataset.rows))
         slope = rows.slope(scores.curvature, point)
         certificate = self._certificate(point, slope, rows.slope(
@@ -288,12 +315,7 @@ class RowLossObjective:
             float(known.moments.mean[-1]), None, dispersion_of(rows.loss, scores, slope, known.units),
             rows_dropped(prepared, config, used), (), without_columns(rows, scores),
         )  # fmt: skip
-        fit = replace(fit, notes=tuple(notes_of(fit, self._optimum)))
-
-        def reported(training: GradientTraining, notes: Sequence[str]) -> Trained:
-            return with_training(described_loss(fit), training, notes)
-
-        return Concluded(self._away_at_last(w, scores.curvature, slope), reported)
+        return replace(fit, notes=tuple(notes_of(fit, self._optimum))), slope
 
     def _away_at_last(self, w: Array, sums: Curvature, slope: Slope) -> DistanceToOptimum:
         """F(w) - F* from the rows as they are in the file, at both."""
