@@ -7,9 +7,11 @@ import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
+
+import numpy as np
 
 from shoal.data.shapes.expression import Expression, X
 from shoal.data.terms import Indicator, Level, Number, Offset, Product, Rare, Shaped
@@ -128,6 +130,17 @@ def linear_form(model: SavedModel) -> LinearForm:
         "seconds" if model.file.version < WITH_DATES else "days",
         *((model.outcome.link, model.outcome.classes) if model.outcome else ()),
     )  # fmt: skip
+
+
+def column_forms(model: SavedModel) -> tuple[LinearForm, ...]:
+    """Each design column of a network by itself, as a sum over the columns of the file that it is made of."""
+    found = []
+    for place in range(len(model.encoding.terms)):
+        form = linear_form(replace(model, coef=np.eye(len(model.encoding.terms))[place]))
+        numbers = tuple(one for one in form.numbers if one.coefficient or one.if_missing)
+        texts = tuple(one for one in form.texts if one.other or any(one.levels.values()))
+        found.append(replace(form, intercept=0.0, numbers=numbers, texts=texts))
+    return tuple(found)
 
 
 def class_forms(model: SavedModel) -> tuple[LinearForm, ...]:

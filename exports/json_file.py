@@ -28,6 +28,11 @@ second of its `classes`; e^sum for its `link` log, where a sum of more than 700 
 With the `link` softmax there is such a sum for each of its `classes`: from the class's own place in `intercepts`, with
 coefficients whose names have the class and ": " before them (more colons, where two names would be the same). They
 stand class by class in the order of the terms. e^sum of each class, divided by those of all, is its probability.
+
+A network has `layers` in place of coefficients: the x of its terms, each less its place in `centre` and divided by that
+in `scale`, are the inputs of the first layer. Each unit of a layer is its place in `biases` plus the sum of its line in
+`weights` times the inputs; units below 0 count as 0, but for the last one, which is multiplied by `target_scale` and
+added to `target_centre`. That is the sum that an `outcome` is a function of.
 """
 
 from __future__ import annotations
@@ -84,7 +89,9 @@ def predict(contents: Mapping[str, Any], row: Mapping[str, float | str | None]) 
     if (contents.get("outcome") or {}).get("link") == "softmax":
         return probabilities(contents, row)
     total = contents["intercept"]
-    for term in contents["design"]["terms"]:
+    if "layers" in contents:
+        total = of_layers(contents["layers"], [named_value(term, row)[1] for term in contents["design"]["terms"]])
+    for term in contents["design"]["terms"] if "layers" not in contents else ():
         name, x = named_value(term, row)
         total += x if term["type"] == "offset" else contents["coefficients"][name] * x
     link = (contents.get("outcome") or {}).get("link", "identity")
@@ -94,6 +101,19 @@ def predict(contents: Mapping[str, Any], row: Mapping[str, float | str | None]) 
     if math.isnan(total):
         return math.nan
     return math.exp(min(total, 700.0)) if link == "log" else float(total)
+
+
+def of_layers(layers: Mapping[str, Any], x: list[float]) -> float:
+    """The score of a network."""
+    inputs = [(a - centre) / scale for a, centre, scale in zip(x, layers["centre"], layers["scale"], strict=True)]
+    if any(map(math.isnan, inputs)):
+        return math.nan
+    for place, (weights, biases) in enumerate(zip(layers["weights"], layers["biases"], strict=True)):
+        units = [
+            b + sum(w * a for w, a in zip(own, inputs, strict=True)) for own, b in zip(weights, biases, strict=True)
+        ]
+        inputs = units if place == len(layers["weights"]) - 1 else [max(unit, 0.0) for unit in units]
+    return float(layers["target_centre"] + layers["target_scale"] * inputs[0])
 
 
 def named_value(term: Mapping[str, Any], row: Mapping[str, float | str | None]) -> tuple[str, Any]:

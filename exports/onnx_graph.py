@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from shoal.exports.base import (
     ShapedColumn,
     TextColumn,
     class_forms,
+    column_forms,
     linear_form,
 )
 from shoal.fitting.model_file import SavedModel
+from shoal.losses.layers import NetworkMean
 from shoal.models import Array
 
 OPERATORS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "floor": "Floor", "sqrt": "Sqrt", "sin": "Sin"}
@@ -40,7 +43,10 @@ class OnnxGraph:
     def write(self, model: SavedModel, out: Path) -> None:
         import onnx
 
-        made = class_graph(class_forms(model)) if model.several else graph(linear_form(model))
+        if model.network is not None:
+            made = network_graph(model, model.network)
+        else:
+            made = class_graph(class_forms(model)) if model.several else graph(linear_form(model))
         onnx.checker.check_model(made, full_check=True)
         out.write_bytes(made.SerializeToString(deterministic=True))
 
@@ -109,6 +115,34 @@ def class_graph(forms: Sequence[LinearForm]) -> Any:
     scores = build.node("Concat", *(build.node("Sum", *_parts(build, form)) for form in forms), axis=1)
     output = build.node("Softmax", scores, output=forms[0].unused_name("probabilities"), axis=1)
     return _model(build, forms[0], output, len(forms))
+
+
+def network_graph(model: SavedModel, network: NetworkMean) -> Any:
+    """Design columns (rows, p), standardised, then layer by layer; no prediction where one of them has no value."""
+    from onnx import TensorProto
+
+    form = linear_form(replace(model, coef=np.zeros(len(model.encoding.terms))))
+    build, name = _Builder(form.columns), form.unused_name("prediction")
+    columns = build.node(
+        "Concat", *(build.node("Sum", *_parts(build, one)) for one in column_forms(model)), axis=1
+    )  # fmt: skip
+    none = build.node("Cast", build.node("IsNaN", columns), to=TensorProto.DOUBLE)
+    none = build.node("MatMul", none, build.constant(np.ones((len(network.centre), 1))))
+    zero, hidden = build.constant([[0.0]]), build.node("Sub", columns, build.constant(network.centre[None]))
+    hidden = build.node("Div", hidden, build.constant(network.scale[None]))
+    for place, (W, b) in enumerate(zip(network.weights, network.biases, strict=True)):
+        hidden = build.node("Add", build.node("MatMul", hidden, build.constant(W.T)), build.constant(b[None]))
+        if place < len(network.weights) - 1:
+            below = build.node("Less", hidden, zero)
+            hidden = build.node("Where", below, zero, hidden)
+    score = build.node("Mul", hidden, build.constant([[network.target_scale]]))
+    score = build.node("Add", score, build.constant([[network.target_centre]]))
+    lacks, nothing = build.node("Greater", none, zero), build.constant([[np.nan]])
+    if form.link == "identity":
+        output = build.node("Where", lacks, nothing, score, output=name)
+    else:
+        output = _mean(build, form.link, build.node("Where", lacks, nothing, score), name)
+    return _model(build, form, output, 1)
 
 
 def _parts(build: _Builder, form: LinearForm) -> list[str]:

@@ -29,6 +29,7 @@ LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further 
 
 SMALLEST = 1e-300  # means below are as good as 0
 ALL = ("json", "sql", "python", "onnx", "sklearn")
+WITH_LAYERS = ("json", "onnx")  # formats of networks
 WITH_LOSSES = {
     "logit": ALL,
     "log": ALL,
@@ -67,7 +68,8 @@ def proven_export(source: Path | ModelFile, to: str, out: str | Path, table: str
     """Write the model elsewhere, prove that file, and only then hand it out."""
     format_ = _with_table(format_named(to), table)
     model, output = model_and_output(source, out)
-    if model.network or (model.outcome and to not in WITH_LOSSES.get(model.outcome.link, ())):
+    formats = WITH_LAYERS if model.network else WITH_LOSSES.get(model.outcome.link, ()) if model.outcome else (to,)
+    if to not in formats:
         model.check_linear(f"Exports as {to}")
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
         unproven = Path(folder) / (output.path.name if output.is_plain else f"export{ending(to)}")  # runtimes go by it
@@ -122,7 +124,7 @@ def prove(format_: Format, path: Path, model: SavedModel) -> Proof:
         by_score = np.where(both, 0.0, apart)
     relative = np.divide(by_score, scale, out=np.where(by_score == 0, 0.0, np.inf), where=scale > 0)
     worst = np.unravel_index(np.argmax(np.where(np.isnan(relative), np.inf, relative)), relative.shape)
-    if not relative[worst] <= tolerance(model.coef.shape[-1]):
+    if not relative[worst] <= tolerance(_summed(model)):
         raise StateError(
             f"The export does not predict what the model predicts: in trial row {worst[0]} it gives "
             f"{theirs[worst]:.17g}, the model {ours[worst]:.17g}. {_REFUSED}"
@@ -136,6 +138,12 @@ def tolerance(terms: int) -> float:
     """What rounding can do: two sums of n products in any order are within (2 n + 2) eps of the sum of their sizes;
     twice that, as constants may be read with an error in their last digit."""
     return min(LOOSEST, 4 * (terms + 4) * float(np.finfo(np.float64).eps))
+
+
+def _summed(model: SavedModel) -> int:
+    """How many products a prediction is the sum of, one layer after the other."""
+    layers = model.network.weights if model.network else ()
+    return int(model.coef.shape[-1] + sum(W.shape[1] for W in layers))
 
 
 _REFUSED = "It was not kept. Please report this with the model file."
@@ -156,6 +164,8 @@ def own_predictions(model: SavedModel, rows: ColumnValues) -> tuple[Array, Array
             chunks = [
                 chunk.X for block in dataset.blocks for chunk in design_rows(model.encoding, dataset, block, False)
             ]
+    if model.network is not None:
+        return np.concatenate(parts), model.network.sizes(np.concatenate(chunks))
     scale = np.abs(np.concatenate(chunks)) @ np.abs(model.coef).T + np.abs(model.fitted[2])
     # a probability of several classes goes by the difference of two scores
     return np.concatenate(parts), scale if scale.ndim == 1 else 2 * scale.max(axis=1)

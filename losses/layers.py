@@ -35,6 +35,13 @@ class NetworkMean:
         out = (hidden @ self.weights[-1].T + self.biases[-1])[:, 0]
         return np.asarray(self.target_centre + self.target_scale * out)
 
+    def sizes(self, X: Array) -> Array:
+        """What each score would be if nothing cancelled: rounding is a share of it."""
+        hidden = (np.abs(X) + np.abs(self.centre)) / self.scale
+        for W, b in zip(self.weights, self.biases, strict=True):
+            hidden = hidden @ np.abs(W).T + np.abs(b)
+        return np.asarray(abs(self.target_centre) + self.target_scale * hidden[:, 0])
+
     def expected(self, X: Array) -> Array:
         scores = self.scores(X)
         return scores if self.loss is None else self.loss.mean(scores)

@@ -24,7 +24,7 @@ from shoal.settings.when import (
     has_processes,
     has_robust_errors,
     is_penalised,
-    is_tested,
+    is_watched,
     mixes_penalties,
     on_cluster,
     shrinks_weights,
@@ -280,7 +280,7 @@ class RunConfig:
     )
     patience: int = training(
         0, "stop after so many epochs without a better score on the test rows; 0: do not", "stopping",
-        unit="epochs", blank="never", when=is_tested,
+        unit="epochs", blank="never", when=is_watched,
     )
     batch_size: int = training(
         0, "rows of a shard in one step; 0 or 'auto': from the measured cost of messages", "steps",

@@ -18,6 +18,14 @@ PLANNED = (  # knobs that make a difference to the plan for more machines
 )  # fmt: skip
 
 
+# What is usual for a network, where nobody says otherwise: there is no optimum to finish at, and validation rows say
+# when to stop.
+FOR_NETWORK: dict[str, Any] = {
+    "solver": "gradient", "step_rule": "adamw", "learning_rate": 0.005, "epochs": 100, "patience": 12, "tolerance": 0.0,
+    "test_fraction": 0.2,
+}  # fmt: skip
+
+
 def has_effect(knob: str, values: Mapping[str, Any]) -> bool:
     """Whether a knob means anything beside these values of all knobs."""
     metadata = RunConfig.knobs()[knob].metadata
@@ -37,7 +45,11 @@ def effective(config: RunConfig) -> RunConfig:
 def differing(values: Mapping[str, Any], config: RunConfig) -> set[str]:
     """The knobs of a file that are not as usual: it may list all there are, and means only these by it."""
     usual = RunConfig()
-    return {knob for knob in values if knob == "solver" or getattr(config, knob) != getattr(usual, knob)}
+    own = {"solver"}
+    if config.model == NETWORK:  # whose usual values are others
+        beside = {**config.as_dict(), "solver": "gradient"}
+        own |= {knob for knob in FOR_NETWORK if has_effect(knob, beside)}
+    return {knob for knob in values if knob in own or getattr(config, knob) != getattr(usual, knob)}
 
 
 def training_knobs(said: Collection[str]) -> list[str]:
@@ -52,7 +64,7 @@ def understood(config: RunConfig, said: Collection[str]) -> RunConfig:
     refused: it would be ignored silently.
     """
     if config.model == NETWORK:
-        config = _for_network(config, said)
+        config = for_network(config, said)
     elif "solver" not in said and training_knobs(said):
         config = dataclasses.replace(config, solver="gradient")
     values = config.as_dict()
@@ -62,15 +74,7 @@ def understood(config: RunConfig, said: Collection[str]) -> RunConfig:
     return config
 
 
-# What is usual for a network, where nobody says otherwise: there is no optimum to finish at, and validation rows say
-# when to stop.
-FOR_NETWORK: dict[str, Any] = {
-    "solver": "gradient", "step_rule": "adamw", "learning_rate": 0.005, "epochs": 100, "patience": 12, "tolerance": 0.0,
-    "test_fraction": 0.2,
-}  # fmt: skip
-
-
-def _for_network(config: RunConfig, said: Collection[str]) -> RunConfig:
+def for_network(config: RunConfig, said: Collection[str]) -> RunConfig:
     """With what is usual there: gradient steps, and test rows that tell what it is worth."""
     if config.solver != "gradient" and "solver" in said:
         raise ConfigError(
@@ -85,6 +89,20 @@ def _for_network(config: RunConfig, said: Collection[str]) -> RunConfig:
     if usual.get("step_rule", config.step_rule) not in ("adam", "adamw"):
         usual.pop("learning_rate", None)
     return dataclasses.replace(config, **usual)
+
+
+def usual_values(config: RunConfig) -> dict[str, Any]:
+    """The knobs as they are where nobody says anything of them; of a network beside what is said of the others."""
+    usual = RunConfig()
+    if config.model != NETWORK:
+        return usual.as_dict()
+    beside = dataclasses.replace(
+        usual, model=NETWORK, mode=config.mode, step_rule=config.step_rule, test_every=config.test_every
+    )
+    plain = config.mode == "local" or config.step_rule != FOR_NETWORK["step_rule"]
+    found = for_network(beside, {"step_rule"} if plain else set()).as_dict()
+    rule = usual.step_rule if config.mode == "local" else FOR_NETWORK["step_rule"]
+    return {**found, "model": usual.model, "mode": usual.mode, "test_every": usual.test_every, "step_rule": rule}
 
 
 def implied(said: Collection[str], config: RunConfig) -> str:

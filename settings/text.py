@@ -11,13 +11,14 @@ from shoal.errors import ConfigError
 from shoal.files.parts import joined, named, natural
 from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
-from shoal.settings.meaning import differing, effective, understood
+from shoal.settings.meaning import FOR_NETWORK, differing, effective, for_network, understood, usual_values
 from shoal.settings.values import config_from, flattened
+from shoal.settings.when import NETWORK
 
 
 def changed(config: RunConfig) -> dict[str, Any]:
     """The knobs that differ from their defaults, as plain values."""
-    usual, mine = RunConfig().as_dict(), config.as_dict()
+    usual, mine = usual_values(config), config.as_dict()
     return {name: value for name, value in mine.items() if value != usual[name]}
 
 
@@ -59,6 +60,8 @@ def from_yaml(text: str) -> dict[str, Any]:
         meant = understood(config, differing(flat, config))
     except ConfigError as error:
         raise ConfigError(_with_line(error, lines), *error.remedies, knobs=error.knobs) from None
+    if meant.model == NETWORK:
+        return {**flat, **{name: getattr(meant, name) for name in FOR_NETWORK}}
     return flat if meant.solver == config.solver else {**flat, "solver": meant.solver}
 
 
@@ -109,7 +112,9 @@ def command_line(config: RunConfig) -> str | None:
             arguments.append(flag if value else f"--no-{flag[2:]}")
         else:
             arguments += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
-    return shlex.join(arguments) if config_from(understood) == config else None
+    meant = config_from(understood)
+    meant = for_network(meant, understood) if meant.model == NETWORK else meant
+    return shlex.join(arguments) if meant == config else None
 
 
 def _as_text(value: Any) -> str:

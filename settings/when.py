@@ -70,8 +70,9 @@ def has_formulas(values: _Values) -> bool:
     return values["solver"] == "exact" and not is_penalised(values)
 
 
-def is_tested(values: _Values) -> bool:
-    return bool(values["test_every"] or values["test_fraction"])
+def is_watched(values: _Values) -> bool:
+    """Whether rows that no step sees are scored on the way: test rows, or those that a network keeps apart."""
+    return bool(values["test_every"] or values["test_fraction"] or values["model"] == NETWORK)
 
 
 def draws(values: _Values) -> bool:

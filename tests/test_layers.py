@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, str] = {
     "tasks.outcomes": f"{ROWS} coordinator fitting passes results.answers worker",
     "library": "results runs settings",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
-    "exports": "data data.shapes fitting models report results settings tasks",
+    "exports": "data data.shapes fitting losses models report results settings tasks",
     "search": "library metrics plugins runs settings storage",
     "processes": "data exports fitting library report runs search settings storage tasks whatif",
     "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.robust metrics networks passes report results.answers runs sparse tasks tuning whatif worker",

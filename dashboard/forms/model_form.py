@@ -132,7 +132,7 @@ class ModelForm:
 
     def _suit_network(self, chosen: bool) -> None:
         """A network begins with knobs of its own, once it is chosen, and leaves with them."""
-        key = f"{self.prefix}~network"
+        key = self.widgets.key("~layers")
         before = st.session_state.setdefault(key, chosen)
         if before == chosen:
             return

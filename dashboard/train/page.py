@@ -31,7 +31,7 @@ from shoal.runs.launch import Run, find_run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config, set_by_pages
-from shoal.settings.when import LOSSES, MODELS
+from shoal.settings.when import LOSSES, MODELS, NETWORK
 from shoal.words import plural
 
 ELSEWHERE = set(READING)  # knobs that the address says
@@ -276,7 +276,7 @@ class Composer:
             line(problem)
         usable = config is None or cluster.show_beside(config)
         self._button(config, bool(problems) or _is_refused(foreseen) or not usable)
-        if config and config.solver == "gradient":
+        if config and config.solver == "gradient" and config.model != NETWORK:
             places.link("search", "Search settings", icon=":material/manage_search:", **self.asked.address)
 
     def _button(self, config: RunConfig | None, held: bool) -> None:

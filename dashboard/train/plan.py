@@ -14,7 +14,7 @@ from shoal.dashboard.parts.waiting import answered, watch
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import PLANNED
 from shoal.settings.values import page_config
-from shoal.settings.when import LOSSES
+from shoal.settings.when import LOSSES, NETWORK
 from shoal.words import duration, plural
 
 NODES = (1, 2, 4, 8, 16, 32, 64)
@@ -28,7 +28,7 @@ QUIET = {"displayModeBar": False}
 
 def show(config: RunConfig, prefix: str) -> None:
     """Folded away: it takes seconds of all cores, so it begins when somebody asks for it."""
-    if config.model in LOSSES or not config.target:
+    if config.model in (*LOSSES, NETWORK) or not config.target:
         return
     with st.expander("What more machines would bring", icon=":material/lan:"):
         network = st.selectbox("Network", list(NETWORKS), format_func=NETWORKS.__getitem__, key=f"{prefix}~network")

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from shoal.cli.app import _parser
+from shoal.cli.flags import config_of
 from shoal.errors import ConfigError
 from shoal.settings.layers import hidden_sizes
 from shoal.settings.meaning import understood
+from shoal.settings.text import as_yaml, command_line, from_yaml
 from shoal.settings.values import config_from
 
 
@@ -54,3 +57,21 @@ def test_what_does_not_go_with_it_is_refused() -> None:
         meant(alpha=1.0)
     with pytest.raises(ConfigError, match="Expected hidden only where it has an effect"):
         understood(config_from({"hidden": "8"}), {"hidden"})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {}, {"epochs": 10}, {"mode": "local"}, {"mode": "ssp", "step_rule": "sgd"}, {"test_every": 4},
+        {"patience": 0, "test_fraction": 0.0}, {"step_rule": "adam", "hidden": "8,4", "learning_rate": 0.5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_yaml_and_the_command_line_say_it_all(values: dict[str, Any]) -> None:
+    """What is not said is what is usual for a network, not for a linear model."""
+    config = meant(file="/t.csv", target="y", **values)
+    assert config_from(from_yaml(as_yaml(config))) == config
+    assert config_from(from_yaml(as_yaml(config, everything=True))) == config
+    line = command_line(config)
+    assert line is not None
+    assert config_of(_parser().parse_args(line.split()[1:])) == config

@@ -47,6 +47,7 @@ def test_every_knob_of_the_form_is_drawn_somewhere() -> None:
         "model: logistic\nshrink: elasticnet\noffset: body_mass_g\n",
         "model: quantile\n",
         "model: huber\n",
+        "model: mlp\n",
         "test_every: 5\nsolver: gradient\nmode: ssp\nschedule: step\ncompression: topk\nstep_rule: adamw\n",
         "test_fraction: 0.1\nsolver: gradient\nmode: local\npenalty: some_plugin\ncallbacks: [another]\n",
     ):

@@ -19,7 +19,7 @@ from shoal.dashboard.forms.settings_tabs import checked as checked_yaml
 from shoal.dashboard.tables import uploads
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
-from shoal.settings.meaning import effective
+from shoal.settings.meaning import FOR_NETWORK, effective
 from shoal.settings.text import as_yaml, changed, command_line, from_yaml
 from shoal.settings.values import config_from
 from support.dashboard.train_page import KNOBS, address, apply, example, yaml_of
@@ -33,7 +33,7 @@ OTHERS: dict[str, Any] = {
     "weights": "w", "weights_are": "frequency", "offset": "months", "offset_as": "exposure", "class_weight": "balanced",
     "parts": "common",
     "categorical": ["zip"], "numeric": ["n"], "coding": "full", "max_levels": 7, "min_level_rows": 5, "impute": "drop", "fill": -1.5,
-    "quantile": 0.9, "huber_epsilon": 2.0, "shrink": "lasso", "positive": "yes", "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
+    "quantile": 0.9, "huber_epsilon": 2.0, "hidden": "8,4", "shrink": "lasso", "positive": "yes", "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
     "reference": ["city=Oslo", "a b=c=d"], "transform": ["area=log", "a=b=spline(4)+plain"],
     "indicators": True, "test_every": 3, "test_fraction": 0.3, "seed": 2**60, "intercept": False, "standardize": False,
     "confidence": 0.9, "robust": "HC3", "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
@@ -54,6 +54,7 @@ def config_with(*names: str) -> RunConfig:
     for name in names:
         more |= {"solver": "gradient"} if KNOBS[name].metadata.get("training") else {}
         more |= dict(KNOBS[name].metadata.get("needs", ()))
+        more |= FOR_NETWORK if name == "hidden" else {}
     return config_from({"file": "/data/t.csv", **more, **{name: OTHERS[name] for name in names}})
 
 

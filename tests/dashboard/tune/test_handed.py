@@ -30,7 +30,7 @@ from support.runs import ended
 
 TUNES = {"target", "model", "alpha", "l1_ratio", "exclude", "solver"}  # what Tune chooses, or ticks
 # Of the models of other losses, for which Train does not offer Tune; a study is of least squares.
-OTHER_LOSS = {"shrink", "positive", "offset", "offset_as", "class_weight", "huber_epsilon", "quantile"}
+OTHER_LOSS = {"shrink", "positive", "offset", "offset_as", "class_weight", "huber_epsilon", "quantile", "hidden"}
 VALUES: dict[str, Any] = {
     "features": ["a", "b"], "weights": "w", "weights_are": "frequency", "coding": "full", "max_levels": 7,
     "min_level_rows": 5,
