@@ -298,7 +298,7 @@ class ScoreLoss(LossRequest):
             found = found.merge(LossScores(train, held, curvature, null_slope, chunk.unseen))
         return replace(found, train=found.train.settled(), test=found.test.settled())
 
-    def _part(self, y: Array, eta: Array, null_eta: Array, weight: Array | None, held: bool) -> PartScores:
+    def _part(self, y: Array, eta: Array, null_eta: Array, weight: Array | None, held: bool = False) -> PartScores:
         if not len(y):
             return PartScores.none()
         two = self.loss.target == "two"

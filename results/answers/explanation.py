@@ -10,7 +10,7 @@ from shoal.results.answers.importance import ColumnWorth
 from shoal.results.fit import PredictionInterval
 from shoal.results.plain import plain, read
 
-Worth = dict[str, float | None]  # of one coefficient: estimate, std_error, low, high, and what else a formula gives
+Figures = dict[str, float | None]  # of one coefficient: estimate, std_error, low, high, and what else a formula gives
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class CoefficientIntervals:
     kind: str
     confidence: float
     meaning: str
-    coefficients: dict[str, Worth] = field(default_factory=dict)
-    intercept: Worth | None = None
+    coefficients: dict[str, Figures] = field(default_factory=dict)
+    intercept: Figures | None = None
     more: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class SelectionShares:
     """In which share of the resamples each column was selected, and in which its coefficient was above 0."""
 
     meaning: str
-    columns: dict[str, Worth]
+    columns: dict[str, Figures]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class ResampledIntervals:
     units: int
     by_rows: bool
     meaning: str
-    coefficients: dict[str, Worth]
-    intercept: Worth | None = None
+    coefficients: dict[str, Figures]
+    intercept: Figures | None = None
     selection: SelectionShares | None = None  # of models that leave columns out
 
     def as_dict(self) -> dict[str, Any]:
