@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.files.parts import absolute, seen_as
-from shoal.home import LATEST, by_beginning, jobs_directory, own_lock, runs_directory
+from shoal.home import DATA_FORMAT, LATEST, by_beginning, jobs_directory, own_lock, runs_directory
 from shoal.results.plain import plain
 from shoal.results.tuned import CrossValidated
 from shoal.runs import awaiting, interruptions, made_files, scheduling, tickets
@@ -141,8 +141,8 @@ def _forget(job: Run) -> None:
 
 
 def _fingerprint(config: RunConfig, *more: Any) -> str:
-    """Of the file as it is now and of every option, so that a changed file is looked at again."""
-    text = json.dumps([config.as_dict(), seen_as(config.file), *more], sort_keys=True)
+    """Of the file as it is now, of how it is read and of every option: what has changed is looked at again."""
+    text = json.dumps([DATA_FORMAT, config.as_dict(), seen_as(config.file), *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
