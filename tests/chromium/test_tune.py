@@ -253,17 +253,7 @@ def test_the_mixing_ratio_moves_and_a_reload_restores_everything(visitor: Visito
 # ------------------------------------------------------------------ how sure, commands, training
 
 
-def test_intervals_come_with_words(visitor: Visitor) -> None:
-    page = opened(visitor)
-    doubt = page.locator("[data-part=doubt]")
-    doubt.get_by_role("button", name="Work out intervals").click()
-    expect(doubt.locator("tbody tr").first).to_be_visible()
-    expect(doubt).to_contain_text("500 resamples")
-    expect(doubt).to_contain_text("it is not the chance that the column matters")
-    assert doubt.locator(".is-sure").count() > 2
-
-
-def test_a_command_is_that_of_the_model_shown(visitor: Visitor) -> None:
+def test_a_command_is_that_of_the_model_shown_and_intervals_come_with_words(visitor: Visitor) -> None:
     page = opened(visitor, "tune?data=penguins&alpha=20")
     page.get_by_role("button", name="Copy command").click()
     command = page.locator(".tune-command")
@@ -271,6 +261,16 @@ def test_a_command_is_that_of_the_model_shown(visitor: Visitor) -> None:
     page.get_by_role("button", name="1-SE").click()
     expect(command).to_be_hidden()
     expect(page.locator(".tune-actions")).not_to_contain_text("Copied")
+    best = page.get_by_role("button", name="Best")
+    best.click()
+    expect(best).to_have_attribute("aria-pressed", "true")
+    drawn_alpha(page)
+    doubt = page.locator("[data-part=doubt]")
+    doubt.get_by_role("button", name="Work out intervals").click()
+    expect(doubt.locator("tbody tr").first).to_be_visible()
+    expect(doubt).to_contain_text("500 resamples")
+    expect(doubt).to_contain_text("it is not the chance that the column matters")
+    assert doubt.locator(".is-sure").count() > 2
 
 
 def test_the_model_is_trained_and_once_saved_waits_in_models(visitor: Visitor, server: Server) -> None:
@@ -312,17 +312,9 @@ def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, s
     assert page.locator(".tune img").count() == 0
 
 
-def test_the_slider_stays_where_it_was_through_a_model_without_a_penalty(visitor: Visitor) -> None:
-    page = opened(visitor, "tune?data=penguins&alpha=10")
-    slider = page.get_by_role("slider", name="Penalty strength (alpha)")
-    before = int(slider.input_value())
-    for model in ("Linear", "Ridge"):
-        page.get_by_text(model, exact=True).click()
-        drawn_alpha(page)
-    assert abs(int(slider.input_value()) - before) <= 1
-
-
-def test_nonsense_for_alpha_is_said_and_does_not_stay(visitor: Visitor) -> None:
+def test_nonsense_for_alpha_does_not_stay_but_the_slider_does_through_a_model_without_a_penalty(
+    visitor: Visitor,
+) -> None:
     page = opened(visitor, "tune?data=penguins&alpha=10")
     box = page.get_by_label("Alpha as a number")
     box.fill("abc")
@@ -336,3 +328,10 @@ def test_nonsense_for_alpha_is_said_and_does_not_stay(visitor: Visitor) -> None:
     settled(page)
     box.press("Tab")
     expect(box).to_have_value("12.5")
+    assert moved(page, 10) == 12.5
+    slider = page.get_by_role("slider", name="Penalty strength (alpha)")
+    before = int(slider.input_value())
+    for model in ("Linear", "Ridge"):
+        page.get_by_text(model, exact=True).click()
+        drawn_alpha(page)
+    assert abs(int(slider.input_value()) - before) <= 1
