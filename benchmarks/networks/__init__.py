@@ -1,0 +1,1 @@
+"""Networks on real tables beside the exact linear model and scikit-learn's: `python -m benchmarks.networks`."""
