@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal.data.kinds import date_of, style_of, time_of
 from shoal.data.terms import MISSING_LEVEL
@@ -18,15 +19,18 @@ from shoal.results.thresholds import check_threshold
 from shoal.tasks.explain_row import Value, encode
 from shoal.words import listed, plural
 
+T = TypeVar("T")
+
 PLACES = 3  # rows that a note names
 
 
 @dataclass(frozen=True)
 class RowPredictions:
-    """A prediction for each row, None where there is none; of a yes/no model its value, and the yes's probability."""
+    """A prediction for each row, None where there is none; of a yes/no model its value, and the yes's probability; of
+    several classes the likeliest, and the probability of each by its name."""
 
     predictions: tuple[Any, ...]
-    probabilities: tuple[float | None, ...] | None
+    probabilities: tuple[float | None, ...] | tuple[dict[str, float] | None, ...] | None
     notes: tuple[str, ...]
 
 
@@ -47,7 +51,7 @@ class RowPredictor:
 
     def predict(self, rows: Sequence[Mapping[str, Any]], threshold: float | None = None) -> RowPredictions:
         """DataError for a row that lacks a column or has what cannot be one of its values. Null is a missing value."""
-        model, unseen, none = self.model, [], []
+        model, unseen = self.model, []
         called_from = check_threshold(model.outcome, threshold)
         X = np.empty((len(rows), len(model.encoding.terms)))
         for i, row in enumerate(rows):
@@ -56,14 +60,18 @@ class RowPredictor:
             if not all(model.encoding.knows(name, str(values[name] or MISSING_LEVEL)) for name in model.encoding.known):
                 unseen.append(i)
         means = expected(X, *model.fitted[1:])
-        found: list[float | None] = [mean if math.isfinite(mean) else None for mean in means.tolist()]
-        none = [i for i, mean in enumerate(found) if mean is None]
-        notes = _notes(unseen, none)
+        there = np.isfinite(means if means.ndim == 1 else means[:, 0])
+        notes = _notes(unseen, np.flatnonzero(~there).tolist())
         outcome = model.outcome
+        if outcome is not None and outcome.several:
+            shares = [dict(zip(outcome.classes, own, strict=True)) for own in means.tolist()]
+            likeliest = [outcome.labels[place] for place in means.argmax(axis=1)]
+            return RowPredictions(_where(there, likeliest), _where(there, shares), notes)
+        found = _where(there, means.tolist())
         if outcome is None or not outcome.classes:
-            return RowPredictions(tuple(found), None, notes)
+            return RowPredictions(found, None, notes)
         calls = tuple(None if p is None else outcome.labels[int(p >= called_from)] for p in found)
-        return RowPredictions(calls, tuple(found), notes)
+        return RowPredictions(calls, found, notes)
 
     def _read(self, row: Mapping[str, Any], place: int) -> dict[str, Value]:
         absent = [name for name in self._readers if name not in row]
@@ -85,6 +93,10 @@ class RowPredictor:
         if written is not None:
             return lambda value: _day(name, value, written)
         return lambda value: _number(name, value)
+
+
+def _where(there: npt.NDArray[np.bool_], values: Sequence[T]) -> tuple[T | None, ...]:
+    return tuple(value if known else None for known, value in zip(there.tolist(), values, strict=True))
 
 
 def _level(value: Any, spelled: Mapping[str, str]) -> str | None:

@@ -111,7 +111,8 @@ SCHEMAS: dict[str, Schema] = {
     "Predictions": made(
         {"model": TEXT, "version": {"type": "integer"}, "target": TEXT,
          "predictions": {"type": "array", "items": VALUE},
-         "probabilities": {"type": ["array", "null"], "items": NUMBER, "description": "of the yes, of a yes/no model"},
+         "probabilities": {"type": ["array", "null"], "items": {"type": ["number", "object", "null"]},
+                           "description": "of the yes, of a yes/no model; of several classes of each, by its name"},
          "notes": {"type": "array", "items": TEXT}},
     ),
     "PredictFile": made(

@@ -1,0 +1,34 @@
+"""Rows that come as plain values, as programs send them; the ways of linear models are tried by the API's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+
+import shoal
+from shoal.fitting.model_file import load_model
+from shoal.tasks.predict_rows import RowPredictor
+
+
+def test_rows_of_several_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
+    iris = load_iris(as_frame=True)
+    frame = iris.data.assign(kind=iris.target.map(dict(enumerate(iris.target_names))))
+    frame.to_csv(tmp_path / "iris.csv", index=False)
+    fitted = shoal.fit(
+        tmp_path / "iris.csv", target="kind", model="multinomial", shrink="ridge", alpha=1.0, standardize=False
+    )
+    fitted.save(tmp_path / "model.json")
+    rows = frame.drop(columns="kind").iloc[::10].to_dict("records")
+    expected = LogisticRegression(C=1.0, tol=1e-12, max_iter=10_000).fit(iris.data, frame["kind"])
+    found = RowPredictor(load_model(tmp_path / "model.json")).predict(rows)
+    own = expected.predict_proba(iris.data.iloc[::10])
+    assert found.predictions == tuple(expected.predict(iris.data.iloc[::10]))
+    assert found.probabilities is not None
+    given = [[share[name] for name in expected.classes_] for share in found.probabilities]  # type: ignore[index]
+    np.testing.assert_allclose(given, own, atol=1e-6)
+    assert found.notes == ()
