@@ -13,7 +13,7 @@ from shoal.results.findings import Finding
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
-from shoal.settings.values import config_from
+from shoal.settings.values import page_config, set_by_pages
 from shoal.words import certificate, plural, power_of_ten
 
 OPEN = 3  # warnings that are not folded away
@@ -52,9 +52,9 @@ def _finding(finding: Finding, run: Run | None) -> None:
 
 def _again(finding: Finding, config: dict[str, object]) -> RunConfig | None:
     """The settings of a run with what a finding advises; None where they can no longer be."""
-    known = {name: value for name, value in config.items() if name in RunConfig.knobs()}
     try:
-        return config_from({**known, finding.knob: finding.values[0], "alpha": None, "out": None})
+        advised = {**set_by_pages(config), finding.knob: finding.values[0], "alpha": None}
+        return page_config(str(config["file"]), advised)
     except TrainingError:
         return None
 
