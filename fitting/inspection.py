@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from shoal.models import Integers
 from shoal.passes.blocks import opened
 from shoal.passes.quantiles import base_for
 from shoal.results.answers.table import BadRows, ColumnLook, TableLook, UnreadLine
-from shoal.results.findings import Finding, FindingKind
+from shoal.results.findings import Finding, FindingKind, in_order
 from shoal.settings.config import RunConfig
 from shoal.words import date_text
 from shoal.worker import Worker
@@ -163,13 +163,17 @@ def _findings(
     coordinator: Coordinator, dataset: Dataset, config: RunConfig, profile: dict[str, dict[str, Any]]
 ) -> tuple[Finding, ...]:
     """What is worth knowing before the target is predicted; from all rows, since none are kept for testing yet."""
-    target = dataset.columns.get(config.target)
+    target, yes, known = dataset.columns.get(config.target), None, tuple[Finding, ...]()
     if target is not None and not target.is_number and target.levels:
-        return (about_text_target(target),)
+        known = (about_text_target(target),)
+        if len(target.levels) != 2 or target.more_levels:
+            return known
+        yes, config = target.levels[1], replace(config, model="logistic")
     if target is not None and target.missing >= dataset.rows - dataset.manifest.bad_count:
         return (about_empty_target(target.name),)
-    base = base_for(coordinator.swept, dataset, config, Split(), choose_columns(dataset, config))
-    return findings_of(Known(dataset, config, base, *against_target(coordinator, dataset, base), profile))
+    base = base_for(coordinator.swept, dataset, config, Split(), choose_columns(dataset, config), yes)
+    found = findings_of(Known(dataset, config, base, *against_target(coordinator, dataset, base), profile))
+    return in_order((*known, *found))
 
 
 def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +24,14 @@ from shoal.fitting.reports import (
 )
 from shoal.losses.base import RowLoss
 from shoal.passes.losses import LossSums, PartScores, Ranked
-from shoal.results.findings import no_end
+from shoal.results.findings import LEAVE_OUT, Finding, FindingKind, no_end
 from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores, PredictionInterval
 from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
 from shoal.solve.conformal import prediction_interval, prediction_sets
 from shoal.solve.ranking import area_under_roc, average_precision, calibration, grid_for, threshold_curve
+from shoal.words import listed
+
+TOO_GOOD = 0.9995  # area under the ROC curve from which on a model is hardly to be believed
 
 
 def described_loss(fit: LossFit) -> Trained:
@@ -40,7 +44,7 @@ def described_loss(fit: LossFit) -> Trained:
 
 def _report(fit: LossFit) -> FitReport:
     config, names, certificate = fit.config, fit.prepared.encoding.names, fit.certificate
-    shrunk = config.shrink != "none"
+    shrunk, outcome = config.shrink != "none", _outcome(fit)
     return FitReport(
         model=config.model,
         target=config.target,
@@ -63,11 +67,27 @@ def _report(fit: LossFit) -> FitReport:
         references=fit.prepared.encoding.references,
         **columns_said(config, fit.prepared, fit.w),
         dates=date_columns_of(fit.prepared, fit.config),
-        findings=(no_end(),) if fit.separated and config.shrink == "none" else (),
+        findings=(*([no_end()] if fit.separated and config.shrink == "none" else []), *_too_good(fit, outcome)),
         **warned(fit.notes, fit.scores.unseen),
-        outcome=_outcome(fit),
+        outcome=outcome,
         prediction_interval=_sets(fit) if fit.values else _interval(fit),
     )
+
+
+def _too_good(fit: LossFit, outcome: Outcome) -> Iterator[Finding]:
+    """Two values that are told apart almost without an error: mostly by a column that was filled in afterwards."""
+    honest = outcome.test if outcome.test.rows else outcome.train
+    area = honest.scores.get("auc")
+    if not fit.values or area is None or area < TOO_GOOD or not len(fit.w):
+        return
+    heaviest = fit.prepared.encoding.terms[int(np.argmax(np.abs(fit.w)))].columns
+    no, yes = fit.values.names
+    yield Finding(
+        FindingKind.LEAK, tuple(heaviest),
+        f"It tells '{no}' and '{yes}' apart almost without an error (AUC {area:.4f}), most by "
+        f"{listed([repr(name) for name in heaviest])} (leak?).",
+        "If that is not known when predicting, leave it out", LEAVE_OUT, tuple(heaviest),
+    )  # fmt: skip
 
 
 def _interval(fit: LossFit) -> PredictionInterval:

@@ -13,6 +13,8 @@ from shoal.results.outcome import SCORE_NAMES, Outcome, by_column
 from shoal.words import MODELS, listed, number, plural
 
 NAMED = 3  # columns that matter most
+CHANCE = 0.05  # p-value above which a coefficient may be 0
+ROUNDING = 1e-9  # standardised weights below which there is nothing but rounding
 LEFT_OUT = 20  # columns that are named in one sentence
 EXACTLY = 1e-9  # share of the spread below which nothing is left but rounding
 LITTLE = 1e-3  # share of the spread below which nothing to speak of is explained
@@ -162,10 +164,21 @@ def _against_nothing(report: FitReport) -> str:
 def _what_matters(report: FitReport) -> str:
     weights = {name: value for name, value in report.standardized.items() if value}
     first = sorted(weights, key=lambda name: -abs(weights[name]))[:NAMED]
+    if first and abs(weights[first[0]]) < ROUNDING and report.outcome and report.outcome.separated:
+        return "Its coefficients grow without end, so what moves it most cannot be told."
     if not first:
         return f"All weights are 0: it always says {report.outcome.constant if report.outcome else 'the mean'}."
     named = ", ".join(f"{name} ({'up' if weights[name] > 0 else 'down'})" for name in first)
-    return f"What moves it most: {named}{_caveat(report)}."
+    return f"What moves it most: {named}{_by_chance(report, first)}{_caveat(report)}."
+
+
+def _by_chance(report: FitReport, names: list[str]) -> str:
+    """Where not even the first columns are told from 0."""
+    known = report.inference.coefficients if report.inference else {}
+    p_values = [known[name].p_value for name in names if name in known]
+    if p_values and all(p is not None and p > CHANCE for p in p_values):
+        return " (none of them surely: the intervals have 0 in them)" if len(names) > 1 else " (not surely)"
+    return ""
 
 
 def _caveat(report: FitReport) -> str:

@@ -16,6 +16,7 @@ from shoal.data.kinds import Wanted, order_of, style_of
 from shoal.data.notation.dates import ORDERS, has_times
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
+from shoal.data.sniffing import detect_encoding
 from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
@@ -41,6 +42,7 @@ from shoal.utils import Progress, silent
 from shoal.words import date_text, listed, number, plural
 
 FAR = 0.5  # of the range of a column in training, beyond which its values are told
+ENCODED = 1 << 20  # bytes that tell whether a text is UTF-8
 SHOWN = 3  # rows without a prediction that a warning names
 NAMED = 8  # levels of a column that a warning names
 LISTED = 100  # levels of a column that are counted one by one in JSON
@@ -290,12 +292,24 @@ def open_for(
     config = dataclasses.replace(
         config, categorical=model.texts, numeric=model.numbers, missing=missing,
         also_missing=config.also_missing or known.also_missing, dates=config.dates or _orders(model),
+        encoding=config.encoding or _encoding_of(config, known),
     )  # fmt: skip
     _check_columns(config, needed)
     there = [*needed, model.target] if target else needed
     dataset = coordinator.open(config, Wanted(tuple(there), written(model)))
     _check_types(dataset, model, days)
     return dataset
+
+
+def _encoding_of(config: RunConfig, known: RunConfig) -> str | None:
+    """That of training, where a person said it and this file would have to be guessed too; else it is detected."""
+    paths = parts_of(config.file) if known.encoding else []
+    if not paths or not paths[0].is_file() or file_format(paths[0]) != "csv":
+        return None
+    with paths[0].open("rb") as file:
+        sample = file.read(ENCODED)
+    detected = detect_encoding(sample, at_end=len(sample) < ENCODED)
+    return None if detected.startswith("utf") else known.encoding
 
 
 def written(model: SavedModel) -> dict[str, str]:

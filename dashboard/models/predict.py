@@ -15,9 +15,9 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import harmless, line, notice, section
 from shoal.dashboard.parts.outcomes import chosen_threshold
 from shoal.dashboard.parts.waiting import watch
-from shoal.dashboard.tables import uploads
+from shoal.dashboard.tables import choices, uploads
 from shoal.dashboard.tables.known import known_tables
-from shoal.dashboard.tables.sources import Table, find_table
+from shoal.dashboard.tables.sources import Table, find_table, read_from
 from shoal.dashboard.tables.upload_box import upload_box
 from shoal.errors import TrainingError
 from shoal.fitting.model_file import SavedModel, load_model
@@ -25,6 +25,7 @@ from shoal.library.saved_models import Version
 from shoal.results.answers.predictions import FilePredictions, RowsShown
 from shoal.results.outcome import Outcome
 from shoal.runs.launch import Run, launch_job
+from shoal.settings.config import DIALECT
 from shoal.settings.values import page_config
 from shoal.tasks.kept_columns import IDS
 from shoal.words import plural, shortened
@@ -103,8 +104,14 @@ def _chosen_table() -> Table | None:
     return found
 
 
+def _reading(table: Table) -> dict[str, Any]:
+    """How a person said that the table is written; what to leave out and the like is the model's own."""
+    chosen = read_from(choices.address_of(table.key).get("read", "{}"))
+    return {knob: value for knob, value in chosen.items() if knob in DIALECT}
+
+
 def _predictions(version: Version, table: Table, model: SavedModel, interval: float | None) -> None:
-    config = page_config(table.path)
+    config = page_config(table.path, _reading(table))
     chosen = st.session_state.get(_keep_key(version, table), [IDS])
     arguments: dict[str, Any] = {"model": str(version.model_path), "keep": chosen}
     arguments |= {"interval": interval} if interval else {}

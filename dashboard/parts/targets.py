@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.results.findings import TEXT_ADVICE
 from shoal.settings.limits import MOST_CLASSES
-from shoal.settings.when import CLASSES, MODELS
+from shoal.settings.when import CLASSES, MODELS, NETWORK
 from shoal.words import listed
 
 PLACEHOLDER = "Choose a column"
@@ -61,7 +61,8 @@ def why_not(found: TableLook, target: str, model: str = MODELS[0]) -> str:
     if suited := _of_texts(found, column):
         only = f"only a {suited} model predicts them. Choose the model {suited.capitalize()} on the Train page"
         count = "two" if column.distinct == 2 else str(column.distinct)
-        return "" if model == suited else f"'{target}' holds {count} texts, {shown}: {only}."
+        fits = model == suited or (model == NETWORK and column.distinct == 2)
+        return "" if fits else f"'{target}' holds {count} texts, {shown}: {only}."
     such = f", such as {shown}" if shown else ""
     return (
         f"'{target}' holds texts{such}: only numbers, or up to {MOST_CLASSES} texts, can be predicted. {TEXT_ADVICE}."

@@ -211,3 +211,18 @@ def test_sets_of_values_hold_as_many_new_rows_as_they_say(tmp_path: Path) -> Non
     assert "Train the model again with some rows kept" in refused(
         "predict", model, new, "--out", out, "--interval", "0.9"
     )
+
+
+def test_a_file_is_read_in_the_encoding_that_was_said_for_training(tmp_path: Path) -> None:
+    """Windows-1252, of which a few rows look as well like the letters of Central Europe."""
+    random = np.random.default_rng(3)
+    table = pd.DataFrame({"Gas (m³)": random.integers(1, 99, 40), "Größe": random.integers(1, 9, 40)})
+    table["y"] = 2 * table["Gas (m³)"] - table["Größe"]
+    paths = [tmp_path / name for name in ("table.csv", "new.csv", "utf8.csv")]
+    for path, encoding in zip(paths, ("cp1252", "cp1252", "utf-8"), strict=True):
+        path.write_bytes(table.to_csv(index=False).encode(encoding))
+    model, out = tmp_path / "model.json", tmp_path / "out.csv"
+    trained(paths[0], "--target", "y", "--encoding", "cp1252", "--out", model)
+    for path in paths[1:]:
+        assert shoal("predict", model, path, "--out", out).code == 0
+        np.testing.assert_allclose(pd.read_csv(out)["prediction"], table["y"], atol=1e-9)

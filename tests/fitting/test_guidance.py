@@ -134,3 +134,25 @@ def test_train_prints_findings_as_notes_and_the_model_file_keeps_them(tmp_path: 
 
     (found,) = package.load(tmp_path / "model.json").findings
     assert found.columns == ("late",)
+
+
+def test_a_yes_or_no_of_texts_is_looked_at_as_numbers_are(tmp_path: Path) -> None:
+    """The reason why somebody left is known only of those who left."""
+    data = table(left=lambda t: np.where(t["y"] > 0, "Ja", "Nee"), code=lambda t: np.arange(ROWS) + 1000)
+    data["reason"] = np.where(data["left"] == "Ja", np.where(data["a"] > 0, "price", "service"), "none")
+    found = {finding.kind: finding.columns for finding in inspected(tmp_path, data.drop(columns="y"), "left")}
+    assert found[FindingKind.LEAK] == ("reason",)
+    assert found[FindingKind.ID] == ("code",)
+    assert FindingKind.TEXT_TARGET in found
+    honest = inspected(tmp_path, data.drop(columns=["y", "reason"]), "left")
+    assert FindingKind.LEAK not in {finding.kind for finding in honest}
+
+
+def test_two_values_told_apart_too_well_are_doubted_beside_the_fit(tmp_path: Path) -> None:
+    data = table(y=lambda t: np.where(t["y"] + 3 * noise[5] > 0, "Ja", "Nee"))
+    data["reason"] = np.where(data["y"] == "Ja", "price", "none")
+    knobs = {"model": "logistic", "shrink": "ridge", "alpha": 1.0, "test_every": 4}
+    told = {finding.kind: finding for finding in trained(tmp_path, data, **knobs)}
+    assert told[FindingKind.LEAK].leaves_out == ("reason",)
+    assert "almost without an error (AUC 1.0000)" in told[FindingKind.LEAK].said
+    assert trained(tmp_path, data.drop(columns="reason"), **knobs) == []
