@@ -8,6 +8,7 @@ import gc
 import os
 import re
 import signal
+import time
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ SHARED_MEMORY = Path("/dev/shm")
 NAMED = ("shoal", "psm_", "sem.mp-", "pymp-")  # ours, and those that multiprocessing gives
 DESCRIPTORS = Path("/proc/self/fd")
 TASKS = Path("/proc/self/task")  # Linux; each thread's children are listed in it
+CLOSING = 3.0  # seconds for a thread that ends to close what it had
 GRACE = 30.0  # seconds for a process that was told to end; the machine may be busy
 
 
@@ -128,6 +130,18 @@ def new_loops() -> int:
     return sum(not loop.is_closed() for loop in loops)
 
 
+def kept_open(before: Counter[str]) -> Counter[str]:
+    """What is open beyond that, once threads that are ending have closed theirs."""
+    deadline, loops = time.monotonic() + CLOSING, 0
+    while grown := descriptors() - before:
+        loops += new_loops()
+        grown -= Counter({"socket": 2 * loops})
+        if not grown or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    return grown
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _imported_once() -> Iterator[None]:
     """What was imported stays: without this, every collection below looks through all of it, 0.1 s a test."""
@@ -160,9 +174,7 @@ def _nothing_left_behind() -> Iterator[None]:
     if segments() - memory or descriptors() - files:
         gc.collect()  # what only waits for that is not left behind; it takes a while, so not after every test
     left = abandoned(segments() - memory)
-    grown = descriptors() - files
-    if grown:
-        grown -= Counter({"socket": 2 * new_loops()})
+    grown = kept_open(files)
     changed = "" if rights() == mask else f", rights of files {rights()} instead of {mask}"
     if names or left or grown or changed:
         pytest.fail(f"left behind: processes {names}, /dev/shm {sorted(left)}, descriptors {dict(grown)}{changed}")
