@@ -56,7 +56,7 @@ def words(finding: Finding) -> str:
 
 
 def _list(found: Asked, findings: list[Finding]) -> None:
-    left_out = list(found.read.get("exclude", []))
+    left_out = [name for name in found.read.get("exclude", []) if name != found.target]
     if not findings and not left_out:
         return
     with st.container(border=True, key="guidance", gap="small"):
