@@ -90,8 +90,8 @@ def test_workers_whose_rounds_take_far_longer_than_their_lease_are_let_work(
     """Many batches of one row between two messages: the processor is busy all that time."""
     for name, value in [("SHORTEST_LEASE", 0.8), ("LEASE_ROUNDS", 0), ("FIRST_LEASE", 0.8)]:
         monkeypatch.setattr(policy, name, value)
-    data = generated(tmp_path, rows=60_000)
-    run(data, "y", bench=bench, workers=2, mode="local", local_steps=100_000, batch_size=1, epochs=1, tolerance=0)
+    data = generated(tmp_path, rows=180_000)
+    run(data, "y", bench=bench, workers=2, mode="local", local_steps=300_000, batch_size=1, epochs=1, tolerance=0)
     assert bench.rounds[0].seconds > 1.6, "a machine as fast as that needs more rows here"
     assert not bench.events("lost")
 
