@@ -7,6 +7,7 @@ sweeps the rows, and the model at each of its points; what linear models are ask
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import pandas as pd
@@ -26,7 +27,7 @@ from shoal.results.tuned import BEST, BY_HAND, ONE_SE, CrossValidated
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.when import TUNED_LOSSES
-from shoal.words import number, short
+from shoal.words import number, plural, short
 
 SHRINK, RATIO = "shrink", "l1_ratio"  # in the address
 LINEAR = "linear"
@@ -102,8 +103,10 @@ def _curve_view(job: Run, curve: dict[str, Any], config: RunConfig) -> None:
     alphas, key = curve["alphas"], f"tune:point:{job.directory.name}"
     marks = {which: alphas.index(curve[which]) for which in (BEST, ONE_SE)}
     widget_values.begin(key, marks[BEST])
-    for note in curve["warnings"]:
-        line(note)
+    if notes := curve["warnings"]:
+        with st.expander(f"{plural(len(notes), 'note')} on how it was read"):
+            for note in notes:
+                line(note)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for which, name in ((BEST, "Best"), (ONE_SE, "1-SE")):
             st.button(name, key=f"tune:{which}", on_click=_choose, args=(key, marks[which]))
@@ -152,8 +155,11 @@ def _numbers(curve: dict[str, Any], place: int) -> None:
 def _error_chart(curve: dict[str, Any], place: int) -> go.Figure:
     errors = {"type": "data", "array": curve["cv_se"], "thickness": 1, "width": 0}
     figure = go.Figure(go.Scatter(x=curve["alphas"], y=curve["cv_mean"], error_y=errors, mode="lines+markers"))
-    for which, name in ((BEST, "Best"), (ONE_SE, "1-SE")):
-        figure.add_vline(x=curve[which], line_dash="dot", annotation_text=name)
+    for which, name, anchor in ((BEST, "Best", "left"), (ONE_SE, "1-SE", "right")):  # on the sides that are theirs
+        figure.add_vline(x=curve[which], line_dash="dot")
+        figure.add_annotation(
+            x=math.log10(curve[which]), y=1, yref="paper", text=name, showarrow=False, xanchor=anchor, yanchor="bottom"
+        )  # a text on such an axis has its place as a logarithm
     return _laid_out(figure, curve, place, str(curve["measure"]))
 
 

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.tables import uploads
+from shoal.dashboard.tune.losses import _error_chart
 from shoal.runs.folder import find_run
 from support.dashboard.train_page import address
 from support.pages import checked, now_on, open_page, said, settle, uploaded, widget
@@ -102,3 +103,11 @@ def test_folds_of_yes_and_no_are_by_class_wherever_they_are_named(frame: pd.Data
     assert "10 folds by class, " in text(page)
     assert "by chance" not in text(page)
     assert widget(page, "selectbox", "Folds by").options[0] == "class: each has its share of both values"
+
+
+def test_marks_of_the_curve_stand_at_their_alphas() -> None:
+    """On an axis of logarithms Plotly wants the place of a text as one: else the axis grows to 10 to the alpha."""
+    curve = {"alphas": [100.0, 10.0, 1.0], "cv_mean": [0.7, 0.5, 0.6], "cv_se": [0.1] * 3, "best": 10.0, "one_se": 100.0,
+             "measure": "log loss"}  # fmt: skip
+    marks = {mark.text: mark.x for mark in _error_chart(curve, 1).layout.annotations}
+    assert marks == {"Best": 1.0, "1-SE": 2.0}
