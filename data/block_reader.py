@@ -17,7 +17,7 @@ from shoal.data.notation.dates import means_no_day
 from shoal.data.notation.numbers import ODD_SHARE
 from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.errors import DataError, OutOfMemory
-from shoal.files.checksums import Seal, made_aside, written
+from shoal.files.checksums import Seal, write_whole
 from shoal.files.remote import RemoteFile, is_address
 from shoal.kernels.csv_kernel import (
     BAD_ROW,
@@ -393,5 +393,5 @@ def sampled(numbers: Array) -> Array:
 
 def write_block(target: str, numbers: Array, codes: npt.NDArray[np.int32]) -> Seal:
     """The rows' doubles, row by row, then the codes, column by column."""
-    with disk_errors(), made_aside(target) as file:
-        return written(file, (numbers, np.ascontiguousarray(codes)))
+    with disk_errors():
+        return write_whole(target, (numbers, np.ascontiguousarray(codes)))

@@ -32,7 +32,8 @@ class Seal(NamedTuple):
     checksum: int
 
 
-_whole: dict[str, tuple[int, ...]] = {}
+Identity = tuple[int, ...]  # which file, which of its contents, and the checksum that it has
+_whole: set[Identity] = set()  # by file, not by name: a data set gets its name when its blocks are there
 
 
 def checksum(data: bytes | npt.NDArray[Any], before: int = 0) -> int:
@@ -42,6 +43,15 @@ def checksum(data: bytes | npt.NDArray[Any], before: int = 0) -> int:
     if not (data.flags.c_contiguous or data.flags.f_contiguous):
         raise ValueError("expected a contiguous array")
     return int(library().crc32c(before, data.ctypes.data, data.nbytes))
+
+
+def write_whole(target: str, parts: Iterable[npt.NDArray[Any]]) -> Seal:
+    """A file of contiguous arrays that gets its name when it is whole. This process need not prove it: what it would
+    read is what it has just written and summed, in the system's own memory."""
+    with made_aside(target) as file:
+        seal = written(file, parts)
+    _remember(_identity(os.stat(target), seal.checksum))
+    return seal
 
 
 @contextlib.contextmanager
@@ -78,7 +88,7 @@ class RunningProof:
     Until `finish` returns, nothing of it is proven: whoever uses it answers after that.
     """
 
-    def __init__(self, path: str, data: FileBytes, expected: int, identity: tuple[int, ...]) -> None:
+    def __init__(self, path: str, data: FileBytes, expected: int, identity: Identity) -> None:
         self.path, self.data, self.expected, self.identity = path, data, expected, identity
         self.at = self.total = 0
 
@@ -91,9 +101,17 @@ class RunningProof:
         self.upto(len(self.data))
         if self.total != self.expected:
             raise damaged(self.path, f"checksum {self.expected:08x}", f"{self.total:08x}")
-        if len(_whole) >= REMEMBERED:
-            _whole.clear()
-        _whole[self.path] = self.identity
+        _remember(self.identity)
+
+
+def _remember(identity: Identity) -> None:
+    if len(_whole) >= REMEMBERED:
+        _whole.clear()
+    _whole.add(identity)
+
+
+def _identity(found: os.stat_result, expected: int) -> Identity:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, expected
 
 
 def mapped(path: str, size: int, expected: int) -> FileBytes:
@@ -111,13 +129,12 @@ def mapped_to_prove(path: str, size: int, expected: int) -> tuple[FileBytes, Run
             found = os.fstat(file.fileno())
             if found.st_size != size:
                 raise damaged(path, f"{size} bytes", str(found.st_size))
-            identity = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, expected)
-            is_known = _whole.get(path) == identity
+            identity = _identity(found, expected)
             memory = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
     except OSError as error:
         raise damaged(path, "a file", str(error.strerror)) from None
     data = np.frombuffer(memory, np.uint8)
-    return data, None if is_known else RunningProof(path, data, expected, identity)
+    return data, None if identity in _whole else RunningProof(path, data, expected, identity)
 
 
 def contents(path: str, size: int, expected: int) -> bytes:

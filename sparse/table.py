@@ -23,7 +23,7 @@ from shoal.data.formats.containers import PACKED
 from shoal.data.formats.pairs import has_pairs
 from shoal.errors import DamagedFile, DataError, StateError
 from shoal.files import sealed
-from shoal.files.checksums import made_aside, mapped, written
+from shoal.files.checksums import mapped, write_whole
 from shoal.files.parts import absolute, parts_of, title
 from shoal.files.remote import place, remote_file
 from shoal.home import MANIFEST, hold
@@ -139,8 +139,8 @@ class MakeBlock:
         found = self.range.read()
         if found.said != ALL_READ:
             return Bad(found.position, found.said)
-        with disk_errors(), made_aside(self.target) as file:
-            seal = written(file, (found.labels, found.ends, found.values, found.indices))
+        with disk_errors():
+            seal = write_whole(self.target, (found.labels, found.ends, found.values, found.indices))
         return SparseBlock(len(found.labels), len(found.values), seal.checksum), found.greatest
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.errors import DamagedFile
 from shoal.files import checksums
-from shoal.files.checksums import checksum, made_aside, mapped
+from shoal.files.checksums import checksum, made_aside, mapped, write_whole
 from shoal.kernels.checksum_kernel import library
 
 
@@ -132,3 +132,21 @@ def test_whoever_wakes_in_the_middle_of_a_file_spoils_none_that_was_made_meanwhi
     assert slow.__exit__(EOFError, EOFError(), None) is False
     assert target.read_bytes() == b"whole"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_who_wrote_a_file_sums_it_once_and_sees_a_change_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also under another name: a data set gets its own when its blocks are written."""
+    (tmp_path / "made").mkdir()
+    data = np.random.default_rng(4).normal(size=(1000, 30))
+    seal = write_whole(str(tmp_path / "made" / "block"), (data, np.arange(7, dtype=np.int32)))
+    (tmp_path / "made").rename(tmp_path / "named")
+    path = tmp_path / "named" / "block"
+    with monkeypatch.context() as patch:
+        patch.setattr(checksums, "checksum", lambda data, before=0: pytest.fail("summed again"))
+        assert mapped(str(path), *seal)[: data.nbytes].tobytes() == data.tobytes()
+    changed = bytearray(path.read_bytes())
+    changed[5000] ^= 1
+    path.write_bytes(changed)
+    os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))  # however coarse the clock of the file system is
+    with pytest.raises(DamagedFile, match="expected checksum"):
+        mapped(str(path), *seal)
