@@ -40,12 +40,22 @@ def test_published_values(data: bytes, expected: int) -> None:
     assert library().crc32c_by_table(0, data, len(data)) == expected
 
 
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 4096, 3 * 32768 - 1, 3 * 32768, 2 * 3 * 32768 + 13])
-def test_lanes_and_table_are_the_definition(length: int) -> None:
+LENGTHS = [1, 7, 8, 9, 1023, 1024, 1025, 1280, 1535, 4096, 3 * 32768 - 1, 3 * 32768, 2 * 3 * 32768 + 13]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_every_way_is_the_definition(length: int) -> None:
     data = np.random.default_rng(length).bytes(length)
     expected = bit_by_bit(data)
-    assert checksum(data) == library().crc32c_by_table(0, data, length) == expected
+    assert checksum(data) == expected
+    assert library().crc32c_by_lanes(0, data, length) == library().crc32c_by_table(0, data, length) == expected
     assert checksum(np.frombuffer(data, np.uint8)) == expected
+
+
+@pytest.mark.parametrize("start", [1, 3, 8, 63])
+def test_bytes_may_begin_anywhere(start: int) -> None:
+    data = np.frombuffer(np.random.default_rng(start).bytes(5000), np.uint8)
+    assert checksum(data[start:], 12345) == library().crc32c_by_table(12345, data[start:].tobytes(), 5000 - start)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 8, 40_000, 3 * 32768, 200_000])
