@@ -41,6 +41,7 @@ from shoal.steps.optimizers import SGD, StepRule, clipped, stale_rate, unbounded
 from shoal.steps.policy import Barrier, Member, Plan, Policy, Task
 from shoal.steps.stale import Stale
 from shoal.steps.steering import Kind, Observer, Phase, Steering
+from shoal.tracing import spans
 from shoal.utils import Progress, silent
 
 
@@ -98,7 +99,7 @@ class Coordinator:
 
     def swept(self, stage: str, requests: Sequence[Any]) -> Iterator[Any]:
         """The reports of a sweep, with progress."""
-        for i, report in enumerate(self.engine.sweep(requests)):
+        for i, report in enumerate(spans.traced(f"sweep: {stage}", self.engine.sweep(requests))):
             yield report
             self.progress(stage, (i + 1) / len(requests))
 

@@ -22,6 +22,7 @@ import streamlit as st
 
 from shoal.dashboard import server
 from shoal.runs.scheduling import keep_going
+from shoal.tracing import spans
 
 QUEUE = 3.0  # seconds between two looks whether somebody cares for the runs that wait
 HERE = Path(__file__).parent
@@ -32,6 +33,7 @@ sys.path[:] = [entry for entry in sys.path if entry != str(HERE)]  # from Stream
 async def lifespan(app: st.App) -> AsyncIterator[None]:
     """While the dashboard is there: runs that waited when the machine went down, or their scheduler, go on."""
     server.bound_connections()
+    spans.begin("shoal-dashboard", print)
     going_on = (
         server.open_doors(), server.close_silent_ones(), server.give_back_memory(), _look_after_the_queue(),
     )  # fmt: skip
@@ -40,6 +42,7 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     for task in tasks:
         task.cancel()
     server.close_doors()
+    spans.end()
 
 
 async def _look_after_the_queue() -> None:

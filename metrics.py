@@ -18,6 +18,7 @@ import numpy as np
 
 from shoal.models import Array
 from shoal.results.links import LinkSample as LinkSample
+from shoal.tracing import spans
 from shoal.utils import timed
 
 if TYPE_CHECKING:
@@ -222,13 +223,13 @@ class WorkerTally:
 
 @dataclass
 class Timings:
-    """Compute time: seconds by stage."""
+    """Compute time: seconds by stage; each is a span where runs are traced."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        with timed() as spent:
+        with spans.span(name), timed() as spent:
             try:
                 yield
             finally:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from shoal.errors import DiskFull, EngineError, TrainingError
+from shoal.tracing import spans
 
 # One BLAS thread a worker: two threads each made a Gram matrix 4 to 9 times slower on shared cores.
 # They must be in the environment before NumPy is imported; afterwards nobody reads them.
@@ -81,7 +82,7 @@ class RunLog:
         if len(self._files) != 2:
             return
         now = time.time()
-        entry = json.dumps({"at": now, "level": level, "text": text})
+        entry = json.dumps({"at": now, "level": level, "text": text, **spans.ids()})
         mark = "" if level == "info" else f"{level}: "
         plain = text.strip().replace("\n", "\n    ")
         with contextlib.suppress(OSError, ValueError):  # a full disk; closed

@@ -38,6 +38,7 @@ from shoal.cli.printing import clear_line, literal_streams, offers, print_json, 
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import keep_private, tightened
 from shoal.settings.config import DIALECT, ON_CLUSTER
+from shoal.tracing import spans
 from shoal.utils import THREAD_LIMITS
 from shoal.words import line_told, listed, plural, short, width_words
 
@@ -67,7 +68,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser = _parser(asked_for(words))
     try:
         chosen = parser.parse(words)
-        return _remotely(chosen, server) if server else int(chosen.command(chosen) or 0)
+        with spans.tracing("shoal", _say), spans.span(f"shoal {' '.join(words[:1])}"):
+            return _remotely(chosen, server) if server else int(chosen.command(chosen) or 0)
     except TrainingError as error:
         clear_line()
         print(f"shoal: {error}", file=sys.stderr)
@@ -95,6 +97,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _unforeseen(error)
     finally:
         forget_pipes()
+
+
+def _say(text: str) -> None:
+    print(f"shoal: {text}", file=sys.stderr)
 
 
 def _unforeseen(error: Exception) -> int:

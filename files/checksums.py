@@ -32,8 +32,8 @@ class Seal(NamedTuple):
     checksum: int
 
 
-Identity = tuple[int, ...]  # which file, which of its contents, and the checksum that it has
-_whole: set[Identity] = set()  # by file, not by name: a data set gets its name when its blocks are there
+Proven = tuple[int, ...]  # which file, which of its contents, and the checksum that it has
+_whole: set[Proven] = set()  # by file, not by name: a data set gets its name when its blocks are there
 
 
 def checksum(data: bytes | npt.NDArray[Any], before: int = 0) -> int:
@@ -88,7 +88,7 @@ class RunningProof:
     Until `finish` returns, nothing of it is proven: whoever uses it answers after that.
     """
 
-    def __init__(self, path: str, data: FileBytes, expected: int, identity: Identity) -> None:
+    def __init__(self, path: str, data: FileBytes, expected: int, identity: Proven) -> None:
         self.path, self.data, self.expected, self.identity = path, data, expected, identity
         self.at = self.total = 0
 
@@ -104,13 +104,13 @@ class RunningProof:
         _remember(self.identity)
 
 
-def _remember(identity: Identity) -> None:
+def _remember(identity: Proven) -> None:
     if len(_whole) >= REMEMBERED:
         _whole.clear()
     _whole.add(identity)
 
 
-def _identity(found: os.stat_result, expected: int) -> Identity:
+def _identity(found: os.stat_result, expected: int) -> Proven:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, expected
 
 

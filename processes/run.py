@@ -32,6 +32,7 @@ from shoal.runs.launch import close_open_commands
 from shoal.runs.slots import slots_for
 from shoal.runs.spawning import STOPS, hear_signals
 from shoal.settings.config import RunConfig
+from shoal.tracing import spans
 from shoal.utils import RunLog, is_full
 from shoal.words import duration
 
@@ -360,7 +361,12 @@ def _live(run: Run) -> None:
     reserve.keep(run.directory)
     attendant = Attendant(run)
     try:
-        with RunLog(run.directory) as log, attendant.attending():
+        with (
+            RunLog(run.directory) as log,
+            attendant.attending(),
+            spans.tracing("shoal-run", log.warning),
+            spans.span(f"run: {run.task}", str(run.job.get("trace") or ""), run=run.id),
+        ):
             Life(run, log, attendant).live()
     except FolderGone:
         pass

@@ -29,6 +29,7 @@ from shoal.runs.folder import ACTIVE, Run, find_run, list_runs, new_run_id, read
 from shoal.runs.spawning import spawn
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.tracing import spans
 from shoal.utils import disk_errors
 
 if TYPE_CHECKING:
@@ -148,13 +149,15 @@ def _fingerprint(config: RunConfig, *more: Any) -> str:
 
 def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
     run = Run(directory)
-    write_json(directory / "job.json", job)
-    write_json(directory / "config.json", config.as_dict())
-    if run.is_gradient:
-        scheduling.enqueue(run, config)
-        scheduling.keep_going()
-    else:
-        spawn(directory)
+    with spans.span("launch", run=run.id):
+        trace = {"trace": spans.here()} if spans.here() else {}
+        write_json(directory / "job.json", {**job, **trace})
+        write_json(directory / "config.json", config.as_dict())
+        if run.is_gradient:
+            scheduling.enqueue(run, config)
+            scheduling.keep_going()
+        else:
+            spawn(directory)
     return run
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from shoal.errors import ConfigError, DiskFull, ResourceError, StateError
 from shoal.home import alone_with
+from shoal.tracing import spans
 from shoal.training.snapshots import (
     MAGIC,
     START,
@@ -75,12 +76,13 @@ class Checkpoints:
         """
         if snapshot.step < 0:
             raise StateError(f"Expected a step of at least 0 to save, got {snapshot.step}.")
-        data = encode(replace(snapshot, meta={**snapshot.meta, RUN: self.of}) if self.of else snapshot)
-        path = self.directory / _name(snapshot.step)
-        try:
-            _write(path, data)
-        except OSError as error:
-            raise _no_room(path, error) from error
+        with spans.span("checkpoint", step=snapshot.step):
+            data = encode(replace(snapshot, meta={**snapshot.meta, RUN: self.of}) if self.of else snapshot)
+            path = self.directory / _name(snapshot.step)
+            try:
+                _write(path, data)
+            except OSError as error:
+                raise _no_room(path, error) from error
         self._remember(path)
         self._latest = snapshot.step, data
         self.forget_after(snapshot.step)

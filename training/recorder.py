@@ -11,6 +11,7 @@ from shoal.engines.base import Link
 from shoal.errors import ResourceError, StateError, TrainingError
 from shoal.metrics import Event, HostSample, LinkSample, Record, ResourceSampler, Round, Tally, WorkerSample
 from shoal.storage.base import Storage
+from shoal.tracing import spans
 from shoal.training.objectives.base import Objective
 
 FLUSH = 0.1  # seconds between two writes
@@ -40,6 +41,7 @@ class Recorder:
         self._count = 0
         self.busy = 0.0  # cores that this run keeps busy, by the last sample
         self._used = time.process_time()
+        self._traced = time.time_ns(), 0  # when the rounds began that are not in a span yet, and the one before them
         self.host: HostSample | None = None
         self.events: list[Event] = []
         self.last: Round | None = None
@@ -89,6 +91,7 @@ class Recorder:
         sampled = self._clock() - self._sampled >= SAMPLE
         if sampled:
             self._sample(server, now)
+            self._trace()
         if self._clock() - self._flushed >= FLUSH:
             self.flush()
         return sampled
@@ -113,6 +116,17 @@ class Recorder:
             if (link := self._link(rank)) is not None:
                 self._waiting.append(LinkSample(seconds, rank, *dataclasses.astuple(link)))
         self.spent += time.perf_counter() - started
+
+    def _trace(self) -> None:
+        """The rounds since the last look as one span: a run may make thousands a second."""
+        (began, before), last = self._traced, self.last
+        if last is not None and last.round > before:
+            spans.past(
+                "rounds", began, first=before + 1, last=last.round, epoch=last.epoch, loss=last.loss,
+                rows_per_second=last.rows_per_second, read=last.read, compute=last.compute, wait=last.wait,
+                apply=last.apply, workers=last.workers,
+            )  # fmt: skip
+            self._traced = time.time_ns(), last.round
 
     def flush(self) -> None:
         """Write what waits. A store that cannot be written to does not stop a run: records wait for it."""
@@ -142,5 +156,6 @@ class Recorder:
         del self._waiting[:-KEPT]
 
     def close(self) -> None:
+        self._trace()
         self.flush()
         self._sampler.close()

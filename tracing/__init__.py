@@ -1,0 +1,1 @@
+"""What a run does, as spans for the team's own collector."""
