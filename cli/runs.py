@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from shoal.errors import ConfigError, Remedy, StateError, TrainingError
 from shoal.files.output import Output
 from shoal.files.parts import check_there, title
 from shoal.settings.config import RunConfig
-from shoal.words import short, shortened
+from shoal.words import duration, short, shortened
 
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
     from shoal.library.accounts import Summary
+    from shoal.library.time_spent import Part
     from shoal.runs.launch import Run
 
 NEWEST = 30  # runs in the list, unless all are asked for
@@ -39,9 +41,32 @@ def add_commands(add: Add) -> None:
     name.add_argument("name", metavar="NAME", help="at most 120 letters; '' for none")
     finish(name, _name)
     finish(of_run(add("show", help="one run: state, progress, workers, events, result")), _show, as_json=True)
+    spent = of_run(add("profile", help="where the time of a run went, and what to change"))
+    finish(spent, _profile, as_json=True)
     logs = of_run(add("logs", help="the log of a run"))
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing until the run has ended")
     finish(logs, _logs)
+
+
+def _profile(chosen: argparse.Namespace) -> None:
+    from shoal.library.time_spent import time_spent
+    from shoal.runs.launch import resolve
+
+    spent = time_spent(resolve(chosen.run))
+    if chosen.json:
+        print_json(spent.as_dict())
+        return
+    _print_parts(f"{duration(spent.seconds)} in all", spent.stages)
+    if spent.workers:
+        _print_parts("of the time of all workers", spent.workers)
+    for advice in spent.advice:
+        print(advice)
+
+
+def _print_parts(title: str, parts: Sequence[Part]) -> None:
+    rows = [[duration(part.seconds), f"{part.share:.0%}", part.name] for part in parts if part.seconds >= 0.001]
+    table(["time", "share", title], rows, right={0, 1})
+    print()
 
 
 def of_run(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

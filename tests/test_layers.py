@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, str] = {
     "runs": "results results.answers settings storage training",
     "tasks": f"{ROWS} coordinator engines engines.cluster fitting fitting.classes fitting.looks fitting.robust metrics networks passes planning results.answers runs sparse storage tasks.outcomes training tuning whatif",
     "tasks.outcomes": f"{ROWS} coordinator fitting passes results.answers worker",
-    "library": "results runs settings",
+    "library": "metrics results runs settings",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
     "exports": "data data.shapes fitting losses models report results settings tasks",
     "search": "library metrics plugins runs settings storage",

@@ -25,5 +25,5 @@ def show_result(run: Run, report: FitReport) -> None:
         results.training(report)
         results.rows(report)
         results.filled(report)
-        results.timings(report)
+        results.timings(run)
         results.downloads(run)

@@ -26,7 +26,7 @@ def show_network(run: Run, report: FitReport, found: NetworkReport) -> None:
         trust.trust(report)
         results.training(_without_penalty(report))
         results.rows(report)
-        results.timings(report)
+        results.timings(run)
         section("Take it with you")
         line(f"In Python: shoal.module_run('{run.id}').module\nWeights: {run.directory / 'module.safetensors'}")
 

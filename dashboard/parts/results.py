@@ -15,9 +15,10 @@ from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
 from shoal.dashboard.parts import charts, places, tuning, wording
 from shoal.dashboard.parts.literal import harmless, line, notice, section
 from shoal.dashboard.parts.outcomes import network_part, outcome_scores, score_name
-from shoal.errors import Reason, TrainingError
+from shoal.errors import Reason, StateError, TrainingError
 from shoal.files.parts import title
 from shoal.library import saved_models
+from shoal.library.time_spent import time_spent
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
@@ -28,6 +29,7 @@ from shoal.settings.when import is_penalised, mixes_penalties
 from shoal.words import compared, duration, number, plural, short, shortened
 
 ROWS = 1_000  # of coefficients in one table
+POINTS = 1_500  # rounds of a run that are looked at for where its time went
 NAMED = 8  # columns of weight zero that are named below the chart
 PER = {"sd": "One standard deviation", "unit": "One unit"}
 FORMATS = {"p": "%.2g"}  # 2.9e-20 fits; one more digit, and the power of ten may be cut off
@@ -278,12 +280,20 @@ def filled(report: FitReport) -> None:
     line("Replaced as follows.\n" + "\n".join(said[:12]) + rest)
 
 
-def timings(report: FitReport) -> None:
-    seconds = dict(report.timings)
-    total = seconds.pop("total", 0.0)
+def timings(run: Run) -> None:
+    """Where its time went, and what to change."""
     section("Time")
-    slow = sorted(((s, wording.STAGES.get(stage, stage)) for stage, s in seconds.items() if s >= 0.001), reverse=True)
-    line(f"{duration(total)} in all\n" + "\n".join(f"{duration(s)} {stage}" for s, stage in slow))
+    try:
+        spent = time_spent(run, POINTS)
+    except StateError as error:
+        line(wording.told(error))
+        return
+    parts = [f"{duration(part.seconds)} {part.name}" for part in spent.stages if part.seconds >= 0.001]
+    line(f"{duration(spent.seconds)} in all\n" + "\n".join(parts))
+    if spent.workers:
+        line("Of the time of its workers: " + ", ".join(f"{part.share:.0%} {part.name}" for part in spent.workers))
+    for advice in spent.advice:
+        line(" ".join([advice.said, *map(wording.remedied, advice.remedies)]))
 
 
 # ------------------------------------------------------------------ what can be done with it

@@ -144,18 +144,6 @@ DROPPED = {
     "offset_missing": "no value in the column of the offset",
     "feature_missing": "a value is missing in another column",
 }
-STAGES = {
-    "ingest": "read the file",
-    "tune": "choose alpha by cross-validation",
-    "moments": "sum over all rows",
-    "solve": "solve",
-    "factor": "factor the rows",
-    "refine": "refine",
-    "score": "score",
-    "inference": "intervals",
-    "shards": "deal the rows to workers",
-    "train": "train",
-}
 SOLVERS = {"exact": "Exact", "gradient": "Gradient steps"}
 ABOUT_SOLVERS = {
     "exact": "Recommended: one pass over the rows, and a proof that no better fit exists.",

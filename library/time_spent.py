@@ -1,0 +1,196 @@
+"""Where the time of a run went, in words, and what to change; how runs are timed is in `metrics` and `training`.
+
+Stages come from the report, or, of a run at work, from its events. What workers did comes from its rounds: each has the
+shares of the time since the round on record before it, so that their sum is weighed by that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shoal.errors import Remedy, StateError
+from shoal.runs.launch import metrics_of
+from shoal.words import duration, plural
+
+if TYPE_CHECKING:
+    from shoal.metrics import Event, LinkSample, Round, WorkerSample
+    from shoal.runs.folder import Run
+
+ROUNDS = 100_000  # of a run that are looked at; more are thinned evenly
+EVENTS = 10_000
+STAGES = {  # what is done in each, as after "to"
+    "ingest": "read the file", "tune": "choose alpha by cross-validation", "moments": "sum over all rows",
+    "spreads": "find the units of columns", "rows": "gather the rows", "factor": "factor the rows", "solve": "solve",
+    "refine": "refine", "shards": "deal the rows to workers", "train": "train", "score": "score",
+    "inference": "find intervals",
+}  # fmt: skip
+BY_WORKERS = {
+    "read": "read rows", "compute": "compute gradients", "wait": "wait", "apply": "the server's own steps meanwhile",
+}  # fmt: skip
+MUCH, SOME = 0.4, 0.15  # shares of the time that are worth a word; of what should cost next to nothing
+UNEVEN = 1.5  # times that the slowest worker's rows may be fewer than the fastest's
+LARGER = Remedy.choose("Make batches larger", "batch_size")
+SELDOM = Remedy.set("Or make several steps for each message", "mode", "local")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the things that time was spent on."""
+
+    name: str
+    seconds: float
+    share: float  # of the whole that it is a part of
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What follows from it, and what can be done; as text for the command line."""
+
+    said: str
+    remedies: tuple[Remedy, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.said, *map(str, self.remedies)])
+
+
+@dataclass(frozen=True)
+class TimeSpent:
+    """Parts of the whole run, parts of its workers' time, and what follows from them."""
+
+    seconds: float  # of the whole run, without the time in the queue
+    stages: list[Part]  # the longest first
+    workers: list[Part]  # empty where there were no gradient steps
+    advice: list[Advice]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "seconds": self.seconds, "stages": [asdict(part) for part in self.stages],
+            "workers": [asdict(part) for part in self.workers], "advice": list(map(str, self.advice)),
+        }  # fmt: skip
+
+
+class _Looks(NamedTuple):
+    """Workers as they were seen last."""
+
+    workers: Sequence[WorkerSample]
+    links: Sequence[LinkSample]
+
+
+def time_spent(run: Run, points: int = ROUNDS) -> TimeSpent:
+    """From so many of its rounds at most. StateError if it has not come so far that anything can be said."""
+    report = run.report
+    rounds: list[Round] = []
+    events: list[Event] = []
+    looks = _Looks((), ())
+    with metrics_of(run) as storage:
+        if storage is not None:
+            rounds, events = storage.rounds(points), [event for _, event in storage.events(limit=EVENTS)]
+            looks = _Looks(storage.workers(), storage.links())
+    seconds = dict(report.timings) if report else _so_far(rounds, events)
+    total = seconds.pop("total", 0.0) or sum(seconds.values())
+    if not total:
+        raise StateError(f"Run {run.id} has done nothing yet that took time. Ask again when it has begun.")
+    stages, workers = _stages(seconds, total), _workers(rounds, seconds.get("train", 0.0))
+    saving = report.training.overhead.get("checkpoints", 0.0) if report and report.training else 0.0
+    advice = _of_workers(workers, str(run.config.get("mode", "")), rounds, looks)
+    advice += _of_stages(seconds, total, saving) + _of_losses(events)
+    return TimeSpent(total, stages, workers, advice or [_nothing(workers, stages)])
+
+
+def _so_far(rounds: Sequence[Round], events: Sequence[Event]) -> dict[str, float]:
+    """Of a run at work: what came before its first round, and its rounds."""
+    began = next((event.seconds for event in events if event.kind == "started"), 0.0)
+    last = rounds[-1].seconds if rounds else began
+    return {"ingest": began, "train": max(0.0, last - began)}
+
+
+def _stages(seconds: dict[str, float], total: float) -> list[Part]:
+    parts = [Part(STAGES.get(name, name), spent, spent / total) for name, spent in seconds.items()]
+    other = total - sum(seconds.values())
+    if other > 0.005 * total:
+        parts.append(Part("start, write and all else", other, other / total))
+    return sorted(parts, key=lambda part: -part.seconds)
+
+
+def _workers(rounds: Sequence[Round], train: float) -> list[Part]:
+    """Of the time of all workers together: reading rows, gradients, waiting; and what the server took meanwhile."""
+    steps = [*zip([None, *rounds], rounds, strict=False)]
+    spans = [after.seconds - (before.seconds if before else after.seconds) for before, after in steps]
+    spans = [span if span > 0 else 0.0 for span in spans]  # a run that was resumed begins to count anew
+    whole = sum(spans)
+    if not whole:
+        return []
+
+    def share(name: str) -> float:
+        return sum(span * float(getattr(record, name)) for span, record in zip(spans, rounds, strict=True)) / whole
+
+    seconds = train or whole
+    return [Part(words, share(name) * seconds, share(name)) for name, words in BY_WORKERS.items()]
+
+
+# ------------------------------------------------------------------ what follows
+
+
+def _of_workers(parts: Sequence[Part], mode: str, rounds: Sequence[Round], looks: _Looks) -> list[Advice]:
+    if not parts:
+        return []
+    read, _, wait, apply = (part.share for part in parts)
+    found = []
+    if read > SOME:
+        said = f"Workers read rows for {read:.0%} of their time: the shards do not stay in memory."
+        found.append(
+            Advice(said, (Remedy.set("Halve them", "precision", "float32"), Remedy.say("Or use fewer workers")))
+        )
+    if apply > MUCH:
+        said = f"The server was at work for {apply:.0%} of the time, and workers waited for it."
+        found.append(Advice(said, (LARGER, SELDOM)))
+    elif wait > MUCH:
+        found.append(_of_waiting(f"Workers waited for {wait:.0%} of their time", mode, rounds, looks))
+    return found
+
+
+def _of_waiting(said: str, mode: str, rounds: Sequence[Round], looks: _Looks) -> Advice:
+    rows = [sample.rows for sample in looks.workers if sample.rows]
+    if mode == "sync" and len(rows) > 1 and max(rows) > UNEVEN * min(rows):
+        more = f"the fastest did {max(rows) / min(rows):.1f} times the rows of the slowest"
+        return Advice(
+            f"{said}, and {more}.", (Remedy.set("Let nobody wait for each step of the slowest", "mode", "ssp"),)
+        )
+    if looks.links:
+        took = max(link.took for link in looks.links)
+        said = f"{said}; a message to the farthest node and back takes {1000 * took:.1f} ms."
+        return Advice(said, (SELDOM, Remedy.set("Or send smaller ones", "compression", "topk")))
+    pace = rounds[-1].round / max(rounds[-1].seconds, 1e-9)
+    said = f"{said}: with {pace:,.0f} rounds a second, each is too short for its messages."
+    return Advice(said, (LARGER, SELDOM))
+
+
+def _of_stages(seconds: dict[str, float], total: float, saving: float) -> list[Advice]:
+    found = []
+    for name, again in (("ingest", "Another fit of the same file finds it read"), ("shards", "Another run finds them")):
+        spent = seconds.get(name, 0.0)
+        if spent > MUCH * total:
+            said = f"To {STAGES[name]} took {duration(spent)}, {spent / total:.0%} of it all."
+            found.append(Advice(said, (Remedy.say(again),)))
+    train = seconds.get("train", 0.0)
+    if train and saving > SOME * train:
+        said = f"Checkpoints took {duration(saving)}, {saving / train:.0%} of the time of the steps."
+        found.append(Advice(said, (Remedy.choose("Write fewer", "checkpoint_seconds"),)))
+    return found
+
+
+def _of_losses(events: Sequence[Event]) -> list[Advice]:
+    lost = sum(event.kind == "lost" for event in events)
+    if not lost:
+        return []
+    who = f"{plural(lost, 'worker')} {'was' if lost == 1 else 'were'}"
+    return [Advice(f"{who} lost on the way; what they were at was done again.")]
+
+
+def _nothing(workers: Sequence[Part], stages: Sequence[Part]) -> Advice:
+    if not workers:
+        return Advice(f"Nothing stands out; most of it was to {stages[0].name}.")
+    said = f"Nothing stands out: workers computed for {workers[1].share:.0%} of their time."
+    return Advice(said, (Remedy.say("What makes it faster are more of them; `shoal plan` tells up to how many"),))
