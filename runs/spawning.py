@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from shoal.database.address import VARIABLE as DATABASE
 from shoal.home import home
 from shoal.utils import THREAD_LIMITS
 
@@ -50,10 +51,14 @@ def _bury(process: subprocess.Popen[bytes], name: str) -> None:
 
 
 def _without_ours(other: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment of this process; where there is an `other` one, what is about Shoal comes from there alone."""
+    """The environment of this process; where there is an `other` one, what is about Shoal comes from there alone.
+
+    All but the address of the database, which is written nowhere: it comes from whoever starts the process.
+    """
     if not other:
         return dict(os.environ)
-    return {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")} | dict(other)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_") or name == DATABASE}
+    return own | dict(other)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from shoal.database.address import VARIABLE as DATABASE
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import at_work_directory, names_in, one_at_a_time, queue_directory, waiting_directory
@@ -48,8 +49,13 @@ def terms_here(need: int) -> Terms:
 
 def _environment() -> dict[str, str]:
     """What decides how our processes work; nothing else goes into a file, least of all what is secret."""
-    ours = {name: value for name, value in os.environ.items() if name.startswith("SHOAL_") and "PASSWORD" not in name}
+    ours = {name: value for name, value in os.environ.items() if name.startswith("SHOAL_") and not _is_secret(name)}
     return ours | {name: os.environ[name] for name in ("PYTHONPATH", "PATH") if name in os.environ}
+
+
+def _is_secret(name: str) -> bool:
+    """Passwords and tokens; the address of the database holds one, and goes on by inheritance alone (`spawning`)."""
+    return "PASSWORD" in name or name in ("SHOAL_TOKEN", DATABASE)
 
 
 class Ticket(NamedTuple):

@@ -21,8 +21,15 @@ from packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from shoal.home import UMASK
 from shoal.utils import THREAD_LIMITS
 from support.processes import command_of
+from support.team.postgres import empty_database, postgres, team_database
 
-__all__ = ["pytest_collection_modifyitems", "pytest_xdist_make_scheduler"]
+__all__ = [
+    "empty_database",
+    "postgres",
+    "pytest_collection_modifyitems",
+    "pytest_xdist_make_scheduler",
+    "team_database",
+]
 
 pytest.register_assert_rewrite("support.engines.contract")
 
@@ -31,8 +38,12 @@ os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS d
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: processes of tests would be deaf too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-NOTHING_SKIPPED = "SHOAL_NOTHING_SKIPPED"  # set where shared data, a browser, Prometheus and Ray have to be there
-WANTED = re.compile("shared|chromium|browser|playwright|promtool|Ray is not installed", re.IGNORECASE)
+NOTHING_SKIPPED = (
+    "SHOAL_NOTHING_SKIPPED"  # set where shared data, a browser, Prometheus, PostgreSQL and Ray have to be there
+)
+WANTED = re.compile(
+    "shared|chromium|browser|playwright|promtool|psycopg|PostgreSQL is not|Ray is not installed", re.IGNORECASE
+)
 SHARED_MEMORY = Path("/dev/shm")
 NAMED = ("shoal", "psm_", "sem.mp-", "pymp-")  # ours, and those that multiprocessing gives
 DESCRIPTORS = Path("/proc/self/fd")

@@ -22,7 +22,7 @@ def test_requirements_are_those_of_the_constraints() -> None:
     assert set(listed) <= set(pinned)
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     names = {line.partition("==")[0].lower() for line in listed}
-    assert {re.split("[<>=]", line)[0].lower() for line in wanted} < names
+    assert {re.split(r"[\[<>=]", line)[0].lower() for line in wanted} < names
 
 
 def test_everything_that_this_project_installs_is_pinned() -> None:
@@ -32,7 +32,7 @@ def test_everything_that_this_project_installs_is_pinned() -> None:
         *project["dependencies"],
         *(line for extra in project["optional-dependencies"].values() for line in extra),
     ]
-    assert {re.split("[<>=]", line)[0].lower() for line in wanted} <= pinned
+    assert {re.split(r"[\[<>=]", line)[0].lower() for line in wanted} <= pinned
 
 
 def test_replit_starts_a_command_of_ours() -> None:

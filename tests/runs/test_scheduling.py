@@ -309,7 +309,8 @@ def test_a_run_is_started_as_its_launcher_would_have_started_it(data: Path, monk
         first = launch(short_run(data, engine="inline"))
         until(schedulers)  # the process that starts the second one does not know what comes
         monkeypatch.setenv("SHOAL_OF_A_PLUGIN", "told")
-        monkeypatch.setenv("SHOAL_PASSWORD", "secret words")
+        for name in ("SHOAL_PASSWORD", "SHOAL_TOKEN", "SHOAL_DATABASE"):
+            monkeypatch.setenv(name, "secret words")
         second = launch(endless_run(data, engine="inline"))
         assert "secret words" not in "".join(ticket.path.read_text() for ticket in tickets.tickets())
     assert ended(first) == "finished"

@@ -1,0 +1,173 @@
+"""A few connections to the database that the threads of a process share; what is asked over them is known to others.
+
+A connection that was cut is noticed before it is used again. While the server is away, tries to reach it are made with
+growing rests, and in between everybody is told at once: nobody waits for what was just found to be away.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from shoal.database import migrations
+from shoal.database.address import VARIABLE, address, shown
+from shoal.database.plain_errors import DatabaseAway, driver_missing, plain_errors
+from shoal.errors import ConfigError, TrainingError
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+MOST = 8  # connections of a process
+CONNECTING = 5  # seconds until a server that does not answer is away
+RESTS = (0.1, 5.0)  # seconds between two tries to reach a server: the first, and the longest
+WAITING = 30.0  # seconds for one of the process's own connections to be free
+ALIVE = {  # a peer that vanished without a word is noticed: within half a minute, instead of two hours
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+class Database:
+    """The connections of one process to one database; used by any number of threads."""
+
+    def __init__(self, address: str, most: int = MOST) -> None:
+        self._address, self.shown = address, shown(address)
+        self._free: list[Connection[Any]] = []
+        self._slots = threading.BoundedSemaphore(most)
+        self._lock = threading.Lock()
+        self._ready = False  # the tables were seen to be those that this version knows
+        self._away: tuple[float, float, TrainingError] | None = None  # until when, the rest, and what was said
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection[Any]]:
+        """All or nothing; the tables are known to be there. Errors are ours, in plain words."""
+        with self.connection() as connection, plain_errors(self.shown), connection.transaction():
+            yield connection
+
+    @contextmanager
+    def connection(self, checked: bool = True) -> Iterator[Connection[Any]]:
+        """One that commits statement by statement. `checked`: StateError where tables are not those of this version."""
+        if not self._slots.acquire(timeout=WAITING):
+            raise DatabaseAway(f"All connections of this process to {self.shown} are busy. Try again.")
+        try:
+            connection = self._taken()
+            try:
+                if checked and not self._ready:
+                    with plain_errors(self.shown):
+                        migrations.check(connection)
+                    self._ready = True
+                yield connection
+            finally:
+                self._give_back(connection)
+        finally:
+            self._slots.release()
+
+    def close(self) -> None:
+        """Let go of the connections that nobody uses; more can be made afterwards."""
+        with self._lock:
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
+
+    def _taken(self) -> Connection[Any]:
+        while True:
+            with self._lock:
+                connection = self._free.pop() if self._free else None
+            if connection is None:
+                return self._made()
+            if _is_good(connection):
+                return connection
+            connection.close()
+
+    def _give_back(self, connection: Connection[Any]) -> None:
+        from psycopg.pq import TransactionStatus
+
+        if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.close()
+            return
+        with self._lock:
+            self._free.append(connection)
+
+    def _made(self) -> Connection[Any]:
+        with self._lock:
+            if self._away and time.monotonic() < self._away[0]:
+                raise type(self._away[2])(self._away[2].message, *self._away[2].remedies)
+        try:
+            connection = self._connected()
+        except TrainingError as error:
+            with self._lock:
+                rest = min(2 * self._away[1], RESTS[1]) if self._away else RESTS[0]
+                self._away = (time.monotonic() + rest, rest, error)
+            raise
+        with self._lock:
+            self._away = None
+        return connection
+
+    def _connected(self) -> Connection[Any]:
+        try:
+            import psycopg
+        except ImportError:
+            raise driver_missing() from None
+        try:
+            asked = psycopg.conninfo.conninfo_to_dict(self._address)
+        except psycopg.ProgrammingError:  # which quotes what it could not read
+            raise ConfigError(
+                f"Expected {VARIABLE} as postgresql://user:password@host/database, got what cannot be read (not shown: "
+                "it may hold a password). Characters such as @ : / % in a password are written as %40 %3A %2F %25."
+            ) from None
+        usual: dict[str, Any] = {"connect_timeout": CONNECTING, "application_name": "shoal", **ALIVE}
+        with plain_errors(self.shown):
+            connection = psycopg.connect(psycopg.conninfo.make_conninfo(**{**usual, **asked}), autocommit=True)
+            with _closed_on_error(connection):
+                connection.execute(f"SET search_path TO {migrations.SCHEMA}")
+        return connection
+
+
+@contextmanager
+def _closed_on_error(connection: Connection[Any]) -> Iterator[None]:
+    """Close it if what is done with it first fails."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _is_good(connection: Connection[Any]) -> bool:
+    """Whether nothing came while nobody used it: a server that goes says so, or hangs up. It is not asked."""
+    if connection.closed:
+        return False
+    with suppress(OSError, ValueError):
+        poll = select.poll()  # which knows no highest number of a file
+        poll.register(connection.fileno(), select.POLLIN)
+        return not poll.poll(0)
+    return False
+
+
+_known: dict[tuple[str, int], Database] = {}
+_lock = threading.Lock()
+
+
+def database() -> Database:
+    """The one that SHOAL_DATABASE names, shared by this process; ConfigError where it names none."""
+    found = address()
+    if not found:
+        raise ConfigError(f"Expected {VARIABLE} to name a database, but it is not set. Set it.")
+    with _lock:  # a child by fork has none of its parent's connections
+        return _known.setdefault((found, os.getpid()), Database(found))
+
+
+def close_all() -> None:
+    """Let go of all connections of this process that nobody uses."""
+    with _lock:
+        known = [one for (_, process), one in _known.items() if process == os.getpid()]
+        _known.clear()
+    for one in known:
+        one.close()
