@@ -16,7 +16,7 @@ from shoal.runs.folder import Run
 from shoal.settings.config import RunConfig
 from shoal.utils import Progress
 
-Job = Callable[[Run, RunConfig, Progress], dict[str, Any]]
+JobTask = Callable[[Run, RunConfig, Progress], dict[str, Any]]
 
 MADE = ("predictions.csv", "report.html", "export.*")  # files that jobs leave for people
 
@@ -134,7 +134,7 @@ def _plan(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     return plan(config, PlanRequest(tuple(run.job["nodes"]), str(run.job["network"]), compressions=("none",)), progress)
 
 
-JOBS: dict[str, Job] = {
+JOBS: dict[str, JobTask] = {
     "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "study": _study, "curve": _curve,
     "generate": _generate, "archive": _archive, "restore": _restore, "export": _export, "report": _report,
     "nodes": _nodes, "tune": _tune, "plan": _plan,

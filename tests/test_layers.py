@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, str] = {
     "solve.rows": "kernels models results solve",
     "solve.classes": "kernels models solve",
     "database": "",
+    "queueing": "database",
     "storage": "metrics",
     "data.notation": "",
     "data.formats": "plugins settings",
