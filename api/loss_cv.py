@@ -19,7 +19,7 @@ from shoal.api.cv_estimators import SELECTIONS, USUAL_FOLDS
 from shoal.api.estimators import check, check_workers, checked_weights, is_real
 from shoal.api.loss_estimators import LogisticRegression
 from shoal.errors import TrainingError
-from shoal.fitting.losses import FAR
+from shoal.fitting.losses.rows import FAR
 from shoal.losses.logistic import Logistic
 from shoal.models import Certificate, Floats
 from shoal.passes.arrays import summed

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from shoal.api.array_fits import SharedRows, check_squares, engine_on
 from shoal.api.estimators import check, check_workers, counted_rows, is_real
 from shoal.fitting.classes.fit import MOST_PARAMETERS, best_constant, descend_classes, rows_of_classes
-from shoal.fitting.losses import centre_for, descend
+from shoal.fitting.losses.descent import descend
+from shoal.fitting.losses.rows import centre_for
 from shoal.losses.base import RowLoss
 from shoal.losses.gamma import Gamma
 from shoal.losses.logistic import Logistic

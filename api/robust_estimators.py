@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from shoal.api.array_fits import SharedRows, check_squares, engine_on
 from shoal.api.estimators import check, check_workers, counted_rows, is_real
 from shoal.api.loss_estimators import ExactLoss
-from shoal.fitting.losses import centre_for
+from shoal.fitting.losses.rows import centre_for
 from shoal.fitting.robust.quantile import near_rows
 from shoal.losses.huber import Huber
 from shoal.losses.quantile import Smooth

@@ -151,8 +151,8 @@ def exactly(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
         from shoal.fitting.classes.report import described_classes
 
         return described_classes(fit_classes(coordinator, dataset, config, timings))
-    from shoal.fitting.losses import fit_loss  # here: linear models need none of it
-    from shoal.fitting.outcomes import described_loss
+    from shoal.fitting.losses.fit import fit_loss  # here: linear models need none of it
+    from shoal.fitting.losses.report import described_loss
     from shoal.fitting.robust.quantile import fit_quantile
 
     fit = fit_quantile if config.model == "quantile" else fit_loss

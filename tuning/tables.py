@@ -12,7 +12,7 @@ from shoal.data.dataset import Dataset
 from shoal.data.encoding import matrix_between
 from shoal.data.splits import Split
 from shoal.errors import DataError
-from shoal.fitting.losses import FAR
+from shoal.fitting.losses.rows import FAR
 from shoal.fitting.summing import FoldTable
 from shoal.fitting.targets import check_numbers, check_offset, check_range, look_at, offset_notes, two_values
 from shoal.losses.base import RowLoss

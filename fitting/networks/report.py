@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shoal.fitting.exact import Fit, Prepared
-from shoal.fitting.losses import LossFit
+from shoal.fitting.losses.fit import LossFit
+from shoal.fitting.losses.report import described_loss
 from shoal.fitting.model_file import model_of
 from shoal.fitting.networks.scoring import NumberScores, YesNoScores
-from shoal.fitting.outcomes import described_loss
 from shoal.fitting.reports import Trained, finite, report, written_columns
 from shoal.fitting.targets import value_notes
 from shoal.results.fit import FitReport, GradientTraining

@@ -13,14 +13,8 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
 from shoal.fitting.exact import NEARLY_DEPENDENT, rows_dropped
-from shoal.fitting.losses import (
-    LossFit,
-    LossRows,
-    constant_for,
-    estimates_for,
-    prepared_for,
-    without_columns,
-)
+from shoal.fitting.losses.fit import LossFit, estimates_for
+from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
 from shoal.fitting.targets import check_varies, dependent_note
 from shoal.losses.named import loss_for, penalty_beside
 from shoal.losses.quantile import Smooth

@@ -22,18 +22,10 @@ from shoal.data.splits import Split
 from shoal.data_pipeline import Shards
 from shoal.errors import ConfigError
 from shoal.fitting.exact import Prepared, rows_dropped
-from shoal.fitting.losses import (
-    LossFit,
-    LossRows,
-    checked_optimum,
-    constant_for,
-    dispersion_of,
-    notes_of,
-    optimum_of,
-    prepared_for,
-    without_columns,
-)
-from shoal.fitting.outcomes import described_loss
+from shoal.fitting.losses.descent import checked_optimum, optimum_of
+from shoal.fitting.losses.fit import LossFit, dispersion_of, notes_of
+from shoal.fitting.losses.report import described_loss
+from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
 from shoal.fitting.reports import Trained
 from shoal.fitting.targets import TwoValues
 from shoal.losses.named import loss_for, penalty_beside

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.fitting.losses import LossFit
+from shoal.fitting.losses.fit import LossFit
 from shoal.fitting.model_file import model_of
 from shoal.fitting.reports import (
     Trained,
