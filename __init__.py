@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shoal.api.estimators import ElasticNet, Lasso, LinearRegression, Ridge
     from shoal.api.fitted_model import FittedModel
     from shoal.api.loss_cv import LogisticRegressionCV
-    from shoal.api.loss_estimators import GammaRegressor, LogisticRegression, PoissonRegressor
+    from shoal.api.loss_estimators import GammaRegressor, LogisticRegression, LognormalRegressor, PoissonRegressor
     from shoal.api.module_runs import ModuleRun, module_run
     from shoal.api.penalty_path import PenaltyPath
     from shoal.api.robust_estimators import HuberRegressor, QuantileRegressor
@@ -46,6 +46,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "LogisticRegressionCV",
+    "LognormalRegressor",
     "ModuleRun",
     "PenaltyPath",
     "PoissonRegressor",
@@ -67,7 +68,9 @@ __all__ = [
 _ELSEWHERE = {
     **dict.fromkeys(("LinearRegression", "Ridge", "Lasso", "ElasticNet"), "shoal.api.estimators"),
     **dict.fromkeys(("HuberRegressor", "QuantileRegressor"), "shoal.api.robust_estimators"),
-    **dict.fromkeys(("LogisticRegression", "PoissonRegressor", "GammaRegressor"), "shoal.api.loss_estimators"),
+    **dict.fromkeys(
+        ("LogisticRegression", "PoissonRegressor", "GammaRegressor", "LognormalRegressor"), "shoal.api.loss_estimators"
+    ),
     "LogisticRegressionCV": "shoal.api.loss_cv",
     **dict.fromkeys(("RidgeCV", "LassoCV", "ElasticNetCV"), "shoal.api.cv_estimators"),
     "FittedModel": "shoal.api.fitted_model",

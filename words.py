@@ -10,8 +10,8 @@ from typing import Any
 
 MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": "Elastic net",
           "logistic": "Logistic", "multinomial": "Multinomial", "poisson": "Poisson", "gamma": "Gamma",
-          "huber": "Huber", "quantile": "Quantile", "mlp": "Neural network (mlp)", "auto": "By the target (auto)",
-          "module": "Module"}  # fmt: skip
+          "lognormal": "Lognormal", "huber": "Huber", "quantile": "Quantile", "mlp": "Neural network (mlp)",
+          "auto": "By the target (auto)", "module": "Module"}  # fmt: skip
 
 # What a terminal obeys or an eye is led astray by: control characters but tabs and ends of lines, marks of direction.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -45,11 +45,26 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def width_words(width: float, spread: str, digits: int = 6) -> str:
-    """How far from a prediction rows lie, by what they spread by: nothing but a number, a share or roots of it."""
+def width_words(width: float, spread: str, centre: float = 1.0, digits: int = 6) -> str:
+    """How far from a prediction rows lie, by what they spread by: nothing but a number, a share or roots of it, or
+    factors about the `centre`."""
+    if spread == "factor":
+        return f"{_factors(width, centre, digits)} times it"
     if spread == "share":
-        return f"{100 * width:.{digits}g} % of it"
-    return f"{width:.{digits}g} times its square root" if spread == "root" else f"{width:.{digits}g}"
+        return f"± {100 * width:.{digits}g} % of it"
+    return f"± {width:.{digits}g} times its square root" if spread == "root" else f"± {width:.{digits}g}"
+
+
+def within_words(what: str, width: float, spread: str, centre: float = 1.0, digits: int = 6) -> str:
+    """The same as a part of a sentence about `what`, the prediction."""
+    if spread == "factor":
+        return f"{_factors(width, centre, digits)} times {what}"
+    return f"{what} {width_words(width, spread, centre, digits)}"
+
+
+def _factors(width: float, centre: float, digits: int) -> str:
+    low, high = (centre * math.exp(sign * width) for sign in (-1, 1))
+    return f"{low:.{digits}g} to {high:.{digits}g}"
 
 
 def date_text(days: float | None, times: bool = False) -> str:

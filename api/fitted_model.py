@@ -69,7 +69,7 @@ class FittedModel:
 
     @property
     def model(self) -> str:
-        """linear, ridge, lasso, elasticnet, logistic, poisson or gamma."""
+        """linear, ridge, lasso, elasticnet, or a model of another loss such as logistic."""
         return self._report.model
 
     @property

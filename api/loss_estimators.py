@@ -19,8 +19,10 @@ from shoal.fitting.losses.rows import centre_for
 from shoal.losses.base import RowLoss
 from shoal.losses.gamma import Gamma
 from shoal.losses.logistic import Logistic
+from shoal.losses.lognormal import Lognormal
 from shoal.losses.multinomial import Multinomial
 from shoal.losses.poisson import Poisson
+from shoal.losses.squared import Squared
 from shoal.models import L1L2, Certificate, Floats
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.classes.newton import ClassPoint, ClassSums, certificate_of_classes, class_slope
@@ -29,7 +31,7 @@ from shoal.solve.moments import plan_cells
 from shoal.solve.newton import Curvature, NewtonPoint, Scale, certificate_of_slope, slope_at, start_with_scale
 from shoal.utils import available_memory
 
-__all__ = ["GammaRegressor", "LogisticRegression", "PoissonRegressor"]
+__all__ = ["GammaRegressor", "LogisticRegression", "LognormalRegressor", "PoissonRegressor"]
 
 
 class ExactLoss(BaseEstimator):  # type: ignore[misc]
@@ -253,8 +255,11 @@ class _Mean(RegressorMixin, ExactLoss):  # type: ignore[misc]
         X, y, weights = counted_rows(X, np.asarray(y, np.float64), sample_weight)
         self._check_range(y)
         penalty = L1L2(float(alpha) * self.l1_ratio, float(alpha) * (1 - self.l1_ratio))
-        self.coef_, self.intercept_ = self._fitted(X, y, self._loss, penalty, weights)
+        self.coef_, self.intercept_ = self._solved(X, y, penalty, weights)
         return self
+
+    def _solved(self, X: Any, y: Floats, penalty: L1L2, weights: Floats | None) -> tuple[Floats, float]:
+        return self._fitted(X, y, self._loss, penalty, weights)
 
     def _check_range(self, y: Floats) -> None:
         if y.min() < self._low or not y.any():
@@ -301,3 +306,24 @@ class GammaRegressor(_Mean):
     _loss: RowLoss = Gamma()
     _low = float(np.finfo(np.float64).tiny)
     _lowest = "greater than 0"
+
+
+class LognormalRegressor(_Mean):
+    """Minimise  1/(2n) sum_i (log y_i - x_i w - b)^2 + alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2).
+
+    Predictions are means of y: e^(x w + b) times the mean of y_i / e^(x_i w + b) (Duan's smearing). `smearing_` is that
+    factor, and `intercept_` has its logarithm in it. Parameters as of `PoissonRegressor`; `score` is R² of y itself.
+    """
+
+    _loss: RowLoss = Lognormal()
+    _low = float(np.finfo(np.float64).tiny)
+    _lowest = "greater than 0"
+
+    def _solved(self, X: Any, y: Floats, penalty: L1L2, weights: Floats | None) -> tuple[Floats, float]:
+        logs = np.log(y)
+        coef, intercept = self._fitted(X, logs, Squared(), penalty, weights)
+        self.smearing_ = float(np.average(np.exp(logs - X @ coef - intercept), weights=weights))
+        return coef, intercept + float(np.log(self.smearing_))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        return float(RegressorMixin.score(self, X, y, sample_weight))

@@ -41,7 +41,7 @@ from shoal.home import keep_private, tightened
 from shoal.settings.config import DIALECT, ON_CLUSTER
 from shoal.tracing import spans
 from shoal.utils import THREAD_LIMITS
-from shoal.words import line_told, listed, plural, short, width_words
+from shoal.words import line_told, listed, plural, short, within_words
 
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
@@ -267,7 +267,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
     others = (one for one in found.findings if one.kind != FindingKind.MISSING_CODE)  # which are offered already
     show_notes((*found.notes, *offered, *others))
     if target := found.target:
-        way = f" It suits --model {target.model}." if target.model else ""
+        way = f" It suits --model {' or '.join((target.model, *target.others))}." if target.model else ""
         print(f"to predict: {target.why}{way}")
 
 
@@ -340,8 +340,8 @@ def _show_predicted(found: FilePredictions) -> None:
         most = short(found.half_width)
         print(f"with sets that hold {found.level}: both values where none has more than {most}")
     elif found.half_width is not None:
-        away = width_words(found.half_width, found.half_width_of)
-        print(f"with intervals of {found.level}: the prediction ± {away}")
+        within = within_words("the prediction", found.half_width, found.half_width_of, found.centre)
+        print(f"with intervals of {found.level}: {within}")
     if found.threshold is not None:
         print(f"called yes from a probability of {found.threshold:g} on")
     show_notes(found.warnings)

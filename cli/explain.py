@@ -178,7 +178,10 @@ def _show_predictions(found: PredictionInterval, several: bool) -> None:
     _title(f"{what}: from {found.rows:,} test rows")
     sets = found.method == SETS
     rows = [
-        (f"{100 * float(level):g} %", f"up to {short(width)}" if sets else f"± {width_words(width, found.spread)}")
+        (
+            f"{100 * float(level):g} %",
+            f"up to {short(width)}" if sets else width_words(width, found.spread, found.centre),
+        )
         for level, width in found.half_widths.items()
         if width is not None
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from shoal.data.notation.words import told
 from shoal.files.output import Output
-from shoal.words import compared, from_optimum, plural, seen, short, totals_told, width_words
+from shoal.words import compared, from_optimum, plural, seen, short, totals_told, within_words
 
 if TYPE_CHECKING:
     from shoal.results.answers.table import ColumnLook
@@ -152,7 +152,8 @@ def _show_interval(report: FitReport) -> None:
     if said and width is not None and said.spread == "even":
         print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
     elif said and width is not None:
-        print(f"90 % of new rows like the test rows lie within the prediction ± {width_words(width, said.spread)}")
+        within = within_words("the prediction", width, said.spread, said.centre)
+        print(f"90 % of new rows like the test rows lie within {within}")
 
 
 def _how_chosen(report: FitReport) -> str:
@@ -187,7 +188,7 @@ def _show_outcome(outcome: Outcome) -> None:
         count = dict(zip(outcome.classes, outcome.class_rows, strict=True))
         print(f"'{yes}' in {count[yes]:,} training rows, '{no}' in {count[no]:,}; said to be '{yes}' from 0.5 on")
     if outcome.parameters:
-        said = ", ".join(f"{name} {short(value)}" for name, value in outcome.parameters.items())
+        said = ", ".join(f"{name} {short(value)}" for name, value in outcome.shown_parameters.items())
         print(f"{said}; nothing known: always saying {outcome.constant} of the training rows")
     if outcome.log_likelihood is not None:
         beside = "" if outcome.aic is None else f", AIC {short(outcome.aic)}"

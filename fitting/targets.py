@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from shoal.coordinator import Coordinator
@@ -18,13 +19,14 @@ from shoal.results.findings import (
     YES_OR_NO,
     Finding,
     FindingKind,
+    Routine,
     routine,
 )
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
 from shoal.settings.when import CLASSES
 from shoal.solve.moments import Moments
-from shoal.words import listed, no_such_column
+from shoal.words import listed, no_such_column, number
 
 YES = frozenset({
     "yes", "y", "true", "t", "1", "on", "ja", "j", "oui", "o", "si", "sí", "sim", "s", "da", "positive", "pos",
@@ -138,8 +140,8 @@ def check_range(column: Column, loss: RowLoss, seen: TargetSeen) -> None:
         )
     if loss.target == "positive" and low <= 0:
         raise DataError(
-            f"Expected numbers greater than 0 in '{name}' for a {loss.name} model, got {low:g}. "
-            "For counts with zeros take poisson, else a linear model."
+            f"Expected numbers greater than 0 in '{name}' for a {loss.name} model, got {low:g} as the smallest: it has "
+            "no logarithm. For counts with zeros take poisson, else a linear model."
         )
 
 
@@ -224,6 +226,15 @@ def separated_note(values: TwoValues | None, running: list[str]) -> str:
     return (
         f"The columns {what}, so there is no finite optimum: coefficients grow without end ({listed(running)}), and "
         "those given are where that was seen. Predictions are usable; standard errors are not."
+    )
+
+
+def smeared_note(intercept: float, shift: float) -> str:
+    """What an intercept has in it that a fit of logarithms has not."""
+    return Routine(
+        f"Predictions are means, not medians: e^(fitted logarithm) times {number(math.exp(shift))}, the mean of what "
+        f"rows are of it (Duan's smearing). The intercept has that in it; that of the logarithms is "
+        f"{number(intercept - shift)}."
     )
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from shoal.models import TINY, Array
 
-SpreadIs = Literal["even", "root", "share"]  # the same everywhere, as the root of the mean, a share of it
+# What rows spread by: the same everywhere, the root of the mean, a share of it, a factor about the median.
+SpreadIs = Literal["even", "root", "share", "factor"]
 Target = Literal["two", "counts", "positive", "number"]  # what the values of a target have to be
 
 
@@ -61,6 +62,22 @@ class RowLoss(Protocol):
     spread_is: SpreadIs = "even"
     has_scale: bool = False  # whether a scale of residuals is found together with the coefficients
     constant_at: float | None = None  # the quantile of y that is said where nothing is known; None for the mean
+    mean_is_constant: bool = True  # whether the best constant is the link of the mean
+    smears: bool = False  # whether what is fitted is no mean of y, so that a shift of the scores makes it one
+
+    @property
+    def origin(self) -> float:
+        """The score of a row where neither columns nor an intercept say anything."""
+        return 0.0
+
+    @property
+    def of_constant(self) -> RowLoss:
+        """The same for the model that knows nothing but one number."""
+        return self
+
+    def shifted(self, shift: float, constant_shift: float, /) -> RowLoss:
+        """The same with scores that far up, of a loss that `smears`; and that far for the constant."""
+        return self
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -116,6 +133,11 @@ class RowLoss(Protocol):
         """What residuals are measured in, so that those of all rows are alike; None where they are so as they are."""
         return None
 
+    def sizes(self, y: Array, mean: Array, /) -> Array:
+        """How far off rows are, in their spread."""
+        spread = self.spread(mean)
+        return np.abs(y - mean) if spread is None else np.abs(y - mean) / spread
+
     def interval(self, mean: Array, width: float, /) -> tuple[Array, Array]:
         """Both ends, so many spreads away from the mean, and no lower than a mean can lie."""
         spread = self.spread(mean)
@@ -125,6 +147,12 @@ class RowLoss(Protocol):
     def dispersion(self, pearson: float, curvature: float, n: float, free: float, /) -> float:
         """From the sums of `pearson` and of the own curvature of n rows, of which coefficients leave some free."""
         return pearson / free
+
+    def noise(self, mean: float, variance: float, deviance: float, /) -> float:
+        """The variance of slopes at the best constant, from mean and variance of y and the mean deviance there: those
+        of most losses are linear in y."""
+        none, one = self.at(np.array([0.0, 1.0]), np.full(2, self.eta(mean))).slope.tolist()
+        return float(variance * (none - one) ** 2)
 
     def constant_step(self, slope: float, curvature: float, n: float, /) -> float:
         """From the sums of n rows of one and the same constant beside their offsets towards the best one."""

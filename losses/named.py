@@ -10,6 +10,7 @@ from shoal.losses.base import RowLoss
 from shoal.losses.gamma import Gamma
 from shoal.losses.huber import Huber
 from shoal.losses.logistic import Logistic
+from shoal.losses.lognormal import Lognormal
 from shoal.losses.poisson import Poisson
 from shoal.losses.quantile import Quantile
 from shoal.models import L1L2, penalty_for
@@ -17,7 +18,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.when import LOSSES
 
 _BY_NAME: dict[str, Callable[..., RowLoss]] = {"logistic": Logistic, "poisson": Poisson, "gamma": Gamma,
-                                             "huber": Huber, "quantile": Quantile}  # fmt: skip
+                                             "lognormal": Lognormal, "huber": Huber, "quantile": Quantile}  # fmt: skip
 
 
 def loss_for(config: RunConfig) -> RowLoss:

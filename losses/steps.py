@@ -54,6 +54,7 @@ class StepLoss:
     logistic   log(1 + e^eta) - y eta                        curvature at most 1/4 by itself
     poisson    y log y - y - y eta + E(eta)                  E(s) = e^s while e^s <= most, then its tangent
     gamma      E(s) - s - 1  with  s = log y - eta
+    lognormal  s^2 / 2                                       curvature 1
     """
 
     name: str
@@ -64,6 +65,9 @@ class StepLoss:
         if self.name == "logistic":
             value, slope, _ = Logistic().at(y, eta)
             return value, slope
+        if self.name == "lognormal":
+            away = eta - np.log(y)
+            return away**2 / 2, away
         s, height, beyond = self._exponential(y, eta)
         if self.name == "gamma":
             return height * (1 + beyond) - s - 1, 1 - height
@@ -72,6 +76,8 @@ class StepLoss:
 
     def curvature(self, y: Array, eta: Array) -> Array:
         """At most so much, (n,): what steps have to be short enough for."""
+        if self.name == "lognormal":
+            return np.ones(len(eta))
         return np.full(len(eta), QUARTER) if self.name == "logistic" else self._exponential(y, eta)[1]
 
     def _exponential(self, y: Array, eta: Array) -> tuple[Array, Array, Array]:

@@ -292,7 +292,7 @@ class ScoreLoss(LossRequest):
                 for rows, held in ((~test, False), (test, True))
             )
             curvature = curved(self.loss, X, chunk.y, eta, ~test, counted)
-            g = np.where(test, 0.0, self.loss.at(chunk.y, null).slope)
+            g = np.where(test, 0.0, self.loss.of_constant.at(chunk.y, null).slope)
             g = g if counted is None else g * counted
             null_slope = np.append(g.sum(), g @ X)
             found = found.merge(LossScores(train, held, curvature, null_slope, chunk.unseen))
@@ -303,12 +303,11 @@ class ScoreLoss(LossRequest):
             return PartScores.none()
         two = self.loss.target == "two"
         ranked = (Ranked.of(y, eta, self.grid, weight),) if two else ()
-        sums, null = (LossSums.of(self.loss, y, at, self.loss.at(y, at).value, weight) for at in (eta, null_eta))
+        pairs = ((self.loss, eta), (self.loss.of_constant, null_eta))
+        sums, null = (LossSums.of(loss, y, at, loss.at(y, at).value, weight) for loss, at in pairs)
         if two or not held:
             return PartScores(sums, null, ranked)
-        mean = self.loss.mean(eta)
-        spread = self.loss.spread(mean)
-        sizes = np.abs(y - mean) if spread is None else np.abs(y - mean) / spread
+        sizes = self.loss.sizes(y, self.loss.mean(eta))
         return PartScores(sums, null, ranked, (sizes,), () if weight is None else (weight,))
 
 

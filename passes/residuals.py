@@ -86,9 +86,10 @@ class ResidualRequest(BlockRequest):
 
 
 def deviance_residuals(loss: RowLoss, y: Array, eta: Array) -> Array:
-    """sign(y - mean) sqrt(deviance) of each row, whose squares sum to the deviance."""
-    deviance = loss.deviance(y, eta, loss.at(y, eta).value)
-    return np.asarray(np.sign(y - loss.mean(eta)) * np.sqrt(np.maximum(deviance, 0.0)))
+    """sign(y - mean) sqrt(deviance) of each row, whose squares sum to the deviance; the sign is that of the way down,
+    which is another one only between the median and the mean of a loss of logarithms."""
+    value, slope, _ = loss.at(y, eta)
+    return np.asarray(-np.sign(slope) * np.sqrt(np.maximum(loss.deviance(y, eta, value), 0.0)))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ ABOUT = {
     "logarithm of the expected count.",
     "gamma": "Gamma regression: the coefficients make the numbers that came about likeliest, with a spread that grows "
     "with the mean; the sum below is the logarithm of the expected value.",
+    "lognormal": "Least squares of the logarithm of the target; the sum below is the logarithm of the expected value: "
+    "the intercept has in it what makes means of medians (Duan's smearing).",
     "elasticnet": "Elastic net: the coefficients make half the mean squared error plus a penalty smallest, a mixture "
     "of their sizes (share l1_ratio) and of their squares, with strength alpha.",
 }

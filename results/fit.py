@@ -71,7 +71,9 @@ class PredictionInterval:
     half_widths: dict[str, float | None]
     meaning: str
     note: str | None
-    spread: str = "even"  # what widths are times of: nothing, the root of the prediction, the prediction itself
+    # What widths are: numbers (even), times of the prediction's root or of itself (share), or logarithms of factors.
+    spread: str = "even"
+    centre: float = 1.0  # times of the prediction that those factors are about: its median
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,13 @@ class Outcome:
         return "the median" if quantile == 0.5 else f"the {quantile:g} quantile"
 
     @property
+    def shown_parameters(self) -> dict[str, float]:
+        """The numbers of the loss as a person would have them: a shift of logarithms is a factor."""
+        if "shift" in self.parameters:
+            return {"smearing factor": math.exp(self.parameters["shift"])}
+        return self.parameters
+
+    @property
     def yes(self) -> str:
         return self.classes[1] if len(self.classes) == 2 else ""
 
@@ -113,6 +120,8 @@ SCORE_NAMES = {
     "deviance_explained": "deviance explained",
     "mean_deviance": "mean deviance",
     "loss_explained": "loss explained",
+    "log_r2": "R² of logarithms",
+    "log_rmse": "RMSE of logarithms",
     "huber_loss": "mean Huber loss",
     "pinball": "pinball loss",
     "below": "share at or below",
@@ -120,7 +129,7 @@ SCORE_NAMES = {
     "mae": "MAE",
 }
 
-HEADLINES = {"auc": "AUC", "deviance_explained": "Deviance explained",
+HEADLINES = {"auc": "AUC", "deviance_explained": "Deviance explained", "log_r2": "R² of logarithms",
              "loss_explained": "Loss explained"}  # fmt: skip  # scores that are shown where one has room
 
 

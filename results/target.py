@@ -22,8 +22,9 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True)
 class TargetLook:
-    """The kind, the model that suits it (none where there is none), and why, in a sentence or two."""
+    """The kind, the model that suits it (none where there is none), why, in a sentence or two, and others that do."""
 
     kind: str
     model: str
     why: str
+    others: tuple[str, ...] = ()

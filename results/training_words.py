@@ -32,6 +32,12 @@ _OTHERS = {
         "Half the mean deviance", "What training makes small: half the mean gamma deviance plus the penalty.",
         _EXPLAINED, "Share of the test rows' deviance that is gone, beside knowing the mean alone; 1 is perfect.",
     ),
+    "lognormal": CurveWords(
+        "Half the mean square of logarithms", "What training makes small: half the mean squared error of the target's "
+        "logarithm plus the penalty.",
+        "R² of logarithms, test rows", "Share of the test rows' squared error in logarithms that is gone, beside "
+        "knowing their mean alone; 1 is perfect.",
+    ),
     "mlp": CurveWords(
         "Loss", "What training makes small: the mean loss of the rows that the last step looked at, in units of the "
         "target's spread.",

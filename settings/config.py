@@ -93,12 +93,12 @@ class RunConfig:
     target: str = knob("", "the column to predict", "model", open=True)
     model: str = knob(
         "linear", "linear, ridge, lasso, elasticnet; logistic for yes or no, multinomial for classes, poisson for "
-        "counts, gamma for positive skewed numbers, huber where some rows are far off, quantile for a quantile; mlp: "
-        "a neural network for numbers or yes and no (needs PyTorch); auto: by the values of the target",
+        "counts, gamma for positive skewed numbers, lognormal for these by their logarithms, huber where some rows are "
+        "far off, quantile for a quantile; mlp: a neural network (needs PyTorch); auto: by the target's values",
         "model", choices=ALL_MODELS, unlisted=(MODULE,), open=True,
     )
     shrink: str = knob(
-        "none", "logistic, multinomial, poisson, gamma, huber, quantile: the penalty on their coefficients, as ridge, "
+        "none", "all but linear models and networks: the penalty on their coefficients, as ridge, "
         "lasso or elasticnet", "model", choices=SHRINKS, open=True, when=has_other_loss, needs=(("model", "logistic"),),
     )
     alpha: float | None = knob(
@@ -140,7 +140,7 @@ class RunConfig:
         when=lambda v: bool(v["weights"]), needs=(("weights", "COLUMN"),),
     )
     offset: str = knob(
-        "", "logistic, poisson and gamma only: a column that is added to each row's score with a coefficient of 1; "
+        "", "logistic, poisson, gamma, lognormal: a column that is added to each row's score with a coefficient of 1; "
         "predictions need it too", "table", metavar="COLUMN", of="weights", blank="none", when=adds_offset,
         needs=(("model", "poisson"),),
     )

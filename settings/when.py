@@ -14,9 +14,10 @@ BY_TARGET = "auto"  # the model that suits the values of the target
 CLASSES = "multinomial"  # the model of several classes
 TEXT_TARGETS = ("logistic", CLASSES, NETWORK)  # models whose target may be text
 ROBUST_LOSSES = ("huber", "quantile")  # of numbers as they are, with no mean that a link would be about
-LOSSES = ("logistic", CLASSES, "poisson", "gamma", *ROBUST_LOSSES)  # models of other losses, by passes over the rows
-TUNED_LOSSES = ("logistic", "poisson", "gamma")  # those whose penalty cross-validation can choose
-STEPPED = ("logistic", "poisson", "gamma")  # those of them that gradient steps can minimise
+LOGARITHMS = "lognormal"  # squares of logarithms, with predictions of the mean
+LOSSES = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS, *ROBUST_LOSSES)  # other models, by passes over rows
+TUNED_LOSSES = ("logistic", "poisson", "gamma", LOGARITHMS)  # those whose penalty cross-validation can choose
+STEPPED = ("logistic", "poisson", "gamma", LOGARITHMS)  # those of them that gradient steps can minimise
 _Values = Mapping[str, Any]  # all knobs of a run by their names
 
 

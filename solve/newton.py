@@ -290,9 +290,9 @@ def start_with_scale(moments: Moments, units: Standardisation, penalty: L1L2) ->
 
 
 def _next(slope: Slope, units: Standardisation, at: NewtonPoint, w: Array) -> NewtonPoint:
-    b = 0.0
+    b = at.b
     if units.intercept:
-        b = at.b - (float(slope.pull @ (w - at.w)) + slope.along_b) / max(slope.weight, TINY)
+        b -= (float(slope.pull @ (w - at.w)) + slope.along_b) / max(slope.weight, TINY)
     if slope.scale is None or at.scale is None:
         return NewtonPoint(w, b, at.scale)
     own = slope.scale

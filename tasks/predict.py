@@ -69,7 +69,8 @@ def predict_file(
     output.check()
     model = without_zeros(load_model(model_path))
     called_from = check_threshold(model.outcome, threshold)
-    width = None if interval is None else half_width_of(model.report.prediction_interval, interval)
+    said = model.report.prediction_interval
+    width = None if interval is None else half_width_of(said, interval)
     if is_sparse(config):
         if keep:
             raise ConfigError("Sparse rows have no cells to stand beside predictions. Leave keep out.")
@@ -91,7 +92,7 @@ def predict_file(
         rows=writing.rows, unseen_levels=writing.unseen,
         unknown_levels={name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
         bad_rows=writing.empty, target=model.target, out=str(out), interval=interval, half_width=width,
-        half_width_of=model.report.prediction_interval.spread if model.report.prediction_interval else "even",
+        half_width_of=said.spread if said else "even", centre=said.centre if said else 1.0,
         several=model.several,
         threshold=called_from if classes_of(model) and not model.several else None,
         kept=tuple(beside.keep.names) if beside else (), made=len(writing.made),

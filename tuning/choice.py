@@ -144,6 +144,11 @@ def _notes(table: LossTable, followed: Followed) -> list[str]:
             "These columns do not vary over the training rows of some fold and have weight 0 there: "
             f"{listed(sorted(at_times))}."
         )
+    if table.follower.loss.smears:
+        notes.append(
+            "Intercepts of the path are those of the logarithms; the model that is fitted at an alpha has in it what "
+            "makes means of its predictions."
+        )
     if whole.design.n <= len(whole.design.names):
         notes.append(
             f"There are {len(whole.design.names)} columns and {whole.design.n:.0f} training rows: with a weak penalty "

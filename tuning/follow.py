@@ -150,8 +150,7 @@ class PathFollower:
             raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
         curve = float(null.square[0, 0, 0]) / design.n
         variance = float(design.moments.scatter[-1, -1]) / design.n
-        none, one = self.loss.at(np.array([0.0, 1.0]), np.full(2, self.loss.eta(design.mean))).slope.tolist()
-        noise = variance * (none - one) ** 2  # of slopes there, which are linear in y
+        noise = self.loss.noise(design.mean, variance, float(null.fitted[0]) / design.n)
         depth = 1e-4 if design.n >= len(design.names) else 1e-2
         strongest_l2 = slope * curve / math.sqrt(max(noise, TINY)) / RIDGE_AS
         weakest_l2 = strongest_l2 * depth / 100

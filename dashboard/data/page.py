@@ -174,12 +174,12 @@ def _proposal(found: Asked, target: str) -> None:
     """What the values of the column speak for, as soon as they were looked at, and one click to take it."""
     table = inspection(found.guidance).table
     look = (table and table.target) or TargetLook("", "", "")
-    model = look.model
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         line(look.why)
-        name = MODEL_NAMES.get(model, model)
-        if model in LOSSES and st.button(f"Train a {name} model", icon=":material/recommend:", key="suited"):
-            places.go("train", **{SUITED: model}, **found.address)
+        for model in (look.model, *look.others):
+            name, key = MODEL_NAMES.get(model, model), "suited" if model == look.model else f"suited:{model}"
+            if model in LOSSES and st.button(f"Train a {name} model", icon=":material/recommend:", key=key):
+                places.go("train", **{SUITED: model}, **found.address)
 
 
 def _target_picker(found: Asked, targets: list[str], target: str | None) -> None:

@@ -24,7 +24,7 @@ from shoal.results.outcome import Outcome, by_column, said_of_prediction
 from shoal.results.thresholds import USUAL
 from shoal.solve.conformal import FROM_BEFORE
 from shoal.tasks.explain_row import Explained, Value, explain, typical_row
-from shoal.words import date_text, listed, number, plural, width_words
+from shoal.words import date_text, listed, number, plural, within_words
 
 ASKED = 24  # columns in the form; the others keep their usual value
 STEPS = 12  # columns in the waterfall
@@ -229,7 +229,7 @@ def interval_words(prediction: float, said: PredictionInterval | None, loss: Row
     within = f"{number(width)} of their prediction"
     if loss is not None and said.spread != "even":
         low, high = (float(end[0]) for end in loss.interval(np.array([prediction]), width))
-        within = f"their prediction ± {width_words(width, said.spread, 4)}"
+        within = within_words("their prediction", width, said.spread, said.centre, 4)
     return (
         f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie within {within}: "
         f"here from {number(low, 6)} to {number(high, 6)}."

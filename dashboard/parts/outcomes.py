@@ -37,6 +37,11 @@ CARDS = {
         "Deviance explained",
         "The share of the deviance of knowing nothing that the model removes.",
     ),
+    "log_r2": ("R² of logarithms", "The share of the spread of the target's logarithm that the model explains."),
+    "log_rmse": (
+        "RMSE of logarithms",
+        "Typical error of the target's logarithm: 0.1 is about 10 % of the number itself.",
+    ),
     "loss_explained": ("Loss explained", "The share of the loss of knowing nothing that the model removes."),
     "pinball": ("Pinball loss", "The mean error, weighed by its side as the quantile asks; smaller is better."),
     "below": ("At or below", "The share of rows that lie at or below the prediction; it is to be the quantile."),

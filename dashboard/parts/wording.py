@@ -21,6 +21,7 @@ ABOUT_MODELS = {
     "poisson": "Counts of 0 or more: each column multiplies the expected count.",
     "auto": "Looks at the column to predict: yes or no, counts or numbers; and says why.",
     "gamma": "Positive, skewed numbers such as costs or times: each column multiplies the expected value.",
+    "lognormal": "The same by least squares of their logarithms; predictions are means of the numbers themselves.",
     "huber": "Numbers with some far off: these pull by the size of their error only, not by its square.",
     "quantile": "A quantile, such as the median, in place of the mean: the line that has a given share of rows below.",
     "mlp": "A neural network for numbers or yes and no, where straight lines are not enough, beside the exact one.",

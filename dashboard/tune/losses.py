@@ -48,7 +48,7 @@ def kind_of_model(found: Asked, result: TableLook) -> str:
     said = said if said in KINDS else LINEAR
     chosen = st.selectbox(
         "Kind of model", list(KINDS), list(KINDS).index(said), format_func=KINDS.__getitem__, key="tune:loss",
-        help="Logistic for yes or no, Poisson for counts, gamma for positive skewed numbers.",
+        help="Logistic for yes or no, Poisson for counts, gamma or lognormal for positive skewed numbers.",
     )  # fmt: skip
     if chosen != said:
         places.amend(**{LOSS: None if chosen == LINEAR else chosen})

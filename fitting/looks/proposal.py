@@ -8,7 +8,7 @@ The rules go by the values alone, in this order:
     whole numbers from 0 or 1 on, next to each other at their lower end, whose largest is rare, that spread about
     as much as counts do, and that trail off above   counts: poisson
     a handful of whole numbers otherwise             a rating or grade: linear, and said so
-    above 0, skewed, and much less so as logarithms  gamma, which multiplies
+    above 0, skewed, and much less so as logarithms  gamma, which multiplies; or lognormal, which does so by logarithms
     anything else                                    linear
 """
 
@@ -25,6 +25,7 @@ from shoal.results.target import TargetKind, TargetLook
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
 from shoal.settings.when import CLASSES as MANY
+from shoal.settings.when import LOGARITHMS
 from shoal.words import listed, number
 
 FEW = 12  # different whole numbers up to which they may be a rating
@@ -67,8 +68,8 @@ def proposed(column: Column, seen: TargetSeen, shape: TargetShape) -> TargetLook
         return TargetLook(TargetKind.FEW_VALUES, "linear", said)
     if low > 0 and shape.values.n >= ENOUGH and _is_skewed(shape):
         said = f"{name} has positive numbers with a long tail, {number(shape.values.mean)} on average and at most "
-        why = f"{said}{number(high)}: a gamma model lets columns multiply them."
-        return TargetLook(TargetKind.SKEWED, "gamma", why)
+        why = f"{said}{number(high)}: a gamma model lets columns multiply them, a lognormal one does so by logarithms."
+        return TargetLook(TargetKind.SKEWED, "gamma", why, (LOGARITHMS,))
     return TargetLook(TargetKind.NUMBER, "linear", f"{name} has numbers from {low:g} to {high:g}.")
 
 

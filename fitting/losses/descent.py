@@ -46,7 +46,8 @@ def optimum_of(rows: LossRows, moments: Moments, penalty: L1L2, constant: float)
     sample = partial(rows.curvature, blocks[::SAMPLE]) if len(blocks) >= SAMPLED else None
     sweep, zero = partial(rows.curvature, blocks), np.zeros(len(rows.units.scale))
     start = NewtonPoint(zero, 0.0) if rows.class_weight else None
-    start = NewtonPoint(zero, constant) if rows.prepared.encoding.offset else start
+    if rows.prepared.encoding.offset or not rows.loss.mean_is_constant:
+        start = NewtonPoint(zero, constant if rows.units.intercept else 0.0)
     if rows.loss.has_scale:
         start = start_with_scale(moments, rows.units, penalty)
     return descend(sweep, moments, rows.loss, rows.units, rows.centre, penalty, sample, start)

@@ -15,7 +15,8 @@ from shoal.data.splits import Split
 from shoal.fitting.exact import NEARLY_DEPENDENT, Prepared, robust_notes, rows_dropped
 from shoal.fitting.losses.descent import checked_optimum, optimum_of
 from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
-from shoal.fitting.targets import TwoValues, dependent_note, few_rows_note, separated_note, value_notes
+from shoal.fitting.losses.smearing import to_the_mean
+from shoal.fitting.targets import TwoValues, dependent_note, few_rows_note, separated_note, smeared_note, value_notes
 from shoal.losses.base import RowLoss
 from shoal.losses.named import loss_for, penalty_beside
 from shoal.metrics import Timings
@@ -70,6 +71,8 @@ def fit_loss(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timi
     with timings.stage("solve"):
         constant = constant_for(rows, mean)
         optimum = optimum_of(rows, moments, penalty, constant)
+        rows, point, constant = to_the_mean(rows, optimum.point, constant, mean)
+        loss, optimum = rows.loss, replace(optimum, point=point)
     with timings.stage("score"):
         optimum, scores, slope, certificate = checked_optimum(rows, penalty, optimum, constant)
     with timings.stage("inference"):
@@ -121,7 +124,7 @@ def estimates_for(
         rows.passes.append("robust errors")
         errors, of_intercept = robust.errors(swept, observed.problem, observed.weight, config.robust)
     of_coef = estimates_of(coef, errors, df, confidence)
-    if not rows.units.intercept:
+    if not rows.units.intercept or rows.loss.smears:  # a smeared intercept has an error that is not the curvature's
         return of_coef, None
     return of_coef, estimates_of(np.array([intercept]), np.array([of_intercept]), df, confidence)
 
@@ -136,6 +139,8 @@ def notes_of(fit: LossFit, optimum: Optimum) -> list[str]:
         notes.append(
             "Most rows lie on the line itself, but for rounding, so there is no scale, and no standard errors."
         )
+    if fit.loss.smears:
+        notes.append(smeared_note(fit.intercept, fit.loss.origin))
     if optimum.separated:
         notes.append(separated_note(fit.values, names[optimum.running].tolist()[:5]))
     elif fit.unique and NEARLY_DEPENDENT < fit.condition < np.inf:

@@ -94,7 +94,7 @@ def _interval(fit: LossFit) -> PredictionInterval:
     """About numbers: how far off those of the test rows are, in what the model takes for their spread."""
     test = fit.scores.test
     found = prediction_interval(test.sizes, _rows(fit, test.sums), False, test.weights, fit.prepared.repeats)
-    return replace(found, spread=fit.loss.spread_is)
+    return replace(found, spread=fit.loss.spread_is, centre=math.exp(-fit.loss.origin))
 
 
 def _sets(fit: LossFit) -> PredictionInterval:
@@ -200,6 +200,8 @@ def _of_mean(loss: RowLoss, sums: LossSums, null: LossSums) -> dict[str, Any]:
         "deviance_explained": 1 - sums.deviance / null.deviance if null.deviance > 0 else None,
         "mean_deviance": sums.deviance / n,
         "loss_explained": 1 - sums.deviance / null.deviance if null.deviance > 0 else None,
+        "log_r2": 1 - sums.deviance / null.deviance if null.deviance > 0 else None,
+        "log_rmse": math.sqrt(sums.deviance / n),
         "huber_loss": sums.deviance / (2 * n),
         "pinball": sums.value / n,
         "below": sums.pearson / n,

@@ -29,7 +29,7 @@ from shoal.solve.ranking import grid_for
 from shoal.utils import available_memory
 
 FAR = 10.0  # spreads from zero beyond which columns are centred row by row; nearer ones are by their sums
-CONSTANT_STEPS, CONSTANT_FOUND = 50, 1e-12  # towards the best constant beside an offset
+CONSTANT_STEPS, CONSTANT_FOUND = 50, 1e-12  # towards the best constant beside an offset, or where the mean is none
 
 _Where = tuple[str, Block, Encoding, Split, RowLoss, Array, float, Array, tuple[float, float] | None]
 
@@ -139,9 +139,9 @@ def constant_for(rows: LossRows, mean: float) -> float:
     if rows.loss.constant_at is not None:
         where = own.dataset, own.encoding.target, rows.loss.constant_at, own.split, own.encoding.weights
         return quantile_of(rows.coordinator.swept, *where)
-    if not own.encoding.offset:
+    if not own.encoding.offset and rows.loss.mean_is_constant:
         return rows.loss.eta(mean)
-    if not rows.units.intercept:
+    if own.encoding.offset and not rows.units.intercept:
         return 0.0
     b, zero = rows.loss.eta(mean), np.zeros(len(rows.units.scale))
     for _ in range(CONSTANT_STEPS):
@@ -158,5 +158,5 @@ def without_columns(rows: LossRows, scores: LossScores) -> LossSums:
     """Of a model without columns: the best constant, or, without an intercept, nothing but the offset."""
     if rows.units.intercept or rows.prepared.encoding.offset:
         return scores.train.null
-    nothing = NewtonPoint(np.zeros(len(rows.units.scale)), 0.0)
+    nothing = NewtonPoint(np.zeros(len(rows.units.scale)), rows.loss.origin)
     return rows.scores(nothing, 0.0, grid_for(rows.prepared.dataset.rows)).train.sums

@@ -43,7 +43,8 @@ class FilePredictions:
     out: str
     interval: float | None = None
     half_width: float | None = None
-    half_width_of: str = "even"  # what rows spread by, see `PredictionInterval`
+    half_width_of: str = "even"  # what rows spread by, and about which times of the prediction: `PredictionInterval`
+    centre: float = 1.0
     several: bool = False  # classes
     threshold: float | None = None
     kept: tuple[str, ...] = ()  # columns of the file beside the predictions

@@ -14,7 +14,8 @@ import shoal
 from shoal.tasks.workers import close_pools
 
 ESTIMATORS = [
-    shoal.LogisticRegression, shoal.PoissonRegressor, shoal.GammaRegressor, shoal.HuberRegressor, shoal.QuantileRegressor
+    shoal.LogisticRegression, shoal.PoissonRegressor, shoal.GammaRegressor, shoal.LognormalRegressor,
+    shoal.HuberRegressor, shoal.QuantileRegressor,
 ]  # fmt: skip
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-13, "max_iter": 1000}
 
@@ -44,6 +45,18 @@ def test_scikit_learns_checks_pass(estimator: type) -> None:
     results = check_estimator(estimator(engine="inline"), on_skip=None, on_fail="raise")
     assert len(results) > 40
     assert [r["check_name"] for r in results if r["status"] != "passed"] in ([], ["check_array_api_input"])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logarithms_are_fitted_as_scikit_learn_does_and_their_means_predicted(weighted: bool) -> None:
+    X, y = rows("gamma")
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
+    found = shoal.LognormalRegressor(0.2).fit(X, y, weights if weighted else None)
+    expected = theirs.Ridge(0.2 * weights.sum()).fit(X, np.log(y), weights)
+    smearing = np.average(y / np.exp(expected.predict(X)), weights=weights)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(found.predict(X), smearing * np.exp(expected.predict(X)), rtol=1e-7)
+    assert found.smearing_ == pytest.approx(smearing, rel=1e-8)
 
 
 @pytest.mark.parametrize(("kind", "ours", "other"), PAIRS, ids=[pair[0] for pair in PAIRS])

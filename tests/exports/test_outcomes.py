@@ -21,6 +21,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "poisson": {"model": "poisson", "target": "visits", "interactions": ["x:g"], "squares": ["x"]},
     "poisson exposed": {"model": "poisson", "target": "visits", "offset": "days", "offset_as": "exposure"},
     "gamma lasso": {"model": "gamma", "target": "cost", "shrink": "lasso", "alpha": 0.02, "transform": ["z=log1p"]},
+    "lognormal": {"model": "lognormal", "target": "cost", "offset": "days", "offset_as": "exposure"},
     "gamma exposed": {"model": "gamma", "target": "cost", "offset": "days", "offset_as": "exposure"},
 }
 
@@ -75,7 +76,7 @@ def test_exports_predict_what_the_model_predicts(kind: str, to: str, tmp_path: P
     else:
         found = RUN[to](path, given, "rows")
     assert found == pytest.approx(expected, rel=1e-11)
-    if kind in ("logistic", "logistic shifted", "poisson exposed", "gamma exposed"):
+    if kind in ("logistic", "logistic shifted", "poisson exposed", "gamma exposed", "lognormal"):
         assert found == pytest.approx(by_hand(model, given, knobs), rel=1e-9)
 
 

@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance
 from shoal.losses.base import RowLoss
 from shoal.losses.gamma import Gamma
 from shoal.losses.logistic import Logistic
+from shoal.losses.lognormal import Lognormal
 from shoal.losses.named import loss_named, penalty_beside
 from shoal.losses.poisson import Poisson, log_factorial
 from shoal.losses.squared import Squared
@@ -24,13 +25,15 @@ TARGETS = {
     "logistic": (rng.random(len(ETA)) < 0.5).astype(float),
     "poisson": rng.poisson(3, len(ETA)).astype(float),
     "gamma": rng.gamma(2.0, 3.0, len(ETA)),
+    "lognormal": rng.gamma(2.0, 3.0, len(ETA)),
     "squared": rng.normal(size=len(ETA)),
 }
-ALL = [Logistic(), Poisson(), Gamma(), Squared()]
+ALL = [Logistic(), Poisson(), Gamma(), Lognormal(), Squared()]
 MEANS: dict[str, Callable[..., float]] = {
     "logistic": lambda y, mean: 2 * log_loss(y, np.clip(mean, 1e-16, 1 - 1e-16)),
     "poisson": mean_poisson_deviance,
     "gamma": mean_gamma_deviance,
+    "lognormal": lambda y, mean: mean_squared_error(np.log(y), np.log(mean)),
     "squared": mean_squared_error,
 }
 
@@ -50,9 +53,13 @@ def test_slope_and_curvature_are_those_of_the_value(loss: RowLoss) -> None:
     assert (at.curvature >= 0).all()
 
 
-def test_the_best_constant_is_the_link_of_the_mean(loss: RowLoss) -> None:
+def test_the_best_constant_is_the_link_of_the_mean_or_a_step_away(loss: RowLoss) -> None:
     y = TARGETS[loss.name]
     eta = np.full(len(y), loss.eta(float(y.mean())))
+    if not loss.mean_is_constant:
+        _, slope, curvature = loss.at(y, eta)
+        eta += (step := loss.constant_step(float(slope.sum()), float(curvature.sum()), len(y)))
+        loss, eta = loss.shifted(-step, -step).of_constant, eta - step
     assert abs(loss.at(y, eta).slope.mean()) < 1e-12
     np.testing.assert_allclose(loss.mean(eta), y.mean(), rtol=1e-12)
 
@@ -72,6 +79,9 @@ def test_likelihood_is_that_of_scipy() -> None:
     for each, theirs in ((Logistic(), stats.bernoulli.logpmf), (Poisson(), stats.poisson.logpmf)):
         y, eta = TARGETS[each.name][:200], ETA[:200]
         np.testing.assert_allclose(each.likelihood(y, each.at(y, eta).value), theirs(y, each.mean(eta)), rtol=1e-9)
+    y, eta = TARGETS["lognormal"][:200], ETA[:200]
+    ours = Lognormal().likelihood(y, Lognormal().at(y, eta).value)
+    np.testing.assert_allclose(ours, stats.lognorm.logpdf(y, 1.0, scale=np.exp(eta)), rtol=1e-9)
     y = TARGETS["squared"]
     np.testing.assert_allclose(Squared().likelihood(y, Squared().at(y, ETA).value), stats.norm.logpdf(y, ETA))
 

@@ -125,7 +125,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_the_command_line_names_flag_and_choice(data: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["train", data, "--target", "y", "--model", "rigde"]) == 1
     assert (
-        "Expected --model to be one of linear, ridge, lasso, elasticnet, logistic, multinomial, poisson, gamma, huber, quantile, mlp, auto, got 'rigde'. Did you mean 'ridge'?"
+        "Expected --model to be one of linear, ridge, lasso, elasticnet, logistic, multinomial, poisson, gamma, lognormal, huber, quantile, mlp, auto, got 'rigde'. Did you mean 'ridge'?"
         in (capsys.readouterr().err)
     )
     assert main(["train", data, "--target", "y", "--alpha", "1"]) == 1

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
-from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance, mean_squared_error
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -42,7 +43,13 @@ def frame() -> pd.DataFrame:
     return found
 
 
-TARGETS = {"logistic": "bought", "poisson": "count", "gamma": "cost"}
+TARGETS = {"logistic": "bought", "poisson": "count", "gamma": "cost", "lognormal": "cost"}
+
+
+MEANS: dict[str, Callable[..., float]] = {
+    "poisson": mean_poisson_deviance, "gamma": mean_gamma_deviance,
+    "lognormal": lambda y, mean: mean_squared_error(np.log(y), np.log(mean)),
+}  # fmt: skip
 
 
 def pipeline(model: str, alpha: float, l1_ratio: float = 0.0, **more: Any) -> Any:
@@ -55,6 +62,8 @@ def pipeline(model: str, alpha: float, l1_ratio: float = 0.0, **more: Any) -> An
         if l1_ratio:
             tight = {"solver": "saga", "tol": 1e-11, "max_iter": 100_000}
         fitted: Any = LogisticRegression(C=1 / alpha, l1_ratio=l1_ratio, **tight, **more)
+    elif model == "lognormal":
+        fitted = TransformedTargetRegressor(Ridge(alpha * more["rows"]), func=np.log, inverse_func=np.exp)
     else:
         kind = PoissonRegressor if model == "poisson" else GammaRegressor
         fitted = kind(alpha=alpha, solver="newton-cholesky", tol=1e-12)
@@ -68,11 +77,12 @@ def refitted(frame: pd.DataFrame, model: str, splits: Splits, alphas: list[float
         known, other = frame.loc[train], frame.loc[test]
         errors = []
         for alpha in alphas:
-            fitted = pipeline(model, alpha, **how).fit(known, known[target])
+            more = {"rows": len(known)} if model == "lognormal" else {}
+            fitted = pipeline(model, alpha, **how, **more).fit(known, known[target])
             if model == "logistic":
                 errors.append(log_loss(other[target], fitted.predict_proba(other)))
             else:
-                mean = mean_poisson_deviance if model == "poisson" else mean_gamma_deviance
+                mean = MEANS[model]
                 errors.append(mean(other[target], fitted.predict(other)))
         found.append(errors)
     return np.array(found)

@@ -1,4 +1,4 @@
-"""Another loss of rows than squares as what a gradient run minimises: logistic, poisson, gamma; weights and offsets.
+"""Another loss of rows than squares as what a gradient run minimises, with weights and offsets.
 
     F(w, b) = 1/n sum_i c_i loss(y_i, b + xs_i'w + offset_i)  +  penalty(w)          loss: half the deviance of a row
 
@@ -26,6 +26,7 @@ from shoal.fitting.losses.descent import checked_optimum, optimum_of
 from shoal.fitting.losses.fit import LossFit, dispersion_of, notes_of
 from shoal.fitting.losses.report import described_loss
 from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
+from shoal.fitting.losses.smearing import to_the_mean
 from shoal.fitting.reports import Trained
 from shoal.fitting.targets import TwoValues
 from shoal.losses.named import loss_for, penalty_beside
@@ -36,7 +37,7 @@ from shoal.passes.shards import ShardSeen
 from shoal.results.fit import GradientTraining
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
-from shoal.settings.when import STEPPED
+from shoal.settings.when import LOGARITHMS, STEPPED
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.newton import Curvature, NewtonPoint, Optimum, Slope, certificate_of_slope
@@ -153,7 +154,7 @@ class RowLossObjective:
 
     @property
     def evenly_curved(self) -> bool:
-        return self.config.model == "logistic"
+        return self.config.model in ("logistic", LOGARITHMS)
 
     @property
     def condition(self) -> float | None:
@@ -292,8 +293,9 @@ class RowLossObjective:
 
     def fit(self, point: NewtonPoint) -> tuple[LossFit, Slope]:
         """The model of these weights, as an exact fit has it, by a pass over the rows; and how steep F is there."""
-        known, rows, prepared = self._known, self._known.rows, self.prepared
-        scores = rows.scores(point, known.constant, grid_for(prepared.dataset.rows))
+        known, prepared, mean = self._known, self.prepared, float(self._known.moments.mean[-1])
+        rows, point, constant = to_the_mean(known.rows, point, known.constant, mean)
+        scores = rows.scores(point, constant, grid_for(prepared.dataset.rows))
         slope = rows.slope(scores.curvature, point)
         certificate = self._certificate(point, slope, rows.slope(
             replace(scores.curvature, slope=scores.null_slope), point))  # fmt: skip
@@ -304,7 +306,7 @@ class RowLossObjective:
             config, prepared, known.values, rows.loss, self.own, point.w, coef, intercept, certificate, scores,
             slope.problem.rank, slope.problem.condition(self.own.l2),
             self._optimum.unique and not self._optimum.separated, self._optimum.separated, 0,
-            float(known.moments.mean[-1]), None, dispersion_of(rows.loss, scores, slope, known.units),
+            mean, None, dispersion_of(rows.loss, scores, slope, known.units),
             rows_dropped(prepared, config, used), (), without_columns(rows, scores),
         )  # fmt: skip
         return replace(fit, notes=tuple(notes_of(fit, self._optimum))), slope

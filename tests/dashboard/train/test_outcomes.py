@@ -272,3 +272,25 @@ def test_the_penalty_of_yes_and_no_is_chosen_by_cross_validation_and_shown(key: 
     shown = text(settle(open_page("train", run=run.id)))
     assert "10 folds by class; log loss" in shown
     assert "the lowest error of all alphas (100 tried)" in shown
+
+
+def test_a_skewed_target_is_offered_by_its_logarithm_and_predicted_in_its_own_unit() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=300).round(3)
+    y = np.exp(1 + x + rng.normal(size=300)).round(4) + 0.001
+    lines = ["x,cost", *(f"{a},{b}" for a, b in zip(x, y, strict=True))]
+    key = uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "costs.csv")) or ""
+    page = settle(open_page("data", data=key, target="cost"))
+    assert "a lognormal one does so by logarithms" in text(page)
+    page = settle(now_on(page.button(key="suited:lognormal").click().run()))
+    assert widget(page, "selectbox", "Model").value == "lognormal"
+    run = start(page)
+    assert run.result is not None
+    scores = run.result["outcome"]["test"]["scores"]
+    page = settle(open_page("train", run=run.id))
+    metrics = {metric.label: metric.value for metric in page.metric}
+    assert float(metrics["R² of logarithms"]) == pytest.approx(scores["log_r2"], rel=1e-3)
+    assert "Predictions are means, not medians" in text(page)
+    saved = saved_models.save_run(run, run.result)
+    form = settle(open_page("models", model=saved.name, version="1", view="Predict"))
+    assert "times their prediction: here from" in text(form)
