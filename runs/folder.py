@@ -317,7 +317,8 @@ class Run:
             place = place_in_words(self.id)
         except StateError as error:
             return Standing("queued", f"It waits, but the queue cannot be read. {error.message}", Reason.RESOURCES)
-        return Standing("queued", place) if place else None
+        said = Standing.read(self._read("state.json") or {}, "queued")  # one that was killed says so while it waits
+        return Standing("queued", place, said.reason) if place else None
 
     def _way_on(self) -> Remedy:
         if self.task == "train" and self.config.get("target"):

@@ -135,7 +135,8 @@ def _requeue(run: Run, ticket: Ticket, terms: Terms) -> None:
     for name in ("started", "progress.json"):
         (run.directory / name).unlink(missing_ok=True)
     Ticket(ticket.name).write(replace(terms, tries=number, rest=rest_before(number)))
-    write_state(run.directory, Standing("queued", f"It goes on by itself, try {number} of {terms.allowed}."))
+    cause = f"It goes on by itself, try {number} of {terms.allowed}."
+    write_state(run.directory, Standing("queued", cause, Reason.KILLED))
 
 
 def _fail(run: Run, tries: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,6 +18,7 @@ from shoal.words import number, plural, shortened
 
 AS_FOUND = "as found"
 COMPARED = "Compared with"
+REMARKS = "Worth knowing"
 EDITED = ("Read as", COMPARED)
 READ_AS = {"numeric": "number", "categorical": "names", "exclude": "leave out"}  # knobs, and what a person chooses
 MANY = 15  # columns from which there is a search and a limit to the height
@@ -26,6 +27,7 @@ HEIGHT = 560  # pixels
 ROW = 44
 LONGEST = 40  # characters of a level; a summary is for the eye
 NAME = 32  # characters of a name; longer ones are cut in the middle
+REMARK = 60  # characters of what is worth knowing that a cell has room for
 LETTER, EDGE = 6.6, 20  # pixels of a letter, as most are, and beside a text
 
 
@@ -36,6 +38,7 @@ def column_table(found: Asked, result: TableLook, target: str | None) -> None:
         st.caption("No column has a name like that.")
         return
     names = [column.name for column in columns]
+    remarks = {column.name: _remarks(column, target) for column in columns}
     # A table remembers its edits. They are of no use in another turn of the address or where other rows are shown.
     key = places.key(f"columns:{found.table.key}:{hash(tuple(names))}")
     st.data_editor(
@@ -44,7 +47,7 @@ def column_table(found: Asked, result: TableLook, target: str | None) -> None:
         height="content" if len(columns) <= MANY else HEIGHT,
         row_height=ROW,
         disabled=[title for title in COLUMNS if title not in EDITED],
-        column_config={**COLUMNS, "Column": _name_column(names)},
+        column_config={**COLUMNS, "Column": _name_column(names), REMARKS: _remark_column(remarks.values())},
         key=key,
         on_change=_edited,
         args=(places.turn(), found, key, columns),
@@ -53,12 +56,21 @@ def column_table(found: Asked, result: TableLook, target: str | None) -> None:
     if cut := [name for name in names if len(name) > NAME]:
         with st.expander(f"Whole names of {plural(len(cut), 'column')}"):
             scroll_text("\n".join(cut), "Whole names of columns")
+    if cut := [f"{name}: {remark}" for name, remark in remarks.items() if len(remark) > REMARK]:
+        with st.expander(f"All that is worth knowing of {plural(len(cut), 'column')}"):
+            scroll_text("\n".join(cut), "All that is worth knowing of columns")
 
 
 def _name_column(names: list[str]) -> Any:
     """As wide as its names need."""
     longest = max(len(shortened(name, NAME)) for name in names)
     return st.column_config.TextColumn(pinned=True, width=max(110, round(EDGE + LETTER * longest)))
+
+
+def _remark_column(remarks: Iterable[str]) -> Any:
+    """As wide as they need, up to a limit from which they stand below the table as well."""
+    longest = min(REMARK, max(map(len, remarks)))
+    return st.column_config.TextColumn(width=max(185, round(EDGE + LETTER * longest)))
 
 
 COLUMNS: dict[str, Any] = {
@@ -79,7 +91,7 @@ COLUMNS: dict[str, Any] = {
     "Missing": st.column_config.NumberColumn(format="localized", width=70, help="Rows without a value."),
     "Missing %": st.column_config.NumberColumn(format="%.1f %%", width=80, help="Share of the rows without a value."),
     "Different": st.column_config.TextColumn(alignment="right", width=80, help="How many different values there are."),
-    "Worth knowing": st.column_config.TextColumn(width=185),
+    REMARKS: st.column_config.TextColumn(width=185),
     COMPARED: st.column_config.TextColumn(
         width=145,
         help="Names: the one that coefficients of the others are differences to. Type another name of that column.",
@@ -135,7 +147,7 @@ def described(columns: Sequence[ColumnLook], read: dict[str, Any], target: str |
             "Missing": column.missing,
             "Missing %": 100 * column.missing / rows if rows else 0.0,
             "Different": ("" if column.distinct_exact else "about ") + f"{column.distinct:,}",
-            "Worth knowing": _remarks(column, target),
+            REMARKS: _remarks(column, target),
             COMPARED: _compared_with(column, levels),
         }
         for column in columns

@@ -10,6 +10,7 @@ import streamlit as st
 
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts.literal import line
+from shoal.dashboard.tables.guidance import words_told
 from shoal.dashboard.tables.sources import Asked
 from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.words import number, plural, totals_told
@@ -49,9 +50,7 @@ def _all_words(found: Asked, columns: Sequence[ColumnLook]) -> None:
 def _words(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
     for column in columns:
         if pairs := column.words:
-            told = ", ".join(f"'{word}' ({plural(count, 'row')})" for word, count in pairs)
-            said = f"'{column.name}' holds numbers but for words: {told}."
-            yield partial(_offer, found, said, [word for word, _ in pairs], f"words:{column.name}")
+            yield partial(_offer, found, words_told(column), [word for word, _ in pairs], f"words:{column.name}")
 
 
 def _totals(columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:

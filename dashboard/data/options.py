@@ -26,7 +26,16 @@ AUTO = "automatic"
 DELIMITERS = {AUTO: None, "comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|", "space": " "}
 DECIMALS = {AUTO: None, "point": ".", "comma": ","}
 THOUSANDS = {AUTO: None, "none": "", "comma": ",", "point": ".", "space": " ", "apostrophe": "'"}
-ENCODINGS = {AUTO: None, "UTF-8": "utf-8", "UTF-16": "utf-16", "Latin-1": "latin-1", "Windows-1252": "cp1252"}
+ENCODINGS = {  # every one that is guessed, and some that are not; by the script that it is for
+    AUTO: None, "UTF-8": "utf-8", "UTF-16": "utf-16", "Western European (Latin-1)": "latin-1",
+    "Western European (Windows-1252)": "cp1252", "Western European (DOS, cp850)": "cp850",
+    "Western European (old Macintosh)": "mac-roman", "Central European (Windows-1250)": "cp1250",
+    "Central European (ISO 8859-2)": "iso8859-2", "Baltic (Windows-1257)": "cp1257", "Turkish (Windows-1254)": "cp1254",
+    "Cyrillic (Windows-1251)": "cp1251", "Cyrillic (KOI8-R)": "koi8-r", "Cyrillic (DOS, cp866)": "cp866",
+    "Greek (Windows-1253)": "cp1253", "Hebrew (Windows-1255)": "cp1255", "Arabic (Windows-1256)": "cp1256",
+    "Thai (cp874)": "cp874", "Japanese (Shift-JIS)": "cp932", "Japanese (EUC-JP)": "euc_jp",
+    "Simplified Chinese (GB 18030)": "gb18030", "Traditional Chinese (Big5)": "big5", "Korean (cp949)": "cp949",
+}  # fmt: skip
 HEADERS = {AUTO: None, "names the columns": True, "is data": False}
 QUOTES = {AUTO: None, 'double "': '"', "single '": "'", "none": ""}
 COMMENTS = {AUTO: None, "none": "", "#": "#", "%": "%", ";": ";"}

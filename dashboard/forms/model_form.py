@@ -162,11 +162,16 @@ class ModelForm:
         for slot, knob, empty in zip(
             st.columns(2), ("features", "exclude"), ("all but the target", "none"), strict=True
         ):
-            names = [name for name in self.widgets.value(knob) if name != target]
-            self.draft[knob] = names
-            others = KnobWidgets(self.prefix, self.draft, [name for name in self.columns if name != target])
+            said = self.widgets.value(knob)
+            before = [name for name in said if name != target]
+            others = KnobWidgets(
+                self.prefix, {**self.draft, knob: before}, [name for name in self.columns if name != target]
+            )
             with slot:  # a key for each target: the columns on offer are others then
-                others.ask(knob, placeholder=empty, key=places.key(self.widgets.key(knob, target or "-")))
+                names = others.ask(knob, placeholder=empty, key=places.key(self.widgets.key(knob, target or "-")))
+            # The target is on no list that is shown, and keeps its place on this one for when another is predicted.
+            kept = [name for name in said if name == target]
+            self.draft[knob] = list(said) if names == before else [*names, *kept]
 
     def _split(self) -> None:
         """How rows are kept apart to test on: two knobs of which only one may be set."""

@@ -46,8 +46,8 @@ def _unread_rows(config: RunConfig, result: TableLook) -> list[str]:
     if bad.lost <= limit:
         return []
     return [
-        f"{plural(bad.count, 'row')} could not be read, expected at most {limit:,}. On the Data page, treat words "
-        "as missing, or choose under Reading options to skip such rows."
+        f"{plural(bad.count, 'row')} could not be read, expected at most {limit:,}. Treat words among numbers "
+        "as missing, here or on the Data page, or choose there under Reading options to skip such rows."
     ]
 
 

@@ -18,7 +18,7 @@ from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import table_of
-from shoal.errors import Standing, StateError, TrainingError
+from shoal.errors import Reason, Standing, StateError, TrainingError
 from shoal.files.parts import title
 from shoal.library import notes
 from shoal.runs.folder import ACTIVE
@@ -125,13 +125,22 @@ def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
             live_run.panels(run, state, config, active)
         return
     if state == "queued":
-        notice(
-            "info", "Gradient runs take turns. It starts automatically, even when this tab is closed.", "In the queue"
-        )
+        _waiting(run.standing)
     elif state == "paused":
         notice("info", f"{_sentence(run.standing)} Workers keep their place until you resume it.", "Paused")
     live_run.tiles(run, state, config, active)
     live_run.panels(run, state, config, active)
+
+
+def _waiting(standing: Standing) -> None:
+    """Why it does not run just now: its turn has not come, or it was killed and rests before it goes on."""
+    if standing.reason == Reason.KILLED:
+        saved = "Nothing that was saved is lost: it begins with its newest checkpoint, even when this tab is closed."
+        notice("warning", f"{_sentence(standing)} {saved}", "Its process was killed")
+    else:
+        notice(
+            "info", "Gradient runs take turns. It starts automatically, even when this tab is closed.", "In the queue"
+        )
 
 
 def _ending(standing: Standing) -> None:

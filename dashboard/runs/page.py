@@ -22,6 +22,7 @@ from shoal.dashboard.runs.listing import (
     View,
     groups,
     headline_words,
+    model_words,
     table,
     view_of,
 )
@@ -204,7 +205,6 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
     ids = [run.id for run in shown]
     states = [*STATES.values(), ARCHIVED]
     score: dict[str, Any] = {"format": "%.4f", "width": 85}
-    longest = max((len(headline_words(run)) for run in shown), default=0)  # AUC 0.656, Deviance explained 0.0931
     return {
         "Open": config.ButtonColumn(
             "", width=75, pinned=True, type="secondary", key=f"open-{ids[0]}", on_click=_open, args=(ids,)
@@ -214,14 +214,14 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
             help="What the run is doing, or how it ended",
         ),
         "Name": config.TextColumn(width=150, help="What somebody called it; 'Tags and note' changes it"),
-        "Model": config.TextColumn(width=85),
+        "Model": config.TextColumn(width=_wide_as([model_words(run) for run in shown], 85)),
         "Predicts": config.TextColumn(width=100, help="The column that the model predicts"),
         "File": config.TextColumn(width=125),
         "R² test": config.NumberColumn(
             help="Share of the spread explained, on rows kept for testing; 1 is perfect", **score
         ),
         "Score": config.TextColumn(
-            width=max(120, LETTER * longest + MARGIN),
+            width=_wide_as([headline_words(run) for run in shown], 120),  # Deviance explained 0.0931
             help="Of models that have no R²: AUC of yes or no, the share of deviance explained of others"
         ),
         "R² training": config.NumberColumn(help="The same on the rows it was fitted to", **score),
@@ -243,6 +243,11 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
         "Exact time": config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", width=150),
         "Run": config.TextColumn(width=190, help="Its name on the command line"),
     }  # fmt: skip
+
+
+def _wide_as(texts: list[str], least: int) -> int:
+    """Pixels that the longest of these needs: none of them is longer than a line."""
+    return max(least, LETTER * max(map(len, texts), default=0) + MARGIN)
 
 
 def _open(ids: list[str]) -> None:

@@ -44,6 +44,7 @@ def opened(page: str) -> Asked | None:
     """The table of the address; where it names none, the one at hand, which the address names from then on."""
     if "data" not in st.query_params and (hand := _hand()):
         places.stay(**{**hand.pages.get(page, {}), **hand.handed.get(page, {}), **hand.now})
+    _recall()
     found = asked()
     if found is not None:
         known = _hand() or _taken(found.address)
@@ -55,6 +56,17 @@ def opened(page: str) -> Asked | None:
         known.pages[page] = {part: value for part, value in said.items() if part not in OF_TABLE}
         st.session_state[HAND] = replace(known, address=found.address, kept=address_of(found.table.key))
     return found
+
+
+def _recall() -> None:
+    """Where an address that was typed or kept names a table and no more, what was chosen for it is in the address too:
+    the next choice would else take the place of all others. Back to an address from before a choice undoes it."""
+    address, hand = st.query_params.to_dict(), st.session_state.get(HAND)
+    key = address.get("data", "")
+    if "like" in address or (hand and hand.key == key) or find_table(key) is None:
+        return
+    if kept := {part: value for part, value in address_of(key).items() if part not in address}:
+        places.amend(**kept)
 
 
 def said_of(page: str, part: str) -> str:

@@ -6,7 +6,7 @@ How it is found is in `fitting.guidance`; what is left out belongs to the table,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.needed import inspection
 from shoal.dashboard.tables.sources import Asked
+from shoal.results.answers.table import ColumnLook
 from shoal.results.findings import Finding, FindingKind, few_rows
 from shoal.settings.config import RunConfig
 from shoal.settings.when import LOSSES, TUNED_LOSSES, penalty_knob
@@ -38,8 +39,33 @@ def show(found: Asked, **chosen: str) -> None:
     if look.run.is_active:
         watch(look.run, "Looking for columns that give the target away")
         return
-    findings = look.table.findings if look.table else ()
-    _list(found, [advised for finding in findings if (advised := _beside(finding, chosen))])
+    if look.table is None:
+        return
+    advised = (_beside(finding, chosen) for finding in look.table.findings)
+    _list(found, [*_words_among_numbers(look.table.columns), *filter(None, advised)])
+
+
+def _words_among_numbers(columns: Sequence[ColumnLook]) -> list[Finding]:
+    """What may keep rows from being read, and so comes first; many such columns have one line and one button."""
+    having = [column for column in columns if column.words]
+    if len(having) > OPEN - 1:
+        every = tuple(dict.fromkeys(word for column in having for word, _ in column.words))
+        names = listed([f"'{column.name}'" for column in having], NAMES)
+        return [_as_missing(having, f"{plural(len(having), 'column')} hold numbers but for words: {names}.", every)]
+    return [_as_missing([column], words_told(column), tuple(word for word, _ in column.words)) for column in having]
+
+
+def _as_missing(columns: Sequence[ColumnLook], said: str, values: tuple[str, ...]) -> Finding:
+    names = tuple(column.name for column in columns)
+    return Finding(
+        FindingKind.MISSING_CODE, names, said, "If they mean no value, count them so", "also_missing", values
+    )
+
+
+def words_told(column: ColumnLook) -> str:
+    """Which words are among the numbers of a column, and how often."""
+    told = ", ".join(f"'{word}' ({plural(count, 'row')})" for word, count in column.words)
+    return f"'{column.name}' holds numbers but for words: {told}."
 
 
 def _beside(finding: Finding, chosen: dict[str, str]) -> Finding | None:

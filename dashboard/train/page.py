@@ -35,6 +35,7 @@ from shoal.settings.when import LOSSES, MODELS, NETWORK
 from shoal.words import plural
 
 ELSEWHERE = set(READING)  # knobs that the address says
+OF_COLUMNS = ("features", "exclude")  # knobs that name columns to use or not
 OF_MODELS = ("exclude", "reference")  # of these, the ones that the form asks for as well
 
 
@@ -220,6 +221,8 @@ class Composer:
     def values(self) -> dict[str, Any]:
         """All that was said, ready for a config."""
         said = {**self.found.read, **self.draft}
+        for knob in OF_COLUMNS:  # the target keeps its place on them, for when another column is predicted
+            said[knob] = [name for name in said.get(knob, ()) if name != said["target"]]
         beside = {**default_values(), **said}
         return {knob: value for knob, value in said.items() if has_effect(knob, beside)}
 

@@ -36,7 +36,7 @@ KINDS = {
     **{name: wording.choice_for("model", name) for name in TUNED_LOSSES},
 }
 SHRINKS = ("lasso", "ridge", "elasticnet")
-DRAWN = 20  # columns whose course is drawn: those with the largest weights
+DRAWN = 20  # weights whose course is drawn: the largest
 
 
 def kind_of_model(found: Asked, result: TableLook) -> str:
@@ -137,7 +137,7 @@ def _numbers(curve: dict[str, Any], place: int) -> None:
     name = str(curve["measure"]).capitalize()
     cards = [
         (f"{name}, cross-validated", f"{number(curve['cv_mean'][place])} ± {number(curve['cv_se'][place])}"),
-        ("Columns", f"{kept} of {count}"),
+        ("Weights other than 0", f"{kept} of {count}"),
         ("Best alpha", short(curve[BEST])),
         ("1-SE alpha", short(curve[ONE_SE])),
     ]
@@ -180,7 +180,7 @@ def _laid_out(figure: go.Figure, curve: dict[str, Any], place: int, what: str) -
 def coefficients_at(curve: dict[str, Any], place: int) -> pd.DataFrame:
     """At one point of the path, those with the largest weights first."""
     table = pd.DataFrame({
-        "Column": curve["names"], "Coefficient": curve["coef"][place], "Standardised": curve["weights"][place],
+        "Weight of": curve["names"], "Coefficient": curve["coef"][place], "Standardised": curve["weights"][place],
     })  # fmt: skip
     return table.sort_values("Standardised", key=abs, ascending=False, kind="stable")
 

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Widget
 
 from shoal.dashboard.tables.samples import SAMPLES
+from shoal.home import table_choices_file
 from shoal.runs.launch import launch, list_runs
 from support.dashboard.models_page import NAME
 from support.dashboard.runs_page import many
@@ -36,6 +37,7 @@ def at_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SHOAL_HOME", str(home))
     monkeypatch.setenv("SHOAL_DATA", str(tmp_path))
     small_table(tmp_path)
+    table_choices_file("penguins").unlink(missing_ok=True)  # what the test before chose would be in the address
 
 
 def another_value(widget: Any) -> Any:

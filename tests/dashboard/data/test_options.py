@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import html
 import io
 import json
@@ -14,7 +15,10 @@ from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.data import columns as column_table
 from shoal.dashboard.data.columns import SHOWN
+from shoal.dashboard.data.options import ENCODINGS
+from shoal.dashboard.parts.wording import LABELS
 from shoal.dashboard.tables import sources
+from shoal.data.formats import encodings
 from shoal.home import jobs_directory
 from shoal.words import shortened
 from support.dashboard.data_page import NASTY, columns_of, view
@@ -243,3 +247,25 @@ def test_the_sheet_of_a_workbook_is_chosen_on_the_page() -> None:
     page = settle(checked(widget(page, "selectbox", "Sheet").set_value("Second").run()))
     assert read_of(page) == {"sheet": "Second"}
     assert list(columns_of(page)["Column"]) == ["b", "y"]
+
+
+def test_every_encoding_that_is_guessed_is_on_the_list() -> None:
+    guessed = {codecs.lookup(name).name for name in (*encodings.CANDIDATES, *encodings.OLD, "latin-1", "cp1252")}
+    assert guessed <= {codecs.lookup(name).name for name in ENCODINGS.values() if name}
+    towns = ("Łódź", "Wrocław", "Poznań", "Gdańsk", "Białystok", "Częstochowa", "Rzeszów", "Toruń", "Świętochłowice")
+    page = view(("miasto;cena\n" + "".join(f"{name};{i}\n" for i, name in enumerate(towns))).encode("cp1250"))
+    assert "is read as cp1250 (Central European), a guess" in said(page)
+    chosen = widget(page, "selectbox", LABELS["encoding"]).set_value("Central European (Windows-1250)")
+    page = settle(checked(chosen.run()))
+    assert read_of(page) == {"encoding": "cp1250"}
+    assert "a guess" not in said(page)
+
+
+def test_what_is_worth_knowing_has_room_and_stands_below_where_it_has_not() -> None:
+    header = "price,same\n"
+    page = view(header + "".join(f'"€ {i}.{i:03d},05",7\n' for i in range(10, 40)))
+    table = json.loads(page.dataframe[0].proto.columns)
+    remarks = list(columns_of(page)["Worth knowing"])
+    assert table["Worth knowing"]["width"] >= 6 * max(map(len, remarks)) > 0
+    long_ = [column_table.REMARK * "x", column_table.REMARK * "y" + "!"]
+    assert column_table._remark_column(long_) == column_table._remark_column(long_[:1])

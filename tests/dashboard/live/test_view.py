@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.live import controls
 from shoal.dashboard.live.feed import HOST_COLUMNS, ROUND_COLUMNS, RunFeed
 from shoal.errors import DiskFull, Reason, Remedy, Standing
+from shoal.home import lock_file, queue_directory
 from shoal.metrics import Round
+from shoal.runs import interruptions, scheduling
 from shoal.runs import launch as run_store
 from shoal.runs.launch import Run, launch, metrics_of
 from support.pages import checked, open_page, said, settle
@@ -191,3 +197,20 @@ def test_a_queued_run_says_so_and_can_be_stopped(tmp_path: Path) -> None:
     assert ended(second) == "stopped"
     run_store.post(first, "stop")
     ended(first)
+
+
+def test_a_run_that_was_killed_says_so_while_it_waits_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interruptions, "FIRST_REST", 60.0)  # this process takes it up, and it rests while we look
+    queue_directory().mkdir(parents=True, exist_ok=True)
+    with lock_file(queue_directory() / scheduling.WATCH) or contextlib.nullcontext():
+        run = training(launch(endless_run(small_table(tmp_path), engine="inline", retries=2)))
+        os.kill(run.pid or 0, signal.SIGKILL)
+        until(lambda: not run.is_alive)
+        scheduling.keep_going()
+        assert run.state == "queued"
+        page = open_page("train", run=run.id)
+        assert "Its process was killed" in said(page)
+        assert "it begins with its newest checkpoint" in said(page)
+        assert "In the queue" not in said(page)
+        press(page, "do:stop")
+        assert ended(run) == "stopped"

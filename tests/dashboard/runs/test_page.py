@@ -19,7 +19,7 @@ from shoal.runs.launch import launch
 from shoal.settings.values import config_from, page_config
 from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
 from support.pages import checked, open_page, said, settle, uploaded, widget
-from support.runs import ended
+from support.runs import ended, made
 
 
 def test_first_visit_says_what_this_page_is_for() -> None:
@@ -109,7 +109,7 @@ def test_columns_that_no_run_fills_take_no_room() -> None:
         assert {"Name", "Tags"} <= set(found.value)  # the same in every group
 
 
-def test_a_score_with_a_long_name_is_not_cut_off() -> None:
+def test_a_score_or_a_model_with_a_long_name_is_not_cut_off() -> None:
     rows = "".join(f"{i % 5},{(i * 7) % 4}\n" for i in range(60))
     path = uploaded(f"a,calls\n{rows}".encode(), "calls.csv")
     run = launch(page_config(path, {"target": "calls", "model": "poisson"}))
@@ -118,6 +118,10 @@ def test_a_score_with_a_long_name_is_not_cut_off() -> None:
     told = page.dataframe[0].value["Score"][0]
     assert told.startswith("Deviance explained ")
     assert json.loads(page.dataframe[0].proto.columns)["Score"]["width"] >= 7 * len(told)
+    known = made(config={"file": str(path), "target": "calls", "model": "mlp", "solver": "gradient"})
+    page = settle(open_page("runs"))
+    assert known.id in list(page.dataframe[0].value["Run"])
+    assert json.loads(page.dataframe[0].proto.columns)["Model"]["width"] >= 7 * len("Neural network (mlp)")
 
 
 def test_orders_put_what_is_not_known_last() -> None:

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from shoal.dashboard.tables import uploads
+from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.home import uploads_directory
 from shoal.runs.launch import launch
@@ -116,3 +117,15 @@ def test_a_run_leads_to_the_form_with_its_table(key: str) -> None:
     assert address(by_menu(page, "search")) == {"data": "penguins"}
     assert address(by_menu(page, "train")) == {"data": "penguins"}
     settle(page)
+
+
+def test_an_address_with_a_table_alone_has_what_was_chosen_for_it_and_back_still_undoes(key: str) -> None:
+    page = settle(open_page(data=key))
+    page = checked(page.button(key="gaps:words:price").click().run())
+    chosen = address(page)
+    assert address(open_page(data=key)) == chosen  # typed, or kept as a bookmark
+    page = settle(open_page("train", data=key))
+    assert address(page) == chosen
+    page = checked(widget(page, "selectbox", "Column to predict").set_value("y").run())
+    assert address_of(key) == {**chosen, "target": "y"}  # one more choice, and none is lost
+    assert address(at(page, "train", data=key)) == {"data": key}  # Back, in the tab where they were made

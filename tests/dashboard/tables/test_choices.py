@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import urllib.parse
 from pathlib import Path
@@ -140,3 +141,25 @@ def test_choices_that_cannot_be_read_are_said(key: str) -> None:
     path.write_bytes(path.read_bytes().replace(b"k.A.", b"k.B."))
     assert address_of(key) == {"data": key}
     assert words in said(settle(open_page(data=key)))
+
+
+def test_a_column_that_is_left_out_stays_so_when_it_was_predicted_for_a_while(key: str) -> None:
+    page = settle(open_page("train", data=key, read=json.dumps({"exclude": ["size", "code"]}), target="y"))
+    for target, left_out in (("size", ["code"]), ("y", ["size", "code"])):
+        page = settle(checked(widget(page, "selectbox", "Column to predict").set_value(target).run()))
+        assert widget(page, "multiselect", "Columns to leave out").value == left_out
+        assert json.loads(address_of(key)["read"])["exclude"] == ["size", "code"]
+
+
+def test_words_that_keep_rows_unread_are_made_missing_with_one_click_where_the_fit_is_held(key: str) -> None:
+    page = settle(open_page("train", data=key, target="y"))
+    assert page.button(key="start").disabled
+    assert "7 rows could not be read" in said(page)
+    assert (
+        "'price' holds numbers but for words: 'k.A.' (7 rows). If they mean no value, count them so."
+        in html.unescape(said(page))
+    )
+    (button,) = (button for button in page.button if button.label == "Treat as missing")
+    page = settle(checked(button.click().run()))
+    assert not page.button(key="start").disabled
+    assert json.loads(address_of(key)["read"]) == {"also_missing": ["k.A."]}

@@ -67,7 +67,7 @@ def test_counts_are_tuned_where_poisson_is_chosen(frame: pd.DataFrame) -> None:
     assert address(page, "loss") == "poisson"
     assert "Mean deviance, cross-validated" in {metric.label for metric in page.metric}
     page = settle(checked(widget(page, "selectbox", "Penalty").set_value("ridge").run()))
-    assert {metric.label: metric.value for metric in page.metric}["Columns"] == "5 of 5"
+    assert {metric.label: metric.value for metric in page.metric}["Weights other than 0"] == "5 of 5"
 
 
 def test_what_cannot_be_tuned_so_is_said(frame: pd.DataFrame) -> None:
