@@ -5,6 +5,7 @@
     ├── DataError             a file or table cannot be used as it is
     │   ├── BadRowsError      rows or values could not be read, and the limit for skipping is passed
     │   └── SourceChanged     the file changed while it was read
+    ├── NotAllowed            whoever asks may not do this
     ├── StateError            a model file or cache is damaged or of another version
     │   └── DamagedFile       a file of ours is not what was written: its path
     ├── ResourceError         a file, folder or tool is not there or cannot be used
@@ -45,6 +46,7 @@ class Reason(StrEnum):
     WORKER_FAILED = "worker_failed"
     BAD_DATA = "bad_data"
     BAD_SETTINGS = "bad_settings"
+    NOT_ALLOWED = "not_allowed"
     BAD_STATE = "bad_state"  # a damaged file of our own
     UNFORESEEN = "unforeseen"
     UNKNOWN = "unknown"  # it has not ended, or its folder does not say
@@ -203,6 +205,12 @@ class BadRowsError(DataError):
 
 class SourceChanged(DataError):
     """The file changed while it was read."""
+
+
+class NotAllowed(TrainingError):
+    """Whoever asks may not do this; somebody else may."""
+
+    reason = Reason.NOT_ALLOWED
 
 
 class StateError(TrainingError):

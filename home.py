@@ -100,7 +100,7 @@ def make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
 
 
-# ------------------------------------------------------------------ names
+# ------------------------------------------------------------------ names, and what can be read
 
 
 def by_beginning(name: str, known: Mapping[str, T], what: str, latest: bool = False) -> T | None:
@@ -125,9 +125,6 @@ def entry_name(text: str) -> str:
     if name == ".." or "\0" in name or len(name.encode("utf-8", "replace")) > LONGEST_NAME:
         return ""
     return name if name.isascii() or name == name.encode("utf-8", "replace").decode() else ""
-
-
-# ------------------------------------------------------------------ what can be read
 
 
 def names_in(folder: Path) -> list[str]:
@@ -158,7 +155,7 @@ def can_be(path: Path) -> bool:
     return path.exists() if not why_unreadable(path) else True
 
 
-# ------------------------------------------------------------------ folders
+# ------------------------------------------------------------------ folders and files
 
 
 def cache_directory(at: Path | None = None) -> Path:
@@ -235,9 +232,6 @@ def at_work_directory() -> Path:
     return queue_directory() / "working"
 
 
-# ------------------------------------------------------------------ files
-
-
 def slot_file(number: int) -> Path:
     """Locked by the run that has this slot."""
     return queue_directory() / f"slot-{number}"
@@ -258,6 +252,11 @@ def ended_sessions_file() -> Path:
 def tokens_file() -> Path:
     """What is kept of the tokens for programs, see `library.tokens`."""
     return home() / "tokens.json"
+
+
+def people_file() -> Path:
+    """Accounts and the log of deeds, see `people`; there once somebody has an account."""
+    return home() / "people.sqlite"
 
 
 def request_file(digest: str) -> Path:

@@ -1,8 +1,9 @@
-"""The commands that start the dashboard, set its password, make tokens; what it serves: `main.py`, `dashboard/`."""
+"""The commands for the dashboard: start it, its password, accounts and tokens; what it serves is in `main.py`."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import sys
 import time
@@ -13,8 +14,14 @@ from shoal.cli.flags import Add
 from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, make_folder, password_file, tightened
+from shoal.people.person import EDITOR, MACHINE, ROLES, Person
 
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
+USAGE = (
+    "shoal people add NAME [--role viewer|editor|admin] [--private] | list | role NAME ROLE | disable NAME | "
+    "enable NAME | password NAME | remove NAME | audit [--limit N]"
+)
+NEEDS = {"add": 1, "list": 0, "role": 2, "disable": 1, "enable": 1, "password": 1, "remove": 1, "audit": 0}
 
 
 def add_commands(add: Add) -> None:
@@ -46,7 +53,8 @@ def add_commands(add: Add) -> None:
     )
     password.add_argument("--remove", action="store_true", help="do without a password; for this machine only")
     password.set_defaults(command=_password)
-    _add_token(add)
+    _add_people(add)
+    _add_tokens(add)
 
 
 def _dashboard(chosen: argparse.Namespace) -> NoReturn:
@@ -95,15 +103,14 @@ def _password(chosen: argparse.Namespace) -> None:
 
 
 def _asked() -> str:
-    import getpass
-
-    from shoal.dashboard.http.access import check_wanted
+    """Typed twice by a person, or the next line where input is no terminal."""
+    from shoal.people.passwords import check_length
 
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     try:
         first = getpass.getpass("New password: ")
-        check_wanted(first)
+        check_length(first)
         second = getpass.getpass("The same again: ")
     except EOFError:
         raise ConfigError("Expected a password, got the end of the input. Nothing was changed.") from None
@@ -112,18 +119,144 @@ def _asked() -> str:
     return first
 
 
+# ------------------------------------------------------------------ accounts
+
+
+def _add_people(add: Add) -> None:
+    people = add(
+        "people",
+        help="accounts on the dashboard: who may log in, with which role; and the log of who did what",
+        usage=USAGE,
+        description="With the first account, which is an admin's, people log in with their names, and the dashboard's "
+        "own password and printed address count no more. A running dashboard takes every change at once.",
+    )
+    people.add_argument("deed", choices=list(NEEDS), metavar="DEED", help=", ".join(NEEDS))
+    people.add_argument("words", nargs="*", metavar="NAME", help="of the person; for role, the role after it")
+    people.add_argument(
+        "--role", choices=list(ROLES), help=f"of a new account (default: {EDITOR}, and admin for the first)"
+    )
+    people.add_argument(
+        "--private", action="store_true", help="what a new person makes is for them alone until they share it"
+    )
+    people.add_argument("--limit", type=int, default=100, metavar="N", help="entries of the log (default: 100)")
+    people.add_argument("--json", action="store_true", help="print one JSON object")
+    people.set_defaults(command=_people)
+
+
+def _people(chosen: argparse.Namespace) -> int:
+    from shoal.people.acting import as_person
+
+    wanted = NEEDS[chosen.deed]
+    if len(chosen.words) != wanted:
+        names = ("no name", "one name", "a name and a role")[wanted]
+        raise ConfigError(
+            f"Expected {names} after 'shoal people {chosen.deed}', got {len(chosen.words)} words. Usage: {USAGE}."
+        )
+    with as_person(Person(MACHINE.name, MACHINE.role, by=f"command line of {_user()}")):
+        return {"list": _list_people, "audit": _audit}.get(chosen.deed, _change_people)(chosen)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "an unnamed user"
+
+
+def _change_people(chosen: argparse.Namespace) -> int:
+    from shoal.people import accounts
+
+    name, *rest = chosen.words
+    if chosen.deed == "add":
+        role = chosen.role or (EDITOR if accounts.there_are_any() else ROLES[-1])
+        done = accounts.add(name, _asked(), role, chosen.private)
+    elif chosen.deed == "password":
+        accounts.named(name)  # before a password is typed for nobody
+        done = accounts.set_password(name, _asked())
+    elif chosen.deed == "role":
+        done = accounts.give_role(name, rest[0])
+    else:
+        done = {"disable": accounts.disable, "enable": accounts.enable, "remove": accounts.remove}[chosen.deed](name)
+    if chosen.json:
+        print_json({"name": done.name, "role": done.role, "state": done.state, "private": done.private})
+    else:
+        said = {
+            "add": f"{done.name} can log in, as {done.role}", "role": f"{done.name} is {done.role} from now on",
+            "disable": f"{done.name} cannot log in any more, and is logged out everywhere",
+            "enable": f"{done.name} can log in again", "password": f"{done.name} has a new password, and is logged out",
+            "remove": f"{done.name} has no account any more; what they made stays, and their name is not given again",
+        }  # fmt: skip
+        print(said[chosen.deed])
+    return 0
+
+
+def _list_people(chosen: argparse.Namespace) -> int:
+    from shoal.people import accounts
+
+    known = accounts.everybody()
+    if chosen.json:
+        said = ("name", "role", "state", "private", "created", "seen")
+        print_json({"people": [{name: getattr(one, name) for name in said} for one in known]})
+    elif not known:
+        print("Nobody has an account yet. Make the first one, an admin's, with: shoal people add NAME")
+    else:
+        rows = [
+            (one.name, one.role, one.state, "private" if one.private else "shared", _day(one.created),
+             _day(one.seen) if one.seen else "never")
+            for one in known
+        ]  # fmt: skip
+        table(("name", "role", "account", "what they make", "since", "last login"), rows, right=set())
+    return 0
+
+
+def _audit(chosen: argparse.Namespace) -> int:
+    """The newest first; 1 where an entry is not what was written."""
+    from shoal.people import accounts
+
+    found, broken = accounts.audit(max(1, chosen.limit)), accounts.first_broken()
+    if chosen.json:
+        said = ("id", "at", "who", "deed", "thing", "origin")
+        print_json({"entries": [{name: getattr(one, name) for name in said} for one in found], "broken_at": broken})
+    elif not found:
+        print("Nothing is written down yet: the log begins with the first account.")
+    else:
+        rows = [(_second(one.at), one.who, one.deed, one.thing or "-", one.origin or "-") for one in found]
+        table(("when", "who", "what", "on what", "from where"), rows, right=set())
+    if broken is not None and not chosen.json:
+        print(
+            f"warning: entry {broken} is not what was written, or one before it is missing. "
+            "Put back the newest copy of people.sqlite in which all are whole."
+        )
+    return 0 if broken is None else 1
+
+
+def _second(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
 # ------------------------------------------------------------------ tokens
 
 
-def _add_token(add: Add) -> None:
+def _add_tokens(add: Add) -> None:
+    for name, others in (("tokens", ""), ("token", "the same as tokens: ")):
+        _add_token(add, name, others)
+
+
+def _add_token(add: Add, name: str, others: str) -> None:
     token = add(
-        "token", help="tokens for programs that use the API", usage="shoal token create NAME | list | revoke TOKEN"
+        name,
+        help=f"{others}tokens for programs that use the API",
+        usage=f"shoal {name} create NAME [--person WHO] [--scope read|write|admin] [--days N] | list | revoke TOKEN",
     )
     token.add_argument("deed", choices=["create", "list", "revoke"], help="make one, see all, or end one")
     token.add_argument(
         "which", nargs="?", default="", metavar="NAME", help="of a new token; or its name or id to end it"
     )
-    token.add_argument("--scope", default="read", choices=["read", "write"], help="what it may do (default: read)")
+    token.add_argument(
+        "--scope", default="read", choices=["read", "write", "admin"],
+        help="what it may do, as a viewer, an editor or an admin may (default: read)",
+    )  # fmt: skip
+    token.add_argument("--person", default="", metavar="NAME", help="for whom it acts, where there are accounts")
     token.add_argument("--days", type=float, default=90.0, metavar="N", help="until it ends (default: 90)")
     token.add_argument("--json", action="store_true", help="print one JSON object")
     token.set_defaults(command=_token)
@@ -131,37 +264,41 @@ def _add_token(add: Add) -> None:
 
 def _token(chosen: argparse.Namespace) -> None:
     if chosen.deed != "list" and not chosen.which:
-        raise ConfigError(f"Expected a name after 'shoal token {chosen.deed}', got none. Add it.")
-    {"create": _create, "list": _list, "revoke": _revoke}[chosen.deed](chosen)
+        raise ConfigError(f"Expected a name after 'shoal tokens {chosen.deed}', got none. Add it.")
+    {"create": _create, "list": _list_tokens, "revoke": _revoke}[chosen.deed](chosen)
 
 
 def _create(chosen: argparse.Namespace) -> None:
     from shoal.library import tokens
 
-    text, made = tokens.create(chosen.which, chosen.scope, chosen.days)
+    text, made = tokens.create(chosen.which, chosen.scope, chosen.days, chosen.person.strip().lower())
     if chosen.json:
-        print_json({"token": text, "id": made.id, "name": made.name, "scope": made.scope, "expires": made.expires})
+        said = ("id", "name", "scope", "person", "expires")
+        print_json({"token": text, **{name: getattr(made, name) for name in said}})
         return
     print(text)
-    print(f"This is the token '{made.name}' ({made.scope}), good until {_day(made.expires)}. It is shown only now.")
+    whose = f" of {made.person}" if made.person else ""
+    print(
+        f"This is the token '{made.name}'{whose} ({made.scope}), good until {_day(made.expires)}. It is shown only now."
+    )
 
 
-def _list(chosen: argparse.Namespace) -> None:
+def _list_tokens(chosen: argparse.Namespace) -> None:
     from shoal.library import tokens
 
     known = tokens.tokens()
     if chosen.json:
-        said = ("id", "name", "scope", "created", "expires", "used")
+        said = ("id", "name", "scope", "person", "created", "expires", "used")
         print_json({"tokens": [{name: getattr(token, name) for name in said} for token in known]})
     elif not known:
-        print("There are no tokens yet. Make one with: shoal token create NAME")
+        print("There are no tokens yet. Make one with: shoal tokens create NAME")
     else:
         rows = [
-            (one.id, one.name, one.scope, _day(one.created), _day(one.expires) + (" (over)" if one.is_over() else ""),
-             _day(one.used) if one.used else "never")
+            (one.id, one.name, one.person or "nobody", one.scope, _day(one.created),
+             _day(one.expires) + (" (over)" if one.is_over() else ""), _day(one.used) if one.used else "never")
             for one in known
         ]  # fmt: skip
-        table(("id", "name", "scope", "made", "good until", "last used"), rows, right=set())
+        table(("id", "name", "person", "scope", "made", "good until", "last used"), rows, right=set())
 
 
 def _revoke(chosen: argparse.Namespace) -> None:

@@ -11,16 +11,21 @@ import dataclasses
 import hashlib
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import ConfigError, DamagedFile, StateError
 from shoal.files import sealed
 from shoal.home import by_beginning, one_at_a_time, tokens_file
+from shoal.people import accounts
+from shoal.people.person import ADMIN, EDITOR, ROLES, VIEWER, Person, lesser
+from shoal.people.records import Colleague
 from shoal.utils import identity_of
 
 PREFIX = "shoal_"
-SCOPES = ("read", "write")
+ROLE_OF = {"read": VIEWER, "write": EDITOR, "admin": ADMIN}  # what a scope lets a program do at most
+SCOPES = tuple(ROLE_OF)
 DAY = 86_400.0
 LONGEST_DAYS, USUAL_DAYS = 3650.0, 90.0
 LONGEST_NAME = 80  # characters
@@ -39,29 +44,57 @@ class AccessToken:
     created: float
     expires: float
     used: float = 0.0  # when it was last used, to a minute; 0 for never
+    person: str = ""  # for whom it acts; of nobody where there were no accounts, or the machine made it
 
     @property
     def writes(self) -> bool:
-        return self.scope == "write"
+        return self.scope != "read"
+
+    def acts_for(self, people: Mapping[str, Colleague]) -> Person | None:
+        """Whom a program with it is, among these accounts; None where that person cannot log in any more."""
+        role, by = ROLE_OF[self.scope], f"token {self.name}"
+        if not self.person:
+            return Person("", role, by=by)
+        owner = people.get(self.person)
+        if owner is None or not owner.is_active:
+            return None
+        return Person(owner.name, lesser(role, owner.role), owner.private, by)
 
     def is_over(self, now: float | None = None) -> bool:
         return self.expires <= (time.time() if now is None else now)
 
 
-def create(name: str, scope: str = "read", days: float = USUAL_DAYS) -> tuple[str, AccessToken]:
-    """The token itself, which nobody can read again, and what is kept of it."""
+def create(name: str, scope: str = "read", days: float = USUAL_DAYS, person: str = "") -> tuple[str, AccessToken]:
+    """The token itself, which nobody can read again, and what is kept of it; `person` is for whom it acts."""
     plain = name.strip()
     if not plain or len(plain) > LONGEST_NAME or not plain.isprintable():
         raise ConfigError(f"Expected a name of 1 to {LONGEST_NAME} letters for a token, got '{name[:100]}'.")
     if scope not in SCOPES:
         raise ConfigError(f"Expected one of the scopes {', '.join(SCOPES)}, got '{scope}'. Choose one of them.")
+    _check_person(person, scope)
     if not 0 < days <= LONGEST_DAYS:
         raise ConfigError(f"Expected a token to be good for up to {LONGEST_DAYS:g} days, got {days:g}. Choose fewer.")
     text, now = PREFIX + secrets.token_urlsafe(32), time.time()
-    made = AccessToken(secrets.token_hex(4), plain, scope, _digest(text), now, now + days * DAY)
+    made = AccessToken(secrets.token_hex(4), plain, scope, _digest(text), now, now + days * DAY, person=person)
     with _changing():
         _write([*tokens(), made])
+    accounts.note("token made", f"{made.id} {plain} ({scope}) {person}".strip())
     return text, made
+
+
+def _check_person(name: str, scope: str) -> None:
+    """A token acts for somebody who can log in, and promises no more than they may do."""
+    if not name:
+        return
+    account = accounts.named(name)
+    role = account.role
+    if not account.is_active:
+        raise StateError(f"Expected somebody who can log in, but the account of {name} is {account.state}.")
+    if ROLES.index(ROLE_OF[scope]) > ROLES.index(role):
+        fits = [known for known, needed in ROLE_OF.items() if ROLES.index(needed) <= ROLES.index(role)]
+        raise ConfigError(
+            f"Expected a scope that {name}, who is {role}, may have ({', '.join(fits)}), got {scope}. Choose another."
+        )
 
 
 def tokens() -> list[AccessToken]:
@@ -86,6 +119,7 @@ def revoke(which: str) -> AccessToken:
         if found is None:
             raise StateError(f"Expected the id or name of a token, got '{which}'. See them with: shoal token list.")
         _write([token for token in known if token.id != found.id])
+    accounts.note("token ended", f"{found.id} {found.name} {found.person}".strip())
     return found
 
 

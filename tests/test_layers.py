@@ -23,7 +23,7 @@ FREE = {"errors", "files", "home", "tracing", "utils", "words"}
 
 MATHEMATICS = "kernels losses models results solve solve.classes solve.rows"
 ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes settings"  # of tables
-PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results results.answers runs search settings storage"
+PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics people plugins results results.answers runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "results.answers",
     "files": "kernels",
@@ -68,24 +68,25 @@ MAY_IMPORT: dict[str, str] = {
     "training.objectives": f"{ROWS} coordinator fitting fitting.looks fitting.losses fitting.networks metrics networks passes plugins",
     "training": f"{ROWS} training.objectives coordinator engines fitting metrics passes plugins steps storage tuning worker",
     "planning": f"{ROWS} coordinator engines metrics passes steps storage training training.objectives worker",
-    "runs": "database results results.answers settings storage training",
+    "runs": "database people results results.answers settings storage training",
     "tasks": f"{ROWS} coordinator engines engines.cluster fitting fitting.classes fitting.looks fitting.losses fitting.robust metrics networks passes planning results.answers runs sparse storage tasks.outcomes training tuning whatif",
     "tasks.outcomes": f"{ROWS} coordinator fitting passes results.answers worker",
-    "library": "metrics results runs settings",
+    "library": "metrics people results runs settings",
+    "people": "",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
     "exports": "data data.shapes fitting losses models report results settings tasks",
-    "search": "library metrics plugins runs settings storage",
+    "search": "library metrics people plugins runs settings storage",
     "processes": "data exports fitting library report runs search settings storage tasks whatif",
     "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.losses fitting.robust metrics networks passes report results.answers runs sparse tasks tuning whatif worker",
     "client": "api results",
     "shoal": "api client fitting library results.answers settings tasks",
     "cli.team": "database",
-    "cli": "cli.team client dashboard.http data data.notation exports fitting library metrics results results.answers runs search settings storage tasks",
-    "dashboard.parts": "charts library results results.answers runs settings",
+    "cli": "cli.team client dashboard.http data data.notation exports fitting library metrics people results results.answers runs search settings storage tasks",
+    "dashboard.parts": "charts library people results results.answers runs settings",
     "dashboard.fits": "dashboard.parts results runs settings",
-    "dashboard.tables": "dashboard.parts data results results.answers runs settings",
+    "dashboard.tables": "dashboard.parts data people results results.answers runs settings",
     "dashboard.forms": "dashboard.parts plugins results.answers runs settings",
-    "dashboard.http": "dashboard.tables exports library runs",
+    "dashboard.http": "dashboard.tables exports library people runs",
     "dashboard.data": PAGE,
     "dashboard.live": PAGE,
     "dashboard.train": f"{PAGE} dashboard.live",

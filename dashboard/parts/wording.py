@@ -281,6 +281,7 @@ HELP = {
 # Where the commands of a terminal are on the pages.
 PLACES = {
     "fork": "with the button Fork",
+    "people": "on the People page",
     "logs": "on its page",
     "resume": "with the button Resume",
     "runs": "on the Runs page",

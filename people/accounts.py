@@ -1,0 +1,190 @@
+"""What can be done with accounts: add, change, remove; who may is decided by whoever calls, HTTP is at the gate.
+
+There is always an admin among the people who can log in, or else nobody at all: then the dashboard is as it was before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shoal.errors import Remedy, StateError
+from shoal.home import one_at_a_time, people_file
+from shoal.people import passwords
+from shoal.people.acting import acting
+from shoal.people.person import ADMIN
+from shoal.people.records import (
+    ACTIVE,
+    DISABLED,
+    REMOVED,
+    AuditEntry,
+    Colleague,
+    PeopleStore,
+    checked_name,
+    checked_role,
+    entry,
+)
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[PeopleStore]:
+    from shoal.people.sqlite_people import SqlitePeople
+
+    store = SqlitePeople(people_file())
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def there_are_any() -> bool:
+    """Whether somebody has an account; a file that cannot be read counts as one, so that nothing is open for it."""
+    if not people_file().exists():
+        return False
+    try:
+        return bool(everybody())
+    except StateError:
+        return True
+
+
+def everybody() -> list[Colleague]:
+    """All who have an account, in the order of their names."""
+    if not people_file().exists():
+        return []
+    with opened() as store:
+        return [account for account in store.people() if account.state != REMOVED]
+
+
+def named(name: str) -> Colleague:
+    wanted = name.strip().lower()
+    for account in everybody():
+        if account.name == wanted:
+            return account
+    raise StateError(
+        f"Expected the name of somebody with an account, got '{name[:80]}'.", Remedy.run("See them", "people", "list")
+    )
+
+
+# ------------------------------------------------------------------ changes
+
+
+def add(name: str, password: str, role: str, private: bool = False) -> Colleague:
+    new = Colleague(checked_name(name), checked_role(role), passwords.hashed(password), private=private)
+    with _changing() as (store, known):
+        if (before := known.get(new.name)) is not None:
+            what = "has an account already" if before.state != REMOVED else "was somebody's, whose things still say so"
+            raise StateError(f"Expected a name that is free, but '{new.name}' {what}. Choose another.")
+        if role != ADMIN and not any(account.state != REMOVED for account in known.values()):
+            raise StateError(
+                f"Expected the first account to be an admin's, got the role {role}: from then on nobody else may say "
+                "who is who.", Remedy.run("Begin with one", "people", "add", new.name, "--role", ADMIN),
+            )  # fmt: skip
+        made = dataclasses.replace(new, created=time.time())
+        store.put(made)
+        _note(store, "person added", f"{made.name} ({role})")
+    return made
+
+
+def give_role(name: str, role: str) -> Colleague:
+    return _changed(name, f"role {checked_role(role)}", role=role)
+
+
+def disable(name: str) -> Colleague:
+    """Their sessions and tokens end at once; what they made stays."""
+    return _changed(name, "person disabled", state=DISABLED)
+
+
+def enable(name: str) -> Colleague:
+    return _changed(name, "person enabled", state=ACTIVE)
+
+
+def set_password(name: str, password: str) -> Colleague:
+    """All their sessions end."""
+    return _changed(name, "password set", password=passwords.hashed(password))
+
+
+def begin_private(name: str, private: bool) -> Colleague:
+    """How what they make from now on begins."""
+    return _changed(name, "begins private" if private else "begins shared", private=private)
+
+
+def remove(name: str) -> Colleague:
+    """The name is not given again: runs and models still say it. The last account of all may go."""
+    return _changed(name, "person removed", state=REMOVED, password="")
+
+
+def logged_in(account: Colleague, password: str, origin: str) -> None:
+    """Note when somebody came; a hash of another time is made anew while the password is at hand."""
+    anew = {"password": passwords.hashed(password)} if passwords.is_outdated(account.password) else {}
+    with _changing() as (store, known):
+        if (now := known.get(account.name)) is not None and now.password == account.password:
+            store.put(_with(now, {"seen": time.time(), **anew}))
+        store.note(entry(account.name, "logged in", "", origin))
+
+
+def _changed(name: str, deed: str, **changes: Any) -> Colleague:
+    with _changing() as (store, known):
+        before = known.get(name.strip().lower())
+        if before is None or before.state == REMOVED:
+            raise StateError(
+                f"Expected the name of somebody with an account, got '{name[:80]}'.",
+                Remedy.run("See them", "people", "list"),
+            )
+        after = _with(before, changes)
+        _keep_an_admin({**known, after.name: after})
+        store.put(after)
+        _note(store, deed, after.name)
+    return after
+
+
+def _with(account: Colleague, changes: Mapping[str, Any]) -> Colleague:
+    return dataclasses.replace(account, **changes)
+
+
+def _keep_an_admin(after: dict[str, Colleague]) -> None:
+    left = [account for account in after.values() if account.state != REMOVED]
+    if left and not any(account.is_active and account.role == ADMIN for account in left):
+        raise StateError(
+            "Expected an admin who can log in to be left, but this would leave none. Make somebody else an admin first."
+        )
+
+
+@contextlib.contextmanager
+def _changing() -> Iterator[tuple[PeopleStore, dict[str, Colleague]]]:
+    """One change at a time: each looks at all accounts first."""
+    with one_at_a_time(people_file().with_suffix(".lock")), opened() as store:
+        yield store, {account.name: account for account in store.people()}
+
+
+# ------------------------------------------------------------------ the log of deeds
+
+
+def note(deed: str, thing: str = "", who: str | None = None, origin: str | None = None) -> None:
+    """Write down what somebody does; nothing where there are no accounts."""
+    if not there_are_any():
+        return
+    with opened() as store:
+        now = acting()
+        store.note(entry(who or now.person.said, deed, thing, now.origin if origin is None else origin))
+
+
+def audit(limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+    if not people_file().exists():
+        return []
+    with opened() as store:
+        return store.entries(limit, before)
+
+
+def first_broken() -> int | None:
+    if not people_file().exists():
+        return None
+    with opened() as store:
+        return store.first_broken()
+
+
+def _note(store: PeopleStore, deed: str, thing: str) -> None:
+    now = acting()
+    store.note(entry(now.person.said, deed, thing, now.origin))

@@ -1,0 +1,147 @@
+"""What belongs to whom: a small sealed document beside each run, search, model and upload says so.
+
+    runs/ID/owner.json, searches/ID/owner.json, models/NAME/owner.json      the folder's
+    archive/ID.owner.json, uploads/HASH/.NAME.owner.json                    beside what is a file, or may be one
+
+It holds names and how each wants it: {"people": {"ada": "private"}}. A file that two people sent is both's, and private
+only as long as both want that. Without a document a thing belongs to nobody; with a damaged one, to admins only.
+What is decided with this is in `rights`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from shoal.errors import DamagedFile
+from shoal.files import sealed
+from shoal.home import (
+    archive_directory,
+    models_directory,
+    runs_directory,
+    searches_directory,
+    uploads_directory,
+)
+from shoal.people.acting import person
+from shoal.people.person import MACHINE, Person
+from shoal.people.rights import SERVICE, Thing, Verb, may
+from shoal.utils import identity_of
+
+OWNER = "owner.json"
+PRIVATE, SHARED = "private", "shared"
+MOST = 20_000  # documents that a process remembers
+
+_seen: dict[str, tuple[tuple[int, ...], Thing]] = {}
+
+
+def thing_at(path: str | Path) -> Thing:
+    """What a file or folder is a part of: run, search, model, archive or upload; else the service, which all see."""
+    whole = Path(os.path.abspath(path))
+    for kind, root in _roots():
+        if whole.is_relative_to(root) and whole != root:
+            parts = whole.relative_to(root).parts
+            if kind == "upload":
+                return _upload(root, parts)
+            if kind == "archive":
+                name = parts[0].partition(".")[0]
+                return _read(root / f"{name}.{OWNER}", "run", name)
+            return _read(root / parts[0] / OWNER, kind, parts[0])
+    return SERVICE
+
+
+def _roots() -> list[tuple[str, Path]]:
+    return [("run", runs_directory()), ("upload", uploads_directory()), ("model", models_directory()),
+            ("search", searches_directory()), ("archive", archive_directory())]  # fmt: skip
+
+
+def _upload(root: Path, parts: tuple[str, ...]) -> Thing:
+    if len(parts) < 2:
+        return SERVICE
+    return _read(root / parts[0] / f".{parts[1]}.{OWNER}", "upload", "/".join(parts[:2]))
+
+
+def document_of(path: Path) -> Path | None:
+    """Where it is said whose this is; None for what belongs to the service."""
+    whole = Path(os.path.abspath(path))
+    thing = thing_at(whole)
+    roots = dict(_roots())
+    if thing == SERVICE:
+        return None
+    if thing.kind == "upload":
+        folder, name = thing.name.split("/")
+        return roots["upload"] / folder / f".{name}.{OWNER}"
+    if whole.is_relative_to(roots["archive"]):
+        return roots["archive"] / f"{thing.name}.{OWNER}"
+    return roots[thing.kind] / thing.name / OWNER
+
+
+def _read(path: Path, kind: str, name: str) -> Thing:
+    mark = identity_of(path)
+    known = _seen.get(str(path))
+    if known is not None and known[0] == mark:
+        return known[1]
+    found = Thing(kind, name)
+    if mark:
+        try:
+            wanted = sealed.read(path, path.name)["people"]
+            found = Thing(kind, name, frozenset(wanted), all(how == PRIVATE for how in wanted.values()))
+        except FileNotFoundError:
+            return Thing(kind, name)
+        except (OSError, DamagedFile, KeyError, TypeError, AttributeError):
+            found = Thing(kind, name, frozenset(), private=True)
+    if len(_seen) >= MOST:
+        _seen.clear()
+    _seen[str(path)] = mark, found
+    return found
+
+
+# ------------------------------------------------------------------ asked by everybody
+
+
+def sees_everything() -> bool:
+    """Whether whoever acts need not be asked about each thing: admins, and everybody where there are no accounts."""
+    return may(person(), Verb.ADMINISTER, SERVICE)
+
+
+def sees(*paths: str | Path | None) -> bool:
+    """Whether whoever acts sees all of these; what is not there, or not in our folders, hides nothing."""
+    now = person()
+    if may(now, Verb.ADMINISTER, SERVICE):
+        return True
+    return all(may(now, Verb.SEE, thing_at(path)) for path in paths if path)
+
+
+# ------------------------------------------------------------------ said
+
+
+def claim(path: Path, source: str | Path | None = None) -> None:
+    """Let what was just made belong to whoever acts, before others can find it.
+
+    It begins as they want it, and private where it comes from what is private. What the machine makes belongs to
+    whomever its source belongs to.
+    """
+    now = person()
+    origin = thing_at(source) if source else SERVICE
+    private = now.private or origin.private
+    if now.name:
+        _say(path, {now.name: PRIVATE if private else SHARED})
+    elif origin.owners:
+        _say(path, dict.fromkeys(sorted(origin.owners), PRIVATE if origin.private else SHARED))
+
+
+def share(path: Path, private: bool, who: Person = MACHINE) -> None:
+    """Let others see it, or not; `who` of several owners says so, or else for all of them."""
+    owners = thing_at(path).owners
+    said = [who.name] if who.name in owners else sorted(owners)
+    _say(path, dict.fromkeys(said, PRIVATE if private else SHARED))
+
+
+def _say(path: Path, wanted: dict[str, str]) -> None:
+    document = document_of(path)
+    if document is None or not wanted:
+        return
+    try:
+        known = dict(sealed.read(document, document.name)["people"])
+    except (OSError, DamagedFile, KeyError, TypeError, ValueError):
+        known = {}
+    sealed.write(document, {"people": {**known, **wanted}}, document.name)

@@ -1,0 +1,44 @@
+"""Deeds: what somebody wants to do is allowed or refused here, and written down; how it is done is known elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shoal.errors import DiskFull, NotAllowed, ResourceError
+from shoal.people import accounts
+from shoal.people.acting import person
+from shoal.people.belongings import thing_at
+from shoal.people.person import ADMIN, EDITOR, MACHINE, ROLES
+from shoal.people.rights import SERVICE, Thing, Verb, may
+from shoal.words import listed
+
+
+def check(verb: Verb, thing: Thing | Path | str, deed: str) -> None:
+    """NotAllowed, in a plain sentence, if whoever acts may not."""
+    now, what = person(), thing if isinstance(thing, Thing) else thing_at(thing)
+    if now == MACHINE or may(now, verb, what):
+        return
+    needed = ADMIN if verb == Verb.ADMINISTER else EDITOR
+    if now.rank < ROLES.index(needed):
+        raise NotAllowed(
+            f"Expected somebody with the role {needed} for this ({deed}), got {now.role or 'a stranger'}. "
+            "Ask an admin of this dashboard."
+        )
+    whose = listed(sorted(what.owners)) if what.owners else "somebody else"
+    raise NotAllowed(f"Expected something of your own for this ({deed}), but it is {whose}'s. Ask them, or an admin.")
+
+
+def allow(verb: Verb, thing: Thing | Path | str, deed: str, always: bool = False) -> None:
+    """As `check`, and the deed is in the log before it is done: what cannot be written down is not done.
+
+    `always` is for what must be possible on a full disk as well, such as a stop.
+    """
+    now, what = person(), thing if isinstance(thing, Thing) else thing_at(thing)
+    check(verb, what, deed)
+    if now == MACHINE:
+        return
+    try:
+        accounts.note(deed, "" if what == SERVICE else what.said)
+    except (DiskFull, ResourceError):
+        if not always:
+            raise

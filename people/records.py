@@ -1,0 +1,118 @@
+"""What is kept of people and their deeds, and the store behind it: one protocol, whatever the database."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from shoal.errors import ConfigError
+from shoal.people.person import ROLES, Person
+
+ACTIVE, DISABLED, REMOVED = "active", "disabled", "removed"
+STATES = (ACTIVE, DISABLED, REMOVED)
+NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+FIRST = "0" * 64  # in the place of a seal before the first entry
+
+
+@dataclass(frozen=True)
+class Colleague:
+    """A person as the store has them. One that was removed keeps the name, which what they made still says."""
+
+    name: str
+    role: str
+    password: str = ""  # its hash
+    state: str = ACTIVE
+    private: bool = False  # how what they make begins
+    created: float = 0.0
+    seen: float = 0.0  # when they last logged in; 0 for never
+
+    @property
+    def is_active(self) -> bool:
+        return self.state == ACTIVE
+
+    @property
+    def person(self) -> Person:
+        return Person(self.name, self.role, self.private)
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """Who did what to which thing, when and from where. `seal` covers this entry and the one before it."""
+
+    at: float
+    who: str
+    deed: str
+    thing: str = ""
+    origin: str = ""
+    id: int = 0
+    seal: str = ""
+
+    def sealed_after(self, before: str) -> str:
+        values = [before, repr(self.at), self.who, self.deed, self.thing, self.origin]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+def entry(who: str, deed: str, thing: str = "", origin: str = "") -> AuditEntry:
+    who, deed, thing, origin = (text.encode("utf-8", "replace").decode() for text in (who, deed, thing, origin))
+    return AuditEntry(time.time(), who[:200], deed[:100], thing[:400], origin[:100])
+
+
+class PeopleStore(Protocol):
+    """Every change is whole when the call returns. StateError where what is kept cannot be read or proven."""
+
+    def people(self) -> list[Colleague]:
+        """All, those who were removed too, in the order of their names."""
+        ...
+
+    def put(self, account: Colleague) -> None:
+        """Add somebody, or say anew what is kept of them."""
+        ...
+
+    def note(self, entry: AuditEntry) -> None:
+        """Add to the log of deeds, which has no other change."""
+        ...
+
+    def entries(self, limit: int, before: int | None = None) -> list[AuditEntry]:
+        """The newest first; `before` an id, those before it."""
+        ...
+
+    def first_broken(self) -> int | None:
+        """The id of the first entry that is not what was written, or whose forerunner is missing; None if all are."""
+        ...
+
+    def mark(self) -> Hashable:
+        """Another one after every change, whoever made it; cheap."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def first_broken(entries: Sequence[AuditEntry]) -> int | None:
+    """Of entries in the order in which they were made, from the first one on."""
+    before, expected = FIRST, 1
+    for one in entries:
+        if one.id != expected or one.seal != one.sealed_after(before):
+            return one.id
+        before, expected = one.seal, one.id + 1
+    return None
+
+
+def checked_name(name: Any) -> str:
+    found = str(name).strip().lower()
+    if not NAME.fullmatch(found):
+        raise ConfigError(
+            "Expected a name of up to 64 letters a to z, digits and . _ @ + -, which begins with a letter or digit, "
+            f"got '{str(name)[:80]}'. Choose another."
+        )
+    return found
+
+
+def checked_role(role: str) -> str:
+    if role not in ROLES:
+        raise ConfigError(f"Expected one of the roles {', '.join(ROLES)}, got '{role[:40]}'. Choose one of them.")
+    return role

@@ -1,0 +1,28 @@
+"""A home of its own for each test, and cheap hashes: what they cost is tested by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shoal.people import passwords
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cheap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hashes of 64 KB in place of 64 MB, by the same library."""
+    monkeypatch.setattr(passwords, "MEMORY", 64)
+    monkeypatch.setattr(passwords, "TIME", 1)
+    passwords._hasher.cache_clear()
+    passwords._nobodys.cache_clear()
+    yield
+    passwords._hasher.cache_clear()
+    passwords._nobodys.cache_clear()
