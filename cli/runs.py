@@ -21,7 +21,7 @@ from shoal.words import duration, short, shortened
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
     from shoal.library.accounts import Summary
-    from shoal.library.time_spent import Part
+    from shoal.library.time_spent import Spent
     from shoal.runs.launch import Run
 
 NEWEST = 30  # runs in the list, unless all are asked for
@@ -63,7 +63,7 @@ def _profile(chosen: argparse.Namespace) -> None:
         print(advice)
 
 
-def _print_parts(title: str, parts: Sequence[Part]) -> None:
+def _print_parts(title: str, parts: Sequence[Spent]) -> None:
     rows = [[duration(part.seconds), f"{part.share:.0%}", part.name] for part in parts if part.seconds >= 0.001]
     table(["time", "share", title], rows, right={0, 1})
     print()

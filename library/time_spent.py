@@ -36,7 +36,7 @@ SELDOM = Remedy.set("Or make several steps for each message", "mode", "local")
 
 
 @dataclass(frozen=True)
-class Part:
+class Spent:
     """One of the things that time was spent on."""
 
     name: str
@@ -56,12 +56,12 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class TimeSpent:
+class RunTime:
     """Parts of the whole run, parts of its workers' time, and what follows from them."""
 
     seconds: float  # of the whole run, without the time in the queue
-    stages: list[Part]  # the longest first
-    workers: list[Part]  # empty where there were no gradient steps
+    stages: list[Spent]  # the longest first
+    workers: list[Spent]  # empty where there were no gradient steps
     advice: list[Advice]
 
     def as_dict(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class _Looks(NamedTuple):
     links: Sequence[LinkSample]
 
 
-def time_spent(run: Run, points: int = ROUNDS) -> TimeSpent:
+def time_spent(run: Run, points: int = ROUNDS) -> RunTime:
     """From so many of its rounds at most. StateError if it has not come so far that anything can be said."""
     report = run.report
     rounds: list[Round] = []
@@ -96,7 +96,7 @@ def time_spent(run: Run, points: int = ROUNDS) -> TimeSpent:
     saving = report.training.overhead.get("checkpoints", 0.0) if report and report.training else 0.0
     advice = _of_workers(workers, str(run.config.get("mode", "")), rounds, looks)
     advice += _of_stages(seconds, total, saving) + _of_losses(events)
-    return TimeSpent(total, stages, workers, advice or [_nothing(workers, stages)])
+    return RunTime(total, stages, workers, advice or [_nothing(workers, stages)])
 
 
 def _so_far(rounds: Sequence[Round], events: Sequence[Event]) -> dict[str, float]:
@@ -106,15 +106,15 @@ def _so_far(rounds: Sequence[Round], events: Sequence[Event]) -> dict[str, float
     return {"ingest": began, "train": max(0.0, last - began)}
 
 
-def _stages(seconds: dict[str, float], total: float) -> list[Part]:
-    parts = [Part(STAGES.get(name, name), spent, spent / total) for name, spent in seconds.items()]
+def _stages(seconds: dict[str, float], total: float) -> list[Spent]:
+    parts = [Spent(STAGES.get(name, name), spent, spent / total) for name, spent in seconds.items()]
     other = total - sum(seconds.values())
     if other > 0.005 * total:
-        parts.append(Part("start, write and all else", other, other / total))
+        parts.append(Spent("start, write and all else", other, other / total))
     return sorted(parts, key=lambda part: -part.seconds)
 
 
-def _workers(rounds: Sequence[Round], train: float) -> list[Part]:
+def _workers(rounds: Sequence[Round], train: float) -> list[Spent]:
     """Of the time of all workers together: reading rows, gradients, waiting; and what the server took meanwhile."""
     steps = [*zip([None, *rounds], rounds, strict=False)]
     spans = [after.seconds - (before.seconds if before else after.seconds) for before, after in steps]
@@ -127,13 +127,13 @@ def _workers(rounds: Sequence[Round], train: float) -> list[Part]:
         return sum(span * float(getattr(record, name)) for span, record in zip(spans, rounds, strict=True)) / whole
 
     seconds = train or whole
-    return [Part(words, share(name) * seconds, share(name)) for name, words in BY_WORKERS.items()]
+    return [Spent(words, share(name) * seconds, share(name)) for name, words in BY_WORKERS.items()]
 
 
 # ------------------------------------------------------------------ what follows
 
 
-def _of_workers(parts: Sequence[Part], mode: str, rounds: Sequence[Round], looks: _Looks) -> list[Advice]:
+def _of_workers(parts: Sequence[Spent], mode: str, rounds: Sequence[Round], looks: _Looks) -> list[Advice]:
     if not parts:
         return []
     read, _, wait, apply = (part.share for part in parts)
@@ -189,7 +189,7 @@ def _of_losses(events: Sequence[Event]) -> list[Advice]:
     return [Advice(f"{who} lost on the way; what they were at was done again.")]
 
 
-def _nothing(workers: Sequence[Part], stages: Sequence[Part]) -> Advice:
+def _nothing(workers: Sequence[Spent], stages: Sequence[Spent]) -> Advice:
     if not workers:
         return Advice(f"Nothing stands out; most of it was to {stages[0].name}.")
     said = f"Nothing stands out: workers computed for {workers[1].share:.0%} of their time."

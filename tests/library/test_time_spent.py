@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shoal.errors import StateError
-from shoal.library.time_spent import TimeSpent, time_spent
+from shoal.library.time_spent import RunTime, time_spent
 from shoal.metrics import Event, LinkSample, Record
 from shoal.runs.folder import Run, write_json
 from shoal.settings.values import config_from
@@ -17,7 +17,7 @@ from support.records import round_, worker
 from support.tables import shoal
 
 
-def of(home: Path, *records: Record, **config: Any) -> TimeSpent:
+def of(home: Path, *records: Record, **config: Any) -> RunTime:
     """Of a run at work with these records; it was ready to train after a second."""
     folder = home / "runs" / "20260101-000000-0000001"
     folder.mkdir(parents=True)
@@ -29,7 +29,7 @@ def of(home: Path, *records: Record, **config: Any) -> TimeSpent:
     return time_spent(Run(folder))
 
 
-def advice(spent: TimeSpent) -> str:
+def advice(spent: RunTime) -> str:
     return " ".join(map(str, spent.advice))
 
 
