@@ -35,6 +35,7 @@ from shoal.cli.flags import (
     server_of,
 )
 from shoal.cli.printing import clear_line, literal_streams, offers, print_json, said_beside, show_fit, show_notes, table
+from shoal.cli.team import backups as cli_backups
 from shoal.cli.team import database as cli_database
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import keep_private, tightened
@@ -148,6 +149,7 @@ def _parser(asked: str | None = None) -> Parser:
     cli_search.add_commands(add)
     cli_disk.add_commands(add)
     cli_dashboard.add_commands(add)
+    cli_backups.add_commands(add)
     cli_database.add_commands(add)
     cli_completion.add_commands(add, parser)
     return parser

@@ -35,6 +35,7 @@ PAGES = {  # in the order of the menu; the rest of docs/ follows
     "docs/api.md": "API for programs",
     "docs/whatif.md": "What if",
     "docs/outcomes.md": "Yes or no, counts",
+    "docs/deploying.md": "Shipping",
     "docs/networks.md": "Networks",
     "docs/search.md": "Search",
     "docs/exports.md": "Exports",
