@@ -158,6 +158,11 @@ def can_be(path: Path) -> bool:
 # ------------------------------------------------------------------ folders and files
 
 
+def restored_path(name: str) -> Path:
+    """Where a file of a backup lay below the home that it was made of, see `library.backups`."""
+    return home() / name
+
+
 def cache_directory(at: Path | None = None) -> Path:
     """Data sets and shards by their keys; `at` is another home than this one."""
     return (at or home()) / "cache"

@@ -38,6 +38,7 @@ from shoal.home import (
     password_file,
     people_file,
     recent_tables_file,
+    restored_path,
     run_columns_path,
     runs_directory,
     searches_directory,
@@ -219,7 +220,7 @@ def restore_backup(path: Path) -> Contents:
         for name, _, file in _members(path):
             kind, _, rest = name.partition("/")
             if kind == HOME:
-                _write(home() / rest, file)
+                _write(restored_path(rest), file)
             elif kind == DATABASE:
                 _write(Path(aside) / rest, file)
         if database is not None:
