@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from shoal.fitting.classes.sums import RangeClasses
 from shoal.fitting.exact import GOOD_ENOUGH, SMALL
 from shoal.kernels.threads import one_thread
 from shoal.losses.base import RowLoss
-from shoal.models import L1L2, TINY, Array, Certificate, Floats, penalty_for
+from shoal.models import L1L2, Array, Floats, penalty_for
 from shoal.passes.arrays import (
     RangeCells,
     RangeMoments,
@@ -38,7 +38,6 @@ from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
 from shoal.solve.pinball import Sides
 from shoal.solve.rows.dense import WideRows
 from shoal.solve.rows.wide import solve_wide
-from shoal.solve.smooth import nonnegative_gap, solve_nonnegative
 from shoal.tasks.train import cores
 from shoal.tasks.workers import engine_for
 from shoal.tuning.points import AskRange, PointsAsked, PointsSaid, together
@@ -158,6 +157,7 @@ class FitPlan:
     l1_ratio: float
     intercept: bool
     standardize: bool
+    nonnegative: bool = False
 
     @property
     def is_sparse(self) -> bool:
@@ -172,27 +172,12 @@ def solve_all(rows: SharedRows, plan: FitPlan, X: npt.NDArray[Any], Y: Floats) -
     moments = rows.moments()
     penalty = plan.penalty(moments.n)
     problems = _problems(rows, plan, penalty, moments, Y.shape[1])
+    problems = [replace(problem, nonnegative=plan.nonnegative) for problem in problems]
     solutions = [solve(problem, penalty) for problem in problems]
-    if not rows.weighted and penalty == L1L2() and len(rows.ranges) == 1 and X.size * Y.shape[1] <= POLISHED:
+    plain = penalty == L1L2() and not plan.nonnegative and not rows.weighted
+    if plain and len(rows.ranges) == 1 and X.size * Y.shape[1] <= POLISHED:
         solutions = [polish(X, y, one, found) for y, one, found in zip(Y.T, problems, solutions, strict=True)]
     return _checked_on_rows(rows, problems, penalty, solutions)
-
-
-def solve_nonnegative_all(rows: SharedRows, plan: FitPlan, targets: int) -> list[Solution]:
-    """The same among coefficients of 0 or more, certified by the rows."""
-    moments = rows.moments()
-    penalty = plan.penalty(moments.n)
-    problems = _problems(rows, plan, penalty, moments, targets)
-    weights = [solve_nonnegative(problem, penalty) for problem in problems]
-    raw = [problem.units.raw(w) for problem, w in zip(problems, weights, strict=True)]
-    coef = np.column_stack([one for one, _ in raw]).astype(np.float64, copy=False)
-    sums = rows.residuals(problems[0], coef, np.array([intercept for _, intercept in raw]))
-    found = []
-    for problem, w, (own, intercept), gradient in zip(problems, weights, raw, sums.gradient.T, strict=True):
-        gap = nonnegative_gap(penalty, w, -gradient / problem.n)
-        certificate = Certificate("kkt", gap, gap / max(problem.zero_gradient, TINY) if gap else 0.0, "data")
-        found.append(Solution(w, own, intercept, problem.rank, certificate, problem.rank == problem.width))
-    return found
 
 
 def solve_wide_all(plan: FitPlan, X: npt.NDArray[Any], Y: Floats) -> list[Solution]:

@@ -19,7 +19,6 @@ from shoal.api.array_fits import (
     SharedRows,
     engine_on,
     solve_all,
-    solve_nonnegative_all,
     solve_wide_all,
 )
 from shoal.api.sparse_fits import solve_sparse_all
@@ -79,7 +78,7 @@ class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
             SharedRows.shared(engine, X, Y, weights) as rows,
         ):
-            solutions = solve_nonnegative_all(rows, plan, Y.shape[1]) if self.positive else solve_all(rows, plan, X, Y)
+            solutions = solve_all(rows, plan, X, Y)
         self._keep(solutions, y.ndim)
         return self
 
@@ -110,7 +109,8 @@ class Exact(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
         check("alpha", alpha, "a finite number of at least 0", is_real(alpha) and 0 <= alpha < np.inf)
         check("l1_ratio", l1_ratio, "a number from 0 to 1", is_real(l1_ratio) and 0 <= l1_ratio <= 1)
         check_workers(self.engine, self.n_workers)
-        return FitPlan(self._model, float(alpha), float(l1_ratio), bool(self.fit_intercept), bool(self.standardize))
+        units = bool(self.fit_intercept), bool(self.standardize)
+        return FitPlan(self._model, float(alpha), float(l1_ratio), *units, bool(self.positive))
 
 
 def is_sparse_matrix(X: Any) -> bool:

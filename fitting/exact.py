@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -93,7 +93,8 @@ def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
     with timings.stage("score"):
         solution, sums = _checked_on_data(coordinator, prepared, penalty, solution, refining=not polished)
     with timings.stage("inference"):
-        worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
+        plain = config.model == "linear" and not config.nonnegative
+        worth = inference(problem, solution, config.confidence) if plain else None
         if worth and config.robust != "none":
             worth = _robust(coordinator, prepared, solution, worth, config.robust)
     return Fit(
@@ -108,6 +109,7 @@ def fit_exact(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
             *solution.notes,
             *precision_notes(problem, penalty, solution),
             *(robust_notes(config) if worth else ()),
+            *nonnegative_notes(config, solution.w),
         ),
         problem.condition(penalty.l2),
     )
@@ -137,6 +139,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             units = Standardisation.of(moments, config.intercept, config.standardize)
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
+    problem = replace(problem, nonnegative=config.nonnegative)
     findings = findings_of(Known(dataset, config, base, AgainstTarget.of(train), train, known_profile(dataset)))
     said = notes_before(dataset, weighting, choice, notes)
     return Reduced(
@@ -246,6 +249,7 @@ def _polished(prepared: Reduced, penalty: L1L2, solution: Solution) -> tuple[Sol
     if (
         prepared.weighting
         or penalty != L1L2()
+        or prepared.problem.nonnegative
         or len(blocks) != 1
         or blocks[0].rows * len(prepared.encoding.terms) > POLISHED_CELLS
     ):
@@ -305,6 +309,16 @@ def robust_notes(config: RunConfig) -> list[str]:
     said = (
         f"Standard errors of the coefficients are robust ({config.robust}): they hold whatever the spread of each row; "
         "the other figures are the usual ones."
+    )
+    return [Routine(said)]
+
+
+def nonnegative_notes(config: RunConfig, w: Array) -> list[str]:
+    if not config.nonnegative:
+        return []
+    said = (
+        f"No coefficient may be below 0 (nonnegative), which holds {int((w == 0).sum())} of {len(w)} at 0; so there "
+        "are no standard errors."
     )
     return [Routine(said)]
 

@@ -108,7 +108,7 @@ def with_tuning(trained: Trained, found: CrossValidated) -> Trained:
 def _intervals(fit: Fit) -> tuple[FormulaIntervals, ...]:
     """By formula; a linear model has them in its report already."""
     names, prepared, config = fit.prepared.encoding.names, fit.prepared, fit.config
-    if config.model == "linear" or len(names) > MOST or not isinstance(prepared, Reduced):
+    if config.model == "linear" or config.nonnegative or len(names) > MOST or not isinstance(prepared, Reduced):
         return ()
     found = intervals_for(prepared.problem, config.model, strength(config), config.l1_ratio, config.confidence)
     return tuple(_plain(one, names) for one in found)

@@ -174,7 +174,7 @@ def _penalised(model: SavedModel) -> tuple[str, float, float]:
 
 def _intervals(model: SavedModel, config: RunConfig, cells: CellMoments) -> tuple[Mapping[str, Any], ...]:
     """Of the exact fit; those of a linear model that was fitted exactly are in its file."""
-    if model.report.inference:
+    if model.report.inference or config.nonnegative:
         return ()
     encoding, problem = cells.problem(None)
     found = intervals_for(problem, *_penalised(model), config.confidence)

@@ -15,6 +15,17 @@ from shoal.settings.transforms import check_transform
 from shoal.settings.when import MODELS, MODULE, NETWORK, STEPPED
 from shoal.words import did_you_mean
 
+SHRINKS = ("none", "ridge", "lasso", "elasticnet")
+CODINGS = ("reference", "full", "drop_first")
+IMPUTATIONS = ("median", "mean", "constant", "drop")
+WEIGHTS = ("importance", "frequency")
+ROBUST = ("none", "HC0", "HC1", "HC2", "HC3")
+OFFSETS = ("added", "exposure")
+CLASS_WEIGHTS = ("none", "balanced")
+SOLVERS = ("exact", "gradient")
+PARTITIONS = ("hash", "contiguous")
+PRECISIONS = ("auto", "float32", "float64")
+LOSS_CHOICES = ("retry", "fewer", "stop")
 RANGES: dict[str, tuple[float, float]] = {
     "alpha": (0, math.inf), "huber_epsilon": (1, math.inf), "quantile": (1e-6, 1 - 1e-6),
     "l1_ratio": (0, 1), "test_fraction": (0, 0.9), "confidence": (0.5, 0.9999),
@@ -81,6 +92,13 @@ def check_knobs(config: Any) -> None:
             f"Expected solver exact beside model {config.model}, got {config.solver}: {config.model} models are fitted "
             "exactly only, so far.",
             Remedy.set("Fit it exactly", "solver", "exact"), knobs=["model", "solver"],
+        )  # fmt: skip
+    if config.nonnegative and not (config.model in MODELS and config.solver == "exact"):
+        raise ConfigError(
+            f"Expected an exact fit of {', '.join(MODELS)} beside nonnegative, got {config.model} by solver "
+            f"{config.solver}: others have no bound at 0.",
+            Remedy.set("Fit it exactly", "solver", "exact") if config.model in MODELS
+            else Remedy.set("Choose one of these", "model", "linear"), knobs=["nonnegative", "model", "solver"],
         )  # fmt: skip
     check_hidden(config.hidden)
     for pair in config.interactions:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
-from shoal.settings.checks import check_knobs
+from shoal.settings import checks
 from shoal.settings.when import (
     BY_TARGET,
     LOSSES,
@@ -23,6 +23,7 @@ from shoal.settings.when import (
     has_other_loss,
     has_processes,
     has_robust_errors,
+    is_least_squares,
     is_penalised,
     is_watched,
     mixes_penalties,
@@ -32,26 +33,15 @@ from shoal.settings.when import (
 )  # fmt: skip
 
 ALL_MODELS = (*MODELS, *LOSSES, NETWORK, BY_TARGET, MODULE)
-SHRINKS = ("none", "ridge", "lasso", "elasticnet")
-CODINGS = ("reference", "full", "drop_first")
-IMPUTATIONS = ("median", "mean", "constant", "drop")
-WEIGHTS = ("importance", "frequency")
-ROBUST = ("none", "HC0", "HC1", "HC2", "HC3")
-OFFSETS = ("added", "exposure")
-CLASS_WEIGHTS = ("none", "balanced")
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
 DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing",
            "also_missing", "dates", "sheet")  # fmt: skip
 PARTS = ("alike", "common", "mixed", "any")
 ENGINES = ("auto", "inline", "processes", "ray")
 ON_CLUSTER = ("cluster", "open_cluster")  # knobs beside engine ray
-SOLVERS = ("exact", "gradient")
 MODES = ("sync", "ssp", "async", "local")
 SCHEDULES = ("constant", "step", "exponential", "cosine", "inverse")
 COMPRESSIONS = ("none", "topk", "half")
-PARTITIONS = ("hash", "contiguous")
-PRECISIONS = ("auto", "float32", "float64")
-LOSS_CHOICES = ("retry", "fewer", "stop")
 AUTO = "auto"  # what a person writes for a knob whose `auto` value the config holds
 
 
@@ -98,8 +88,8 @@ class RunConfig:
         "model", choices=ALL_MODELS, unlisted=(MODULE,), open=True,
     )
     shrink: str = knob(
-        "none", "all but linear models and networks: the penalty on their coefficients, as ridge, "
-        "lasso or elasticnet", "model", choices=SHRINKS, open=True, when=has_other_loss, needs=(("model", "logistic"),),
+        "none", "all but linear models and networks: the penalty on their coefficients, as ridge, lasso or elasticnet",
+        "model", choices=checks.SHRINKS, open=True, when=has_other_loss, needs=(("model", "logistic"),),
     )
     alpha: float | None = knob(
         None, "strength of the penalty, as in scikit-learn's estimator of that name; if not given, by "
@@ -110,6 +100,10 @@ class RunConfig:
     l1_ratio: float = knob(
         0.5, "elastic net only: share of the L1 part, 0 to 1", "model", open=True, step=0.05, when=mixes_penalties,
         needs=(("model", "elasticnet"),), needs_there=(("shrink", "elasticnet"),),
+    )
+    nonnegative: bool = knob(
+        False, "linear models: no coefficient below 0; that of the intercept is free", "model", when=is_least_squares,
+        needs=(("model", "linear"), ("solver", "exact")),
     )
     positive: str = knob(
         "", "logistic and mlp: which of the target's two values is the yes that probabilities are of", "model",
@@ -136,7 +130,7 @@ class RunConfig:
     )
     weights_are: str = knob(
         "importance", "what weights mean: how many equal rows a row stands for (frequency), or how much it counts "
-        "(importance); standard errors differ", "table", choices=WEIGHTS,
+        "(importance); standard errors differ", "table", choices=checks.WEIGHTS,
         when=lambda v: bool(v["weights"]), needs=(("weights", "COLUMN"),),
     )
     offset: str = knob(
@@ -146,12 +140,12 @@ class RunConfig:
     )
     offset_as: str = knob(
         "added", "how the offset comes in: as it is, or by its logarithm, as an exposure such as time", "table",
-        choices=OFFSETS, when=lambda v: adds_offset(v) and bool(v["offset"]),
+        choices=checks.OFFSETS, when=lambda v: adds_offset(v) and bool(v["offset"]),
         needs=(("model", "poisson"), ("offset", "COLUMN")),
     )
     class_weight: str = knob(
         "none", "logistic and multinomial: balanced lets all values of the target count as much, however rare one is",
-        "model", choices=CLASS_WEIGHTS, when=tells_classes_apart, needs=(("model", "logistic"),),
+        "model", choices=checks.CLASS_WEIGHTS, when=tells_classes_apart, needs=(("model", "logistic"),),
     )
     categorical: tuple[str, ...] = knob(
         (), "columns whose values are names, whatever they look like", "reading", metavar="a,b"
@@ -161,7 +155,7 @@ class RunConfig:
     )
     coding: str = knob(
         "reference", "one 0/1 column for each level of a text column: all but the one that others are compared with, "
-        "all, or all but the first by alphabet, no value included", "table", choices=CODINGS,
+        "all, or all but the first by alphabet, no value included", "table", choices=checks.CODINGS,
     )
     reference: tuple[str, ...] = knob(
         (), "the level that the others of a text column are compared with, in place of the first by alphabet", "table",
@@ -171,7 +165,7 @@ class RunConfig:
     min_level_rows: int = knob(
         0, "levels of a text column with fewer training rows become one; 0: none", "table", unit="rows", blank="none do"
     )
-    impute: str = knob("median", "what replaces a missing number", "table", choices=IMPUTATIONS)
+    impute: str = knob("median", "what replaces a missing number", "table", choices=checks.IMPUTATIONS)
     fill: float = knob(
         0.0, "the number used by --impute constant", "table",
         step=1.0, when=lambda v: v["impute"] == "constant", needs=(("impute", "constant"),),
@@ -206,7 +200,7 @@ class RunConfig:
     )
     robust: str = knob(
         "none", "standard errors that hold whatever the spread of each row, of a model without penalty", "model",
-        choices=ROBUST, when=has_robust_errors, needs=(("model", "linear"), ("solver", "exact")),
+        choices=checks.ROBUST, when=has_robust_errors, needs=(("model", "linear"), ("solver", "exact")),
         needs_there=(("shrink", "none"),),
     )
     register: str = knob("", "save the finished model under this name, as a version of it", "model", metavar="NAME")
@@ -259,7 +253,7 @@ class RunConfig:
     )
     solver: str = knob(
         "exact", "how the optimum is found: exactly, or by gradient steps of workers", "solver",
-        choices=SOLVERS, open=True)
+        choices=checks.SOLVERS, open=True)
     # The rest is for gradient runs only.
     mode: str = training(
         "sync", "when a gradient may be applied: sync, ssp, async or local", "solver", choices=MODES, open=True
@@ -345,9 +339,10 @@ class RunConfig:
         0, "logical shards of the rows; 0 or 'auto': by the data's size", "feed", auto=0, unit="shards", blank="auto",
     )
     partition: str = training(
-        "hash", "how rows are given to shards: at random, or in the order of the file", "feed", choices=PARTITIONS
+        "hash", "how rows are given to shards: at random, or in the order of the file", "feed",
+        choices=checks.PARTITIONS,
     )
-    precision: str = training("auto", "floating-point type of the gradients", "feed", choices=PRECISIONS)
+    precision: str = training("auto", "floating-point type of the gradients", "feed", choices=checks.PRECISIONS)
     penalty: str = training(
         "", "a plug-in's penalty in place of the model's own", "model",
         metavar="NAME", known=("",), plugins="shoal.penalties",
@@ -362,7 +357,7 @@ class RunConfig:
     )
     on_worker_loss: str = training(
         "retry", "a lost worker: replace it, go on with fewer, or stop", "safety",
-        choices=LOSS_CHOICES, when=has_processes)
+        choices=checks.LOSS_CHOICES, when=has_processes)
     restarts: int = training(
         3, "times in a row that a worker is replaced before the run goes on without it", "safety",
         unit="times", when=lambda v: v["on_worker_loss"] == "retry" and has_processes(v),
@@ -374,7 +369,7 @@ class RunConfig:
     # fmt: on
 
     def __post_init__(self) -> None:
-        check_knobs(self)
+        checks.check_knobs(self)
 
     def ready(self, target: bool = True) -> None:
         """Refuse what is asked for without the file to read or, where one is fitted, the target."""

@@ -81,8 +81,9 @@ def solved_from_rows(rows: int, columns: int, sparse: bool, free: int) -> bool:
 
 
 def takes_rows(config: RunConfig, rows: int, columns: int, free: int) -> bool:
-    """The same of a config: rows that count by weights, and those of other losses, are always summed."""
-    if config.weights or config.model in LOSSES:
+    """The same of a config: rows that count by weights, those of other losses, and those of coefficients that are held
+    at 0 or more are always summed."""
+    if config.weights or config.model in LOSSES or config.nonnegative:
         return False
     return solved_from_rows(rows, columns, config.model in ("lasso", "elasticnet"), free)
 

@@ -101,6 +101,7 @@ class LeastSquares:
 
     Xs = (X - centre)/scale (n, p) in `units`;  R (p, p) upper triangular;  z (p,);  rest is what no w can remove;
     y_scatter = ||y - y_mean||^2.  A constant column is a column of zeros in R (with an intercept).
+    `nonnegative`: only weights of 0 or more are allowed.
     """
 
     n: float
@@ -110,6 +111,7 @@ class LeastSquares:
     units: Standardisation
     y_scatter: float
     rests_on: RestsOn
+    nonnegative: bool = False
 
     @classmethod
     def from_moments(cls, moments: Moments, intercept: bool, standardize: bool) -> LeastSquares:

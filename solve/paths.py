@@ -19,7 +19,14 @@ from shoal.solve.least_squares import (
     solve_lower,
     solve_upper,
 )
-from shoal.solve.smooth import smallest_norm, solve_smooth, solve_transposed, triangular
+from shoal.solve.smooth import (
+    nonnegative_gap,
+    smallest_norm,
+    solve_nonnegative,
+    solve_smooth,
+    solve_transposed,
+    triangular,
+)
 from shoal.solve.sparse import correlations, settled_along, solve_sparse
 
 RIDGE_AS = 1e-3  # the share of lasso at which a ridge path begins, as in glmnet: it has no end of its own
@@ -40,7 +47,10 @@ class Solution:
 
 def solve(problem: LeastSquares, penalty: L1L2, start: Array | None = None) -> Solution:
     """The minimum of F to machine precision; `start` (p,) is a guess of w that can only save time."""
-    if penalty.l1 == 0:
+    notes: tuple[str, ...] = ()
+    if problem.nonnegative:
+        w, unique = solve_nonnegative(problem, penalty, start), penalty.l2 > 0 or problem.rank == problem.width
+    elif penalty.l1 == 0:
         w, unique, notes = solve_smooth(problem, penalty.l2)
     else:
         w, unique, notes = solve_sparse(problem, penalty, start)
@@ -72,6 +82,9 @@ def certificate_of(problem: LeastSquares, penalty: L1L2, w: Array) -> Certificat
 def _certify(
     problem: LeastSquares, penalty: L1L2, w: Array, gradient: Array, rss: float, rests_on: RestsOn
 ) -> Certificate:
+    if problem.nonnegative:
+        gap = nonnegative_gap(penalty, w, gradient)
+        return Certificate("kkt", gap, gap / max(problem.zero_gradient, TINY) if gap else 0.0, rests_on)
     scales = {"y_scatter": problem.y_scatter, "zero_gradient": problem.zero_gradient}
     return certify(penalty, w, gradient, rss, problem.n, rests_on=rests_on, **scales)
 
@@ -115,6 +128,10 @@ def weights_along(problem: LeastSquares, model: str, alphas: Array, l1_ratio: fl
     """W (m, p): the weights at each alpha; quickest where alphas fall."""
     l1, l2 = penalties_along(model, alphas, l1_ratio, problem.n)
     W = np.empty((len(l1), len(problem.z)))
+    if problem.nonnegative:
+        for i, penalty in enumerate(map(L1L2, l1.tolist(), l2.tolist())):
+            W[i] = solve_nonnegative(problem, penalty, W[i - 1] if i else None)
+        return W
     sparse, smooth = l1 > 0, (l1 == 0) & (l2 > 0)
     W[sparse] = sparse_weights(problem, l1[sparse], l2[sparse])
     if smooth.any():
@@ -175,6 +192,9 @@ def certify_along(
 ) -> tuple[Certificate, ...]:
     """`models.certify` for each row of W (m, p), all at once."""
     l1, l2 = penalties_along(model, alphas, l1_ratio, problem.n)
+    if problem.nonnegative:
+        each = zip(map(L1L2, l1.tolist(), l2.tolist()), W, strict=True)
+        return tuple(certificate_of(problem, penalty, w) for penalty, w in each)
     residual = problem.z - W @ problem.R.T
     smooth = -residual @ problem.R / problem.n + l2[:, None] * W
     size = np.abs(smooth)
@@ -263,6 +283,9 @@ def refine(problem: LeastSquares, penalty: L1L2, solution: Solution, gradient: A
     certificate still rests on the problem; `with_certificate` replaces it after one more pass over the rows.
     """
     w = solution.w
+    if problem.nonnegative:
+        target = problem.R @ w + solve_transposed(problem.R, gradient, problem.floor)
+        return solve(replace(problem, z=target), penalty, w)
     support = problem.norms > 0 if penalty.l1 == 0 else w != 0
     pull = gradient - problem.n * (penalty.l2 * w + penalty.l1 * np.sign(w))
     T, _ = triangular(problem, penalty.l2, support)

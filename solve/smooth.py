@@ -110,14 +110,17 @@ def solve_transposed(T: Array, b: Array, floor: float) -> Array:
     return np.linalg.lstsq(unit.T, b / norms, rcond=floor)[0]
 
 
-def solve_nonnegative(problem: LeastSquares, penalty: L1L2) -> Array:
+def solve_nonnegative(problem: LeastSquares, penalty: L1L2, start: Array | None = None) -> Array:
     """The minimum of F among weights of 0 or more, by active sets (Lawson and Hanson 1974): there the L1 part is a
-    linear term. Weights of 0 are exact zeros."""
+    linear term. Weights of 0 are exact zeros. `start` (p,) is a guess that can only save time."""
     live = problem.norms > 0
     T, t = triangular(problem, penalty.l2, live)
     pull, bound = T.T @ t, problem.n * penalty.l1
     w: Array = np.zeros(len(pull))
     free = np.zeros(len(pull), bool)
+    if start is not None and (start[live] > 0).any():
+        free = start[live] > 0
+        w = _towards_free(T, pull - bound, np.where(free, start[live], 0.0), free, problem.floor)
     rounding = EPS * len(pull) * float(np.abs(T).max(initial=0.0)) ** 2
     for _ in range(MOST_SETS * max(1, len(pull))):
         steep = pull - bound - T.T @ (T @ w)

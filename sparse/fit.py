@@ -53,6 +53,10 @@ def suited(config: RunConfig) -> RunConfig:
             f"Expected the label of each sparse row to be predicted, got '{config.target}'. Leave the target out, or "
             f"say {LABEL}.", knobs=["target"],
         )  # fmt: skip
+    if config.nonnegative:
+        raise ConfigError(
+            "Coefficients of sparse rows have no bound at 0. Leave nonnegative out.", knobs=["nonnegative"]
+        )
     if config.model in LOSSES or config.solver != "exact" or config.engine == "ray":
         raise ConfigError(
             "Sparse rows are fitted exactly by linear, ridge, lasso and elastic-net models on one machine. Choose one "

@@ -90,6 +90,10 @@ def explain_model(path: Path, question: ExplainRequest, progress: Progress = sil
 def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, progress: Progress) -> dict[str, Any]:
     if model.report.penalty:
         raise StateError(f"Its penalty '{model.report.penalty}' is a plug-in's, which has no formulas here.")
+    if config.nonnegative:
+        raise StateError(
+            "Intervals, resamples and importance are not worked out for coefficients that are held at 0 or more."
+        )
     if not is_there(config.file):
         raise DataError(f"Its file '{config.file}' is not there any more.")
     with coordinated(config, progress) as coordinator:

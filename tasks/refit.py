@@ -10,7 +10,7 @@ import numpy as np
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.errors import StateError
-from shoal.fitting.exact import Fit, Reduced, precision_notes, prepare
+from shoal.fitting.exact import Fit, Reduced, nonnegative_notes, precision_notes, prepare
 from shoal.fitting.wide import is_wide
 from shoal.metrics import Residuals, Timings
 from shoal.models import penalty_for
@@ -100,12 +100,13 @@ class Basis:
 
     def fit(self, config: RunConfig, rows_dropped: dict[str, int]) -> Fit:
         """As `fitting.fit_exact` gives it, but for what only rows can tell: MAE and a certificate of their own."""
-        problem = self.prepared.problem
+        problem = dataclasses.replace(self.prepared.problem, nonnegative=config.nonnegative)
         penalty = penalty_for(config.model, strength(config), config.l1_ratio, problem.n)
         solution = solve(problem, penalty)
         if config.robust != "none" and config.model == "linear":
             raise StateError("Robust standard errors need the rows, not sums alone. Fit it anew with shoal.fit.")
-        worth = inference(problem, solution, config.confidence) if config.model == "linear" else None
+        plain = config.model == "linear" and not config.nonnegative
+        worth = inference(problem, solution, config.confidence) if plain else None
         assert self.moments is not None
         train, test = self.moments
         sums = Sums(
@@ -114,7 +115,10 @@ class Basis:
             np.zeros_like(solution.w),
             0,
         )
-        notes = (*self.prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution))
+        notes = (
+            *self.prepared.notes, *solution.notes, *precision_notes(problem, penalty, solution),
+            *nonnegative_notes(config, solution.w),
+        )  # fmt: skip
         return Fit(config, self.prepared, solution, sums, worth, rows_dropped, notes, problem.condition(penalty.l2))
 
 

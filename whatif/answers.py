@@ -355,7 +355,9 @@ def _sparse(problem: LeastSquares, l1: Array, l2: Array, start: Array | None) ->
 
 def _weights(problem: LeastSquares, penalty: L1L2, start: Array | None) -> Array:
     """At one penalty; the quick way where that settles."""
-    if penalty.l1 == 0 or start is None or len(start) != len(problem.z):  # a level may be missing in a fold
+    if (
+        problem.nonnegative or penalty.l1 == 0 or start is None or len(start) != len(problem.z)
+    ):  # a level may be missing in a fold
         return solve(problem, penalty).w
     W, settled = _sparse(problem, np.array([penalty.l1]), np.array([penalty.l2]), start)
     return W[0] if settled else solve(problem, penalty, W[0]).w

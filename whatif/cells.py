@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -179,8 +179,10 @@ class CellMoments:
     def problem(self, fold: int | None = None) -> tuple[Encoding, LeastSquares]:
         encoding, moments = self.training(fold)
         if self.factors is None:
-            return encoding, LeastSquares.from_moments(moments, self.config.intercept, self.config.standardize)
+            problem = LeastSquares.from_moments(moments, self.config.intercept, self.config.standardize)
+            return encoding, replace(problem, nonnegative=self.config.nonnegative)
         units = Standardisation.of(moments, self.config.intercept, self.config.standardize)
         rows = self.factors.rows(self.training_cells(fold), self.base, encoding, units)
         T = triangle(rows if units.intercept else rows[:, 1:])
-        return encoding, LeastSquares.from_triangle(T, units, moments.n)
+        problem = LeastSquares.from_triangle(T, units, moments.n)
+        return encoding, replace(problem, nonnegative=self.config.nonnegative)

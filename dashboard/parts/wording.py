@@ -33,6 +33,7 @@ LABELS = {
     "model": "Model",
     "shrink": "Penalty",
     "positive": "The value that is the yes",
+    "nonnegative": "No coefficient below 0",
     "hidden": "Hidden layers",
     "huber_epsilon": "Far off from (epsilon)",
     "quantile": "Quantile",
