@@ -139,7 +139,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             units = Standardisation.of(moments, config.intercept, config.standardize)
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
-    problem = replace(problem, nonnegative=config.nonnegative)
+    problem = replace(problem, nonnegative=config.nonnegative and config.solver == "exact")
     findings = findings_of(Known(dataset, config, base, AgainstTarget.of(train), train, known_profile(dataset)))
     said = notes_before(dataset, weighting, choice, notes)
     return Reduced(

@@ -93,13 +93,6 @@ def check_knobs(config: Any) -> None:
             "exactly only, so far.",
             Remedy.set("Fit it exactly", "solver", "exact"), knobs=["model", "solver"],
         )  # fmt: skip
-    if config.nonnegative and not (config.model in MODELS and config.solver == "exact"):
-        raise ConfigError(
-            f"Expected an exact fit of {', '.join(MODELS)} beside nonnegative, got {config.model} by solver "
-            f"{config.solver}: others have no bound at 0.",
-            Remedy.set("Fit it exactly", "solver", "exact") if config.model in MODELS
-            else Remedy.set("Choose one of these", "model", "linear"), knobs=["nonnegative", "model", "solver"],
-        )  # fmt: skip
     check_hidden(config.hidden)
     for pair in config.interactions:
         check_pair(pair)

@@ -33,7 +33,7 @@ OTHERS: dict[str, Any] = {
     "weights": "w", "weights_are": "frequency", "offset": "months", "offset_as": "exposure", "class_weight": "balanced",
     "parts": "common",
     "categorical": ["zip"], "numeric": ["n"], "coding": "full", "max_levels": 7, "min_level_rows": 5, "impute": "drop", "fill": -1.5,
-    "quantile": 0.9, "huber_epsilon": 2.0, "hidden": "8,4", "shrink": "lasso", "positive": "yes", "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
+    "nonnegative": True, "quantile": 0.9, "huber_epsilon": 2.0, "hidden": "8,4", "shrink": "lasso", "positive": "yes", "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
     "reference": ["city=Oslo", "a b=c=d"], "transform": ["area=log", "a=b=spline(4)+plain"],
     "indicators": True, "test_every": 3, "test_fraction": 0.3, "seed": 2**60, "intercept": False, "standardize": False,
     "confidence": 0.9, "robust": "HC3", "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
