@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from shoal.api.frames import as_needed, date_columns, encoded
+from shoal.api.frames import Unknown, as_needed, date_columns, encoded
 from shoal.api.predicted import called, ends, gathered, likeliest, likely_sets, usual_sets, without_prediction
 from shoal.api.tables import as_frame, path_of, with_target
 from shoal.errors import DataError, StateError, TrainingError
@@ -23,6 +23,7 @@ from shoal.fitting.model_file import in_days, usable, without_zeros
 from shoal.fitting.reports import Trained, described
 from shoal.losses.layers import expected
 from shoal.models import Floats
+from shoal.passes.blocks import unknown_levels
 from shoal.results.findings import Finding
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile, model_bytes
@@ -183,7 +184,9 @@ class FittedModel:
         parts = self._of_file(path_of(data), knobs) if frame is None else self._of_frame(frame)
         offset = str(self._file.config.get("offset", ""))
         shaped = any(term["type"] == "shaped" for term in self._file.design.terms)
-        return gathered(parts, without_prediction(frame is None, shaped, offset))
+        return gathered(
+            parts, usable(self._file).encoding.references, without_prediction(frame is None, shaped, offset)
+        )
 
     def predict_to(
         self, file: str | Path, out: str | Path, *, keep: Sequence[str] | str = (), interval: float | None = None,
@@ -308,25 +311,29 @@ class FittedModel:
 
         return shown_model(self._report, self.scores)
 
-    def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, int]]:
+    def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, Unknown]]:
         saved = without_zeros(usable(self._file))
         frame = as_needed(frame, [*saved.numbers, *saved.texts])
         saved = in_days(saved, date_columns(frame, saved.numbers))
-        for X, unseen in encoded(frame, saved.encoding, self._report.dates):
-            yield np.asarray(expected(X, *saved.fitted[1:]), np.float64), unseen
+        for X, unknown in encoded(frame, saved.encoding, self._report.dates):
+            yield np.asarray(expected(X, *saved.fitted[1:]), np.float64), unknown
 
-    def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, int]]:
+    def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, Unknown]]:
         saved = without_zeros(usable(self._file))
         config = config_from({**knobs, "file": path})
         with kept_coordinator(config) as coordinator:
             if is_sparse(config):
-                yield from ((np.asarray(part, np.float64), 0) for part in of_sparse(saved, coordinator, config))
+                yield from ((np.asarray(part, np.float64), {}) for part in of_sparse(saved, coordinator, config))
                 return
 
-            def predicted() -> list[tuple[Floats, int]]:
+            def predicted() -> list[tuple[Floats, Unknown]]:
                 dataset = open_for(saved, coordinator, config)
-                found = coordinator.predict(dataset, *suited(saved, dataset).fitted)
-                return [(np.asarray(predictions, np.float64), unseen) for predictions, unseen in found]
+                suits = suited(saved, dataset)
+                found = zip(coordinator.predict(dataset, *suits.fitted), dataset.blocks, strict=True)
+                return [
+                    (np.asarray(parts, np.float64), unknown_levels(suits.encoding, dataset, block) if unseen else {})
+                    for (parts, unseen), block in found
+                ]
 
             yield from coordinator.cache.mending(predicted)
             for repair in coordinator.cache.repairs:

@@ -16,11 +16,12 @@ from shoal.errors import DataError
 from shoal.models import Floats
 from shoal.words import listed
 
+Unknown = dict[str, dict[str, int]]  # by column: the levels that a model was not trained with, and their rows
 ROWS = 1 << 16  # encoded at a time, so that a long frame needs no second frame's memory
 
 
-def encoded(frame: Any, encoding: Encoding, dates: Mapping[str, str] | None = None) -> Iterator[tuple[Floats, int]]:
-    """X (rows, terms) for some rows at a time, and in how many of them a level is not known.
+def encoded(frame: Any, encoding: Encoding, dates: Mapping[str, str] | None = None) -> Iterator[tuple[Floats, Unknown]]:
+    """X (rows, terms) for some rows at a time, and the levels that are not known.
 
     `dates`: the columns that hold dates, with how they were written in training.
     """
@@ -59,7 +60,7 @@ def _is_dated(column: Any) -> bool:
     return len(present) > 0 and style_of(str(present.iloc[0])) is not None
 
 
-def _encode(frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> tuple[Floats, int]:
+def _encode(frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> tuple[Floats, Unknown]:
     X = np.zeros((len(frame), len(encoding.terms)))
     columns = _Columns(frame, encoding, dates)
     for i, term in enumerate(encoding.terms):
@@ -77,8 +78,7 @@ def _encode(frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> tuple[F
         place = np.array([*own, other])[columns.places[name]]
         rows = np.flatnonzero(place >= 0)
         X[rows, place[rows]] = 1.0
-    unseen = [place < 0 for name, place in columns.places.items() if name not in encoding.rare]
-    return X, int(np.any(unseen, axis=0).sum()) if unseen else 0
+    return X, {name: levels for name, levels in columns.unknown.items() if levels and name not in encoding.rare}
 
 
 class _Columns:
@@ -88,7 +88,9 @@ class _Columns:
         numbers = [name for name in encoding.columns if name not in encoding.known]
         self.numbers = {name: _numbers(frame[name], dates.get(name)) for name in numbers}
         self.levels = {name: {level: i for i, level in enumerate(known)} for name, known in encoding.known.items()}
-        self.places = {name: _places(frame[name], levels) for name, levels in self.levels.items()}
+        found = {name: _places(frame[name], levels) for name, levels in self.levels.items()}
+        self.places = {name: places for name, (places, _) in found.items()}
+        self.unknown = {name: levels for name, (_, levels) in found.items()}
 
     def factor(self, term: Factor) -> Floats:
         if isinstance(term, Level):
@@ -101,13 +103,17 @@ class _Columns:
         return np.where(np.isnan(values), term.fill, values)
 
 
-def _places(column: Any, places: Mapping[str, int]) -> npt.NDArray[np.intp]:
-    """For each row the place of its level; -1 for one that is not known."""
+def _places(column: Any, places: Mapping[str, int]) -> tuple[npt.NDArray[np.intp], dict[str, int]]:
+    """For each row the place of its level, -1 for one that is not known; and those, with how many rows have each."""
     import pandas as pd
 
     codes, values = pd.factorize(column)
-    table = [places.get(_level(value, places), -1) for value in values]
-    return np.array([*table, places.get(MISSING_LEVEL, -1)], np.intp)[codes]  # code -1, missing, takes the last
+    levels = [*(_level(value, places) for value in values), MISSING_LEVEL]  # code -1, missing, takes the last
+    table = np.array([places.get(level, -1) for level in levels], np.intp)
+    counts, unknown = np.bincount(codes % len(levels), minlength=len(levels)), dict[str, int]()
+    for at in np.flatnonzero((table < 0) & (counts > 0)).tolist():
+        unknown[levels[at]] = unknown.get(levels[at], 0) + int(counts[at])
+    return table[codes], unknown
 
 
 def _level(value: object, known: Mapping[str, int]) -> str:

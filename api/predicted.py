@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from shoal.api.frames import Unknown
 from shoal.losses.named import loss_named
 from shoal.models import Floats
+from shoal.results.answers.predictions import unknown_told
 from shoal.results.outcome import Outcome
 
 
@@ -24,19 +27,19 @@ def without_prediction(of_file: bool, shaped: bool, offset: str = "") -> str:
     return " or ".join(reason for reason, possible in reasons.items() if possible)
 
 
-def gathered(parts: Iterator[tuple[Floats, int]], none: str) -> Floats:
-    """All predictions; what is odd about them is said once, with a count."""
-    found, unseen = list[Floats](), 0
-    for predictions, count in parts:
+def gathered(parts: Iterator[tuple[Floats, Unknown]], references: Mapping[str, str], none: str) -> Floats:
+    """All predictions; what is odd about them is said once: levels that are not known by name, rows by their number."""
+    found, unknown = list[Floats](), defaultdict[str, Counter[str]](Counter)
+    for predictions, levels in parts:
         found.append(predictions)
-        unseen += count
+        for name, counts in levels.items():
+            unknown[name].update(counts)
     whole = np.concatenate(found) if found else np.zeros(0)
     unread = int(np.isnan(whole if whole.ndim == 1 else whole[:, 0]).sum())
-    if unseen:
-        said = f"{unseen} rows have a level that the model was not trained with; its 0/1 columns are all 0 there."
-        warnings.warn(said, stacklevel=3)
+    for said in unknown_told(references, unknown):
+        warnings.warn(said, stacklevel=4)
     if unread:
-        warnings.warn(f"{unread} rows {none}; their prediction is NaN.", stacklevel=3)
+        warnings.warn(f"{unread} rows {none}; their prediction is NaN.", stacklevel=4)
     return whole
 
 

@@ -19,6 +19,9 @@ class OutcomeScores:
     baseline: dict[str, float | None] = field(default_factory=dict)
 
 
+TENTH = 0.1  # the share of rows whose lift is said
+
+
 @dataclass(frozen=True)
 class ThresholdCurve:
     """Rows that a yes/no model calls yes from each probability on: of those that are yes, and of those that are not."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shoal.models import Array
-from shoal.results.outcome import CalibrationBin, ThresholdCurve
+from shoal.results.outcome import TENTH, CalibrationBin, ThresholdCurve
 
 RANKED_ROWS = 200_000  # rows up to which every score is ranked; of more, scores are rounded down to GRID first
 GRID = 2.0**-12
@@ -41,12 +41,14 @@ def average_precision(no: Array, yes: Array) -> float | None:
 
 
 def threshold_curve(p: Array, no: Array, yes: Array) -> ThresholdCurve:
-    """Hits and alarms at some 200 thresholds: the probabilities of about evenly many rows, 0.5 among them."""
+    """Hits and alarms at some 200 thresholds: the probabilities of about evenly many rows, 0.5 among them, and those
+    between which the tenth of rows with the highest ends, so that its lift is exact."""
     hits, alarms = np.cumsum(yes[::-1])[::-1], np.cumsum(no[::-1])[::-1]
     at = np.unique(np.searchsorted(np.cumsum(yes + no), np.linspace(0, 1, POINTS) * float((yes + no).sum())))
     at = at[at < len(p)]
     half = np.searchsorted(p, 0.5)  # the first at or above it
-    kept = sorted({*at.tolist(), *([int(half)] if half < len(p) else [])})
+    tenth = int(np.searchsorted(-(hits + alarms), -TENTH * float((yes + no).sum()), "right"))
+    kept = sorted({*at.tolist(), *(int(i) for i in (half, tenth - 1, tenth) if 0 <= i < len(p))})
     thresholds = [0.5 if i == half else float(p[i]) for i in kept]
     return ThresholdCurve(
         _rows(yes.sum()), _rows(no.sum()), tuple(thresholds), tuple(_rows(hits[i]) for i in kept),

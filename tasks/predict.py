@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
-from shoal.data.encoding import Encoding
 from shoal.data.files import file_format
 from shoal.data.kinds import Wanted, order_of, style_of
 from shoal.data.notation.dates import ORDERS, has_times
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
 from shoal.data.sniffing import detect_encoding
-from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
 from shoal.files.parts import parts_of, title
@@ -27,7 +25,7 @@ from shoal.fitting.model_file import SavedModel, in_days, load_model, without_ze
 from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import LOCATED, Predict, PredictLines
 from shoal.passes.ingest import FileReading
-from shoal.results.answers.predictions import FilePredictions, UnpredictedRow
+from shoal.results.answers.predictions import FilePredictions, UnpredictedRow, unknown_told
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
@@ -44,7 +42,6 @@ from shoal.words import date_text, listed, number, plural
 FAR = 0.5  # of the range of a column in training, beyond which its values are told
 ENCODED = 1 << 20  # bytes that tell whether a text is UTF-8
 SHOWN = 3  # rows without a prediction that a warning names
-NAMED = 8  # levels of a column that a warning names
 LISTED = 100  # levels of a column that are counted one by one in JSON
 
 
@@ -113,7 +110,7 @@ def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[st
             shown = f"{fill:g}" if dated is None else date_text(fill, has_times(dated))
             warnings.append(f"Column '{name}' has no value in {plural(missing, 'row')}; {shown} stands in.")
     warnings += beyond_training(model, dataset)
-    warnings += unknown_told(model.encoding, writing.unknown)
+    warnings += unknown_told(model.encoding.references, writing.unknown)
     if writing.undefined:
         undefined = writing.empty - dataset.manifest.bad_count
         first = [f"row {row}: {what}" for row, what in writing.undefined[:SHOWN]]
@@ -129,25 +126,6 @@ def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[st
             f"{plural(empty, 'row')} could not be read and {'has' if empty == 1 else 'have'} no prediction: {why}."
         )
     return warnings
-
-
-def unknown_told(encoding: Encoding, unknown: Mapping[str, Counter[str]]) -> list[str]:
-    """Of each column: which levels the model was not trained with, in how many rows, and what stands in for them."""
-    said = []
-    for name, levels in unknown.items():
-        rows, alike = sum(levels.values()), encoding.references.get(name)
-        shown = [f"{_as_said(level)} ({count:,})" for level, count in levels.most_common(NAMED)]
-        more = f" and {len(levels) - NAMED:,} more" if len(levels) > NAMED else ""
-        like = f", as if it was {_as_said(alike)}" if alike else ""
-        said.append(
-            f"Column '{name}': {plural(rows, 'row')} {'has' if rows == 1 else 'have'} a level that the model was not "
-            f"trained with: {', '.join(shown)}{more}. Its 0/1 columns are all 0 there{like}."
-        )
-    return said
-
-
-def _as_said(level: str) -> str:
-    return "no value" if level == MISSING_LEVEL else f"'{level}'"
 
 
 def beyond_training(model: SavedModel, dataset: Dataset) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
 from shoal.losses.layers import expected
+from shoal.results.answers.predictions import unknown_told
 from shoal.results.thresholds import check_threshold
 from shoal.tasks.explain_row import Value, encode
 from shoal.words import listed, plural
@@ -51,17 +53,23 @@ class RowPredictor:
 
     def predict(self, rows: Sequence[Mapping[str, Any]], threshold: float | None = None) -> RowPredictions:
         """DataError for a row that lacks a column or has what cannot be one of its values. Null is a missing value."""
-        model, unseen = self.model, []
+        model, unknown = self.model, defaultdict[str, Counter[str]](Counter)
+        at = defaultdict[str, list[int]](list)  # rows that have one of them
         called_from = check_threshold(model.outcome, threshold)
         X = np.empty((len(rows), len(model.encoding.terms)))
         for i, row in enumerate(rows):
             values = self._read(row, i)
             X[i] = encode(model.encoding, values)
-            if not all(model.encoding.knows(name, str(values[name] or MISSING_LEVEL)) for name in model.encoding.known):
-                unseen.append(i)
+            for name in model.encoding.known:
+                level = str(values[name] or MISSING_LEVEL)
+                if not model.encoding.knows(name, level):
+                    unknown[name][level] += 1
+                    at[name].append(i)
         means = expected(X, *model.fitted[1:])
         there = np.isfinite(means if means.ndim == 1 else means[:, 0])
-        notes = _notes(unseen, np.flatnonzero(~there).tolist())
+        told = unknown_told(model.encoding.references, unknown)
+        named = (f"{said} See {_places(at[name])}." for name, said in zip(unknown, told, strict=True))
+        notes = (*named, *_notes(np.flatnonzero(~there).tolist()))
         outcome = model.outcome
         if outcome is not None and outcome.several:
             shares = [dict(zip(outcome.classes, own, strict=True)) for own in means.tolist()]
@@ -134,17 +142,11 @@ def _day(name: str, value: Any, written: str) -> float | None:
     return float(found)
 
 
-def _notes(unseen: list[int], none: list[int]) -> tuple[str, ...]:
-    said = []
-    if unseen:
-        said.append(
-            f"{plural(len(unseen), 'row')} {'has' if len(unseen) == 1 else 'have'} a level that the model was not "
-            f"trained with ({_places(unseen)}); its 0/1 columns are all 0 there."
-        )
-    if none:
-        rows = plural(len(none), "row")
-        said.append(f"{rows} without a prediction ({_places(none)}): a number has no logarithm or root there.")
-    return tuple(said)
+def _notes(none: list[int]) -> tuple[str, ...]:
+    if not none:
+        return ()
+    rows = plural(len(none), "row")
+    return (f"{rows} without a prediction ({_places(none)}): a number has no logarithm or root there.",)
 
 
 def _places(rows: list[int]) -> str:

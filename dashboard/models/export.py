@@ -174,7 +174,7 @@ def _report(version: Version, file: ModelFile) -> None:
         "penalties, cross-validation, residuals, and where the model comes from."
     )
     with st.container(border=True, key="export-report"):
-        if why := not_there(file.report, "Reports"):
+        if file.report.network and (why := not_there(file.report, "Reports")):
             _head("Report", about)
             line(why)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,11 +63,19 @@ def gains_chart(curve: ThresholdCurve, threshold: float) -> go.Figure:
 
 
 def lift_at(curve: ThresholdCurve, share: float) -> float | None:
-    """How many times as many yes rows are among this share of rows with the highest probabilities as among all."""
-    rows = curve.yes + curve.no
-    first = next(((h, h + a) for h, a in zip(curve.hits[::-1], curve.alarms[::-1], strict=True)
-                  if h + a >= share * rows), None)  # fmt: skip
-    return first[0] / first[1] / (curve.yes / rows) if first and curve.yes else None
+    """How many times as many yes rows are among this share of rows with the highest probabilities as among all.
+
+    Rows between two kept thresholds count as if yes and no were mixed evenly, as those of one probability are.
+    """
+    wanted = share * (curve.yes + curve.no)
+    if not curve.yes or not wanted:
+        return None
+    points = [(0, 0), *((h + a, h) for h, a in zip(curve.hits[::-1], curve.alarms[::-1], strict=True))]
+    for (before, fewer), (called, hits) in itertools.pairwise(points):
+        if called >= wanted:
+            found = fewer + (hits - fewer) * (wanted - before) / (called - before)
+            return found / wanted / (curve.yes / (curve.yes + curve.no))
+    return None
 
 
 def calibration_chart(bins: tuple[CalibrationBin, ...]) -> go.Figure:

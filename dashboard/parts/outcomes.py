@@ -18,12 +18,11 @@ from shoal.dashboard.parts.outcome_charts import (
 )
 from shoal.results.fit import FitReport
 from shoal.results.network import NetworkReport, Worth
-from shoal.results.outcome import Outcome, OutcomeScores, ThresholdCurve
+from shoal.results.outcome import TENTH, Outcome, OutcomeScores, ThresholdCurve
 from shoal.results.thresholds import USUAL, Calls, balance_point, calls_at, cheapest
 from shoal.words import number
 
 SLIDER = "outcome:threshold"  # the probability from which on rows are called yes
-TENTH = 0.1
 TABS = ["Calls", "ROC curve", "Precision and recall", "Gains", "Calibration"]
 CARDS = {
     "auc": ("AUC", "The chance that a yes row gets a higher probability than a no row; 0.5 is guessing, 1 perfect."),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.results.plain import plain, read
+from shoal.words import plural
+
+NAMED = 8  # levels of a column that a warning names
 
 
 @dataclass(frozen=True)
@@ -78,3 +82,25 @@ class FilePredictions:
     def from_dict(cls, values: Mapping[str, Any]) -> FilePredictions:
         """Raises `Malformed` where a value is not what it should be."""
         return read(cls, values)
+
+
+def unknown_told(references: Mapping[str, str], unknown: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Of each column: which levels the model was not trained with, in how many rows, and which stands in for them.
+
+    `references`: of each column the level that others are compared with, where there is one.
+    """
+    said = []
+    for name, levels in unknown.items():
+        rows, alike = sum(levels.values()), references.get(name)
+        shown = [f"{_as_said(level)} ({count:,})" for level, count in Counter(levels).most_common(NAMED)]
+        more = f" and {len(levels) - NAMED:,} more" if len(levels) > NAMED else ""
+        like = f", as if it was {_as_said(alike)}" if alike else ""
+        said.append(
+            f"Column '{name}': {plural(rows, 'row')} {'has' if rows == 1 else 'have'} a level that the model was not "
+            f"trained with: {', '.join(shown)}{more}. Its 0/1 columns are all 0 there{like}."
+        )
+    return said
+
+
+def _as_said(level: str) -> str:
+    return "no value" if level == "__missing__" else f"'{level}'"

@@ -230,9 +230,9 @@ def test_a_frame_is_predicted_as_its_file_is(mixed: Path, reading: str, tmp_path
     new.loc[40, ["x", "count", "day", "kind", "code", "good"]] = ""
     path = tmp_path / "new.csv"
     new.drop(columns="y").to_csv(path, index=False)
-    with pytest.warns(UserWarning, match="2 rows have a level"):
+    with pytest.warns(UserWarning, match=r"Column 'kind': 2 rows have .*: 'never seen' \(2\)\."):
         of_file = model.predict(path)
-    with pytest.warns(UserWarning, match="2 rows have a level"):
+    with pytest.warns(UserWarning, match=r"Column 'kind': 2 rows have .*: 'never seen' \(2\)\."):
         of_frame = model.predict(pd.read_csv(path, **READINGS[reading]))
     np.testing.assert_allclose(of_frame, of_file, rtol=1e-12)
     assert not np.isnan(of_file).any()

@@ -7,6 +7,7 @@ import pytest
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
+from shoal.dashboard.parts.outcome_charts import lift_at
 from shoal.passes.losses import Ranked
 from shoal.solve.ranking import area_under_roc, average_precision, calibration, threshold_curve, wilson
 
@@ -46,10 +47,26 @@ def test_thresholds_count_the_rows_at_or_above_them() -> None:
     curve = threshold_curve(1 / (1 + np.exp(-found.eta)), found.no, found.yes)
     assert (curve.yes, curve.no) == (Y.sum(), len(Y) - Y.sum())
     assert 0.5 in curve.thresholds
-    assert len(curve.thresholds) <= 202
+    assert len(curve.thresholds) <= 204
     for threshold, hits, alarms in zip(curve.thresholds, curve.hits, curve.alarms, strict=True):
         called = threshold - 1e-15 <= P
         assert (hits, alarms) == (Y[called].sum(), (1 - Y)[called].sum())
+
+
+@pytest.mark.parametrize(("rows", "digits"), [(1000, 16), (3330, 16), (1000, 2)])
+def test_the_lift_of_the_first_tenth_is_exact(rows: int, digits: int) -> None:
+    random = np.random.default_rng(rows)
+    p = np.round(random.beta(2, 5, rows), digits)
+    y = (random.random(rows) < p).astype(float)
+    values, place = np.unique(p, return_inverse=True)
+    curve = threshold_curve(values, np.bincount(place, 1 - y), np.bincount(place, y))
+    if digits == 2:  # many rows of one probability: which of them are in the tenth is anybody's guess
+        at = np.sort(p)[::-1][rows // 10 - 1]
+        among = (p > at).sum()
+        hits = y[p > at].sum() + y[p == at].mean() * (rows / 10 - among)
+    else:
+        hits = y[np.argsort(-p, kind="stable")][: rows // 10].sum()
+    assert lift_at(curve, 0.1) == pytest.approx(hits / (rows / 10) / y.mean(), rel=1e-12)
 
 
 def test_calibration_of_tenths() -> None:

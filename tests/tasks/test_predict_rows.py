@@ -32,3 +32,15 @@ def test_rows_of_several_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     given = [[share[name] for name in expected.classes_] for share in found.probabilities]  # type: ignore[index]
     np.testing.assert_allclose(given, own, atol=1e-6)
     assert found.notes == ()
+
+
+def test_levels_that_are_not_known_are_named_with_their_rows(tmp_path: Path) -> None:
+    lines = [f"{i % 7},{'red' if i % 2 else 'blue'},{i % 5 + 3 * (i % 2)}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,colour,y", *lines]) + "\n")
+    shoal.fit(tmp_path / "t.csv", target="y").save(tmp_path / "model.json")
+    rows = [{"a": 1, "colour": name} for name in ("red", "green", "blue", "mauve", "green")]
+    (note,) = RowPredictor(load_model(tmp_path / "model.json")).predict(rows).notes
+    assert note == (
+        "Column 'colour': 3 rows have a level that the model was not trained with: 'green' (2), 'mauve' (1). "
+        "Its 0/1 columns are all 0 there, as if it was 'blue'. See row 1, 3, 4."
+    )

@@ -9,7 +9,7 @@ from shoal.dashboard.tables.samples import SAMPLES
 from shoal.library.saved_models import Version
 from shoal.runs.launch import launch
 from shoal.settings.values import config_from
-from support.pages import checked, open_page, said
+from support.pages import checked, open_page, said, settle
 from support.runs import ended
 
 NAME = "kinds"
@@ -46,3 +46,12 @@ def test_the_form_gives_all_probabilities_and_what_moves_a_class(version: Versio
     assert shown["Probability"][list(model.classes)].tolist() == pytest.approx(shares.tolist())
     page.selectbox(key="row:class").set_value("Gentoo")
     assert "the score of Gentoo" in said(checked(page.run()))
+
+
+def test_a_model_of_yes_or_no_has_a_report_too() -> None:
+    knobs = {"model": "logistic", "test_every": 5, "register": "sexes", "features": ["body_mass_g", "island"]}
+    run = launch(config_from({"file": str(SAMPLES["penguins"].ensure()), "target": "sex", **knobs}))
+    assert ended(run) == "finished"
+    page = settle(open_page("models", model="sexes", version="1", view="Export"), 60)
+    assert "Download report" in [button.proto.label for button in page.get("download_button")]
+    assert "Reports are for" not in said(page)
