@@ -33,6 +33,10 @@ TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. 
 SEPARATOR_LINE = re.compile(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
 DELIMITERS = (",", ";", "\t", "|")
 LABELLED = re.compile(r"[^\d:：=][^:：=]*[:：=] ?\S")  # what a cell above a table says, and of what
+# Bytes of no text: not ends of lines and pages, nor what switches between sets of letters (ISO 2022).
+CONTROLS = frozenset((*range(0x01, 0x09), 0x0B, *range(0x10, 0x1B), *range(0x1C, 0x20), 0x7F))
+MOST_CONTROLS, KINDS_OF_CONTROLS = 0.02, 6  # their share of a text, and how many different ones it may have
+LOOKED_AT = 1 << 16  # bytes
 
 
 def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = None) -> Dialect:
@@ -118,8 +122,19 @@ def detect_encoding(sample: bytes, at_end: bool) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample, final=at_end)
     except UnicodeDecodeError:
+        _check_text(sample[:LOOKED_AT])
         return guess_encoding(sample)
     return "utf-8"
+
+
+def _check_text(sample: bytes) -> None:
+    """Refuse what is in no encoding: many control characters of many kinds; a delimiter such as \\x1f is one kind."""
+    controls = [byte for byte in sample if byte in CONTROLS]
+    if len(controls) > MOST_CONTROLS * len(sample) and len(set(controls)) >= KINDS_OF_CONTROLS:
+        raise DataError(
+            "Expected a text table (CSV), got a binary file: many of its bytes are no letters in any encoding. "
+            "Save it as CSV or Parquet and try again; if it is text all the same, say its encoding."
+        )
 
 
 # ------------------------------------------------------------------ separators

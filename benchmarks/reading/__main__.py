@@ -30,9 +30,18 @@ def by_shoal(path: Path) -> tuple[Grid, frozenset[str]]:
 
     dataset = opened(path)
     bad = {row.told for row in dataset.manifest.bad_rows}
-    return Grid(list(dataset.columns), [list(row.values()) for row in table(dataset)]), frozenset(
-        {*dataset.manifest.notes, *bad}
-    )
+    rows = [list(row.values()) for row in table(dataset)]
+    return Grid(list(dataset.columns), rows), frozenset({*dataset.manifest.notes, *bad, *_offered(path)})
+
+
+def _offered(path: Path) -> Iterator[str]:
+    """What `shoal inspect` names with a remedy: words and codes that may be no values, sums, dates in another order."""
+    import shoal
+
+    for column in shoal.inspect(path).columns:
+        for kind in ("words", "codes", "totals", "orders"):
+            if found := getattr(column, kind):
+                yield f"{column.name}: {kind} {found}"
 
 
 def by_pandas(path: Path) -> tuple[Grid, frozenset[str]]:
@@ -68,13 +77,13 @@ def clean_table(path: Path) -> Grid:
     return Grid(rows[0] if rows else [], rows[1:])
 
 
-def outcome(messy: Path, clean: Path, reader: str) -> tuple[str, str]:
+def outcome(messy: Path, clean: Path, reader: str, headed: bool = False) -> tuple[str, str]:
     """How a file was read, and what was said of it."""
     read = READERS[reader]
     found, said = _refused_or_read(read, messy)
     if found is None:
         return "told", *said
-    if same_table(found, clean_table(clean)):
+    if same_table(found, clean_table(clean), headed):
         return "exact", ""
     said -= _said_of(reader, clean.read_bytes())  # what is said of the table anyway says nothing of its damage
     return ("told", "; ".join(sorted(said))) if said else ("silent", "")
@@ -97,7 +106,7 @@ def _refused_or_read(read: Reader, path: Path) -> tuple[Grid | None, frozenset[s
         return None, frozenset((str(error).splitlines()[0],))
 
 
-def _outcome(work: tuple[Path, Path, str]) -> tuple[str, str, str, str]:
+def _outcome(work: tuple[Path, Path, str, bool]) -> tuple[str, str, str, str]:
     return (work[0].name, work[2], *outcome(*work))
 
 
@@ -118,9 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("clean", type=Path, help="a folder with their tables: CSV, quoted, UTF-8, the same names")
     parser.add_argument("--readers", nargs="+", choices=READERS, default=["shoal"])
     parser.add_argument("--show", nargs="+", choices=OUTCOMES, default=["silent"], help="name the files read so")
+    parser.add_argument("--headed", action="store_true", help="every table has names, which are not rows")
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args(arguments)
-    work = [(a, b, reader) for a, b in pairs(asked.messy, asked.clean) for reader in asked.readers]
+    work = [(a, b, reader, asked.headed) for a, b in pairs(asked.messy, asked.clean) for reader in asked.readers]
     counts: dict[tuple[str, str], Counter[str]] = {}
     with tempfile.TemporaryDirectory() as home:
         os.environ["SHOAL_HOME"] = home

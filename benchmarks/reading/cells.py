@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NONE = frozenset(("", "na", "n/a", "nan", "null", "none", "?", ".", "-", "--"))
-DATES = ("%d/%m/%Y", "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y")
+DATES = ("%d/%m/%Y", "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S")
 MARKS = re.compile(r"[$€£%\s]")
 EPOCH = datetime.date(1970, 1, 1)
 
@@ -24,9 +24,10 @@ class Grid:
     rows: Sequence[Sequence[Any]]
 
 
-def same_table(found: Grid, expected: Grid) -> bool:
-    """`expected` has texts; columns that are called by their places have no header, and all of it is rows."""
-    if list(found.names) == [str(i) for i in range(len(expected.names))]:
+def same_table(found: Grid, expected: Grid, headed: bool = False) -> bool:
+    """`expected` has texts; unless the file is known to be `headed`, columns that are called by their places have no
+    header, and all of it is rows."""
+    if not headed and list(found.names) == [str(i) for i in range(len(expected.names))]:
         expected = Grid(found.names, [expected.names, *expected.rows])
     return (
         list(found.names) == list(expected.names)
@@ -57,6 +58,9 @@ def _numbers(text: str) -> Iterator[float]:
             yield moment.hour + moment.minute / 60 + moment.second / 3600
         elif not isinstance(moment, datetime.datetime):
             yield float((moment - EPOCH).days)
+        else:
+            midnight = datetime.datetime.combine(EPOCH, datetime.time())
+            yield (moment - midnight) / datetime.timedelta(days=1)
 
 
 def _moments(text: str) -> Iterator[datetime.date | datetime.time]:

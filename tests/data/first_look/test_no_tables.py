@@ -70,10 +70,22 @@ def test_what_is_no_table_is_refused_in_one_paragraph(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_bytes_are_read_or_refused(seed: int, tmp_path: Path) -> None:
-    random_bytes = random.Random(seed).randbytes(3000)
+def test_random_bytes_are_refused(seed: int, tmp_path: Path) -> None:
+    random_bytes = random.Random(seed).randbytes(200 if seed < 4 else 300_000)
     answer = shoal("inspect", written(tmp_path, random_bytes))
     assert answer.is_plain(), answer.err
+    assert answer.code == 1
+    assert "got a binary file" in answer.err
+    assert "say its encoding" in answer.err
+
+
+@pytest.mark.parametrize("encoding", ["iso2022_jp", "cp932", "gb18030", "big5", "cp866", "koi8_r", "cp1253", "cp437"])
+def test_texts_of_any_encoding_are_never_taken_for_bytes(encoding: str, tmp_path: Path) -> None:
+    words = {"cp866": "жёлтый дом", "koi8_r": "жёлтый дом", "cp1253": "κίτρινο", "cp437": "Straße déjà"}
+    word = words.get(encoding, "東京日本")
+    rows = "".join(f"{word}\x1f{i}\x1f{i * i}\n" for i in range(50))
+    answer = shoal("inspect", written(tmp_path, f"a\x1fb\x1fc\n{rows}".encode(encoding)), "--delimiter", "\x1f")
+    assert answer.code == 0, answer.err
 
 
 def test_paths_that_are_no_readable_file(tmp_path: Path) -> None:
