@@ -1,10 +1,12 @@
-"""The commands for the dashboard: start it, its password, accounts and tokens; what it serves is in `main.py`."""
+"""The commands that start servers, and say who may come in: password, accounts, tokens; what they serve is in `main.py`,
+`dashboard/` and `serving/`."""
 
 from __future__ import annotations
 
 import argparse
 import getpass
 import os
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -15,7 +17,9 @@ from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, make_folder, password_file, tightened
 from shoal.people.person import EDITOR, MACHINE, ROLES, Person
+from shoal.words import plural
 
+PREDICTIONS = 5050  # the port of shoal serve
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
 USAGE = (
     "shoal people add NAME [--role viewer|editor|admin] [--private] | list | role NAME ROLE | disable NAME | "
@@ -53,6 +57,7 @@ def add_commands(add: Add) -> None:
     )
     password.add_argument("--remove", action="store_true", help="do without a password; for this machine only")
     password.set_defaults(command=_password)
+    _add_serve(add)
     _add_people(add)
     _add_tokens(add)
 
@@ -232,6 +237,58 @@ def _audit(chosen: argparse.Namespace) -> int:
 
 def _second(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+# ------------------------------------------------------------------ one model
+
+
+def _add_serve(add: Add) -> None:
+    serve = add(
+        "serve",
+        help="predict over HTTP with one model, in a light process of its own",
+        usage="shoal serve MODEL[@ALIAS] [--host ADDRESS] [--port N] [--token | --no-token]",
+        description="Answers POST /predict (rows as JSON or CSV), GET /model, /health and /metrics. When the alias is "
+        "given to another version, that one answers within seconds; no request is dropped.",
+    )
+    serve.add_argument(
+        "model", metavar="MODEL", help="a saved model: NAME@ALIAS, NAME:VERSION or NAME for its latest; or a model file"
+    )
+    serve.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: this machine only)"
+    )
+    serve.add_argument(
+        "--port", type=int, default=PREDICTIONS, metavar="N", help="0 for any that is free (default: %(default)s)"
+    )
+    token = serve.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token", action="store_true", help="print a token for this process, though there are some of 'shoal token'"
+    )
+    token.add_argument("--no-token", action="store_true", help="answer every program of this machine")
+    serve.set_defaults(command=_serve)
+
+
+def _serve(chosen: argparse.Namespace) -> None:
+    from shoal.library import tokens
+    from shoal.serving.app import PredictionApp
+    from shoal.serving.door import PredictionDoor
+    from shoal.serving.served_model import WatchedModel
+    from shoal.serving.server import address_of, ended_by_signals, listening, serve
+
+    door = PredictionDoor(chosen.host, not chosen.no_token)
+    door.check()
+    good = [token for token in tokens.tokens() if not token.is_over()]
+    if not chosen.no_token and (chosen.token or not good):
+        door.own = tokens.PREFIX + secrets.token_urlsafe(32)
+    with ended_by_signals():
+        model = WatchedModel(chosen.model)
+        found = listening(chosen.host, chosen.port)
+        print(f"{model.current.label} is served at {address_of(found)}/predict", flush=True)
+        if door.own:
+            print(f"token of this process: {door.own}", flush=True)
+        elif door.needs_token:
+            print(f"It asks for one of {plural(len(good), 'token')} of 'shoal token list'.", flush=True)
+        serve(PredictionApp(model, door, lambda served, predictions: None), found)
+    print("The server has ended.")
 
 
 # ------------------------------------------------------------------ tokens

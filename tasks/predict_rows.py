@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.data.encoding import Encoding
 from shoal.data.kinds import date_of, style_of, time_of
-from shoal.data.terms import MISSING_LEVEL
+from shoal.data.notation.dates import has_times
+from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
-from shoal.losses.layers import expected
+from shoal.losses.layers import NetworkMean, expected
+from shoal.losses.multinomial import Multinomial
+from shoal.models import Array
 from shoal.results.answers.predictions import unknown_told
+from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
-from shoal.tasks.explain_row import Value, encode
-from shoal.words import listed, plural
+from shoal.solve.conformal import half_width_of
+from shoal.words import date_text, listed, plural
+
+if TYPE_CHECKING:
+    from shoal.tasks.explain_row import Value  # a fit needs none of that
 
 T = TypeVar("T")
+ReadColumns = Mapping[str, Sequence["Value"]]
 
 PLACES = 3  # rows that a note names
 
@@ -29,11 +38,18 @@ PLACES = 3  # rows that a note names
 @dataclass(frozen=True)
 class RowPredictions:
     """A prediction for each row, None where there is none; of a yes/no model its value, and the yes's probability; of
-    several classes the likeliest, and the probability of each by its name."""
+    several classes the likeliest, and the probability of each by its name.
+
+    Where an interval was asked for, `lower` and `upper` are its ends; of classes, `sets` has those that are usual.
+    """
 
     predictions: tuple[Any, ...]
     probabilities: tuple[float | None, ...] | tuple[dict[str, float] | None, ...] | None
     notes: tuple[str, ...]
+    lower: tuple[Any, ...] | None = None
+    upper: tuple[Any, ...] | None = None
+    sets: tuple[tuple[Any, ...] | None, ...] | None = None
+    columns: ReadColumns = field(default_factory=dict, repr=False)  # what was read, by column
 
 
 class RowPredictor:
@@ -44,6 +60,10 @@ class RowPredictor:
         encoding = model.encoding
         columns = dict.fromkeys((*encoding.columns, *encoding.known))
         self._readers: dict[str, Callable[[Any], Value]] = {name: self._reader(name) for name in columns}
+        self._numbers = {name for name, kind in self.inputs.items() if kind == "number"}
+        self._design = _Design(encoding)
+        dated = model.report.dates.get(model.target)
+        self._times = None if dated is None or model.file.version < WITH_DATES else has_times(dated)
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -51,37 +71,89 @@ class RowPredictor:
         dates, known = self.model.report.dates, self.model.encoding.known
         return {name: "text" if name in known else "date" if name in dates else "number" for name in self._readers}
 
-    def predict(self, rows: Sequence[Mapping[str, Any]], threshold: float | None = None) -> RowPredictions:
+    def predict(
+        self, rows: Sequence[Mapping[str, Any]], threshold: float | None = None, interval: float | None = None
+    ) -> RowPredictions:
         """DataError for a row that lacks a column or has what cannot be one of its values. Null is a missing value."""
-        model, unknown = self.model, defaultdict[str, Counter[str]](Counter)
-        at = defaultdict[str, list[int]](list)  # rows that have one of them
-        called_from = check_threshold(model.outcome, threshold)
-        X = np.empty((len(rows), len(model.encoding.terms)))
-        for i, row in enumerate(rows):
-            values = self._read(row, i)
-            X[i] = encode(model.encoding, values)
-            for name in model.encoding.known:
-                level = str(values[name] or MISSING_LEVEL)
-                if not model.encoding.knows(name, level):
-                    unknown[name][level] += 1
-                    at[name].append(i)
-        means = expected(X, *model.fitted[1:])
+        called_from = check_threshold(self.model.outcome, threshold)
+        width = None if interval is None else half_width_of(self.model.report.prediction_interval, interval)
+        columns = self._read(rows)
+        means = expected(self._design.rows(columns, len(rows)), *self.model.fitted[1:])
         there = np.isfinite(means if means.ndim == 1 else means[:, 0])
-        told = unknown_told(model.encoding.references, unknown)
-        named = (f"{said} See {_places(at[name])}." for name, said in zip(unknown, told, strict=True))
-        notes = (*named, *_notes(np.flatnonzero(~there).tolist()))
-        outcome = model.outcome
-        if outcome is not None and outcome.several:
-            shares = [dict(zip(outcome.classes, own, strict=True)) for own in means.tolist()]
-            likeliest = [outcome.labels[place] for place in means.argmax(axis=1)]
-            return RowPredictions(_where(there, likeliest), _where(there, shares), notes)
-        found = _where(there, means.tolist())
-        if outcome is None or not outcome.classes:
-            return RowPredictions(found, None, notes)
-        calls = tuple(None if p is None else outcome.labels[int(p >= called_from)] for p in found)
-        return RowPredictions(calls, found, notes)
+        notes = (*self._unknown_told(columns), *_without(np.flatnonzero(~there).tolist()))
+        if self.model.outcome is not None and self.model.outcome.classes:
+            return self._calls(means, there, called_from, width, notes, columns)
+        loss = self.model.fitted[3]
+        ends: tuple[Array, Array] | None = None
+        if width is not None:
+            even = loss is None or isinstance(loss, Multinomial | NetworkMean) or loss.spread_is == "even"
+            ends = (means - width, means + width) if even else loss.interval(means, width)  # type: ignore[union-attr]
+        lower, upper = (None, None) if ends is None else (self._told(there, end) for end in ends)
+        return RowPredictions(self._told(there, means), None, notes, lower, upper, columns=columns)
 
-    def _read(self, row: Mapping[str, Any], place: int) -> dict[str, Value]:
+    def _calls(
+        self, means: Array, there: npt.NDArray[np.bool_], called_from: float, width: float | None,
+        notes: tuple[str, ...], columns: ReadColumns,
+    ) -> RowPredictions:  # fmt: skip
+        """Of two classes the yes from a probability on, of several the likeliest."""
+        outcome = self.model.outcome
+        assert outcome is not None
+        labels = outcome.labels
+        shares = means if means.ndim > 1 else np.stack((1 - means, means), axis=1)
+        likeliest = shares.argmax(axis=1)
+        called = likeliest if outcome.several else (means >= called_from).astype(int)
+        sets = None
+        if width is not None:
+            usual = 1 - shares <= width
+            usual[np.arange(len(shares)), likeliest] = True
+            sets = _where(there, [tuple(labels[k] for k in np.flatnonzero(row)) for row in usual])
+        calls = _where(there, [labels[place] for place in called.tolist()])
+        if outcome.several:
+            by_name = [dict(zip(outcome.classes, own, strict=True)) for own in means.tolist()]
+            return RowPredictions(calls, _where(there, by_name), notes, sets=sets, columns=columns)
+        return RowPredictions(calls, _where(there, means.tolist()), notes, sets=sets, columns=columns)
+
+    def _told(self, there: npt.NDArray[np.bool_], values: Array) -> tuple[Any, ...]:
+        """Numbers as they are; days since 1970 as the dates of the file."""
+        if (times := self._times) is None:
+            return _where(there, values.tolist())
+        dates = [date_text(day if times else round(day), times) if day == day else None for day in values.tolist()]
+        return _where(there, dates)
+
+    def _unknown_told(self, columns: ReadColumns) -> Iterator[str]:
+        """Which levels the model was not trained with, and where."""
+        unknown = self._unknown(columns)
+        for (name, levels), told in zip(
+            unknown.items(), unknown_told(self.model.encoding.references, unknown), strict=True
+        ):
+            yield f"{told} See {_places([i for i, value in enumerate(columns[name]) if _as_level(value) in levels])}."
+
+    def _unknown(self, columns: ReadColumns) -> dict[str, Counter[str]]:
+        """By column: levels that no term is meant for, and in how many rows."""
+        encoding = self.model.encoding
+        found: dict[str, Counter[str]] = {}
+        for name in encoding.known:
+            levels = Counter(_as_level(value) for value in columns[name])
+            unknown = Counter({level: rows for level, rows in levels.items() if not encoding.knows(name, level)})
+            found |= {name: unknown} if unknown else {}
+        return found
+
+    def _read(self, rows: Sequence[Mapping[str, Any]]) -> ReadColumns:
+        try:
+            return {name: self._column(name, [row[name] for row in rows]) for name in self._readers}
+        except (KeyError, DataError):
+            for place, row in enumerate(rows):
+                self._check(row, place)
+            raise
+
+    def _column(self, name: str, values: list[Any]) -> Sequence[Value]:
+        """Numbers that are what is read of them are taken as they are: most are, and there may be a million of them."""
+        if name in self._numbers and set(map(type, values)) == {float} and all(map(math.isfinite, values)):
+            return values
+        return [*map(self._readers[name], values)]
+
+    def _check(self, row: Mapping[str, Any], place: int) -> None:
+        """Say what is wrong with the first row that cannot be read."""
         absent = [name for name in self._readers if name not in row]
         if absent:
             raise DataError(
@@ -89,7 +161,8 @@ class RowPredictor:
                 "Add them; null stands for a missing value."
             )
         try:
-            return {name: read(row[name]) for name, read in self._readers.items()}
+            for name, read in self._readers.items():
+                read(row[name])
         except DataError as error:
             raise DataError(f"Row {place}: {error.message}") from None
 
@@ -103,6 +176,69 @@ class RowPredictor:
         return lambda value: _number(name, value)
 
 
+class _Design:
+    """How columns of values become design rows, as the encoder of data sets makes them: a missing number becomes its
+    fill, a missing name the level for that, and a name that is not known sets no term, or that of rare ones."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        plain = [(place, term) for place, term in enumerate(encoding.terms) if isinstance(term, Number)]
+        self.numbers = [term.column for _, term in plain]
+        self.number_places = [place for place, _ in plain]
+        self.fills = np.array([term.fill for _, term in plain])
+        levels: dict[str, list[int]] = {}
+        for place, term in enumerate(encoding.terms):
+            if isinstance(term, Level):
+                levels.setdefault(term.column, []).append(place)
+        self.levels = levels
+        self.others = [
+            (place, term) for place, term in enumerate(encoding.terms) if not isinstance(term, Number | Level)
+        ]
+        self._indicators: dict[tuple[str, str], Array] = {}  # of known levels: there may be any number of others
+
+    def rows(self, columns: ReadColumns, count: int) -> Array:
+        X = np.empty((count, len(self.encoding.terms)))
+        if self.numbers:
+            values = np.array([columns[name] for name in self.numbers], float).T
+            X[:, self.number_places] = np.where(np.isnan(values), self.fills, values)
+        for name, places in self.levels.items():
+            codes: dict[str, int] = {}
+            own = [codes.setdefault(_as_level(value), len(codes)) for value in columns[name]]
+            X[:, places] = np.array([self._indicator(name, level) for level in codes])[own]
+        for place, term in self.others:
+            X[:, place] = self._values(term, columns)
+        return X
+
+    def _indicator(self, name: str, level: str) -> Array:
+        found = self._indicators.get((name, level))
+        if found is None:
+            terms = (self.encoding.terms[place] for place in self.levels[name])
+            found = np.array([float(isinstance(term, Level) and term.holds(level)) for term in terms])
+            if level in self.encoding.known.get(name, ()):
+                self._indicators[name, level] = found
+        return found
+
+    def _values(self, term: Term, columns: ReadColumns) -> Array:
+        def factor(one: Factor) -> Array:
+            if isinstance(one, Level):
+                return np.array([float(one.holds(_as_level(value))) for value in columns[one.column]])
+            values = np.array(columns[one.column], float)
+            if isinstance(one, Shaped):
+                return one.of(values)
+            if isinstance(one, Indicator):
+                return np.asarray(np.isnan(values), float)
+            return np.asarray(np.where(np.isnan(values), one.fill, values))
+
+        if isinstance(term, Offset):
+            values = np.array(columns[term.column], float)
+            return term.of(np.asarray(np.where(np.isnan(values), term.usual, values)))
+        return term.of(factor) if isinstance(term, Product) else factor(term)
+
+
+def _as_level(value: Value) -> str:
+    return MISSING_LEVEL if value is None else str(value)
+
+
 def _where(there: npt.NDArray[np.bool_], values: Sequence[T]) -> tuple[T | None, ...]:
     return tuple(value if known else None for known, value in zip(there.tolist(), values, strict=True))
 
@@ -111,6 +247,8 @@ def _level(value: Any, spelled: Mapping[str, str]) -> str | None:
     """The text that a file would have: whole numbers without a point, truth values as the known levels spell them."""
     if value is None:
         return None
+    if isinstance(value, dict | list):
+        raise DataError(f"Expected a text, a number or null in a column of text, got {str(value)[:60]!r}.")
     if isinstance(value, bool):
         return spelled.get(str(value).lower(), str(value))
     if isinstance(value, float):
@@ -142,13 +280,14 @@ def _day(name: str, value: Any, written: str) -> float | None:
     return float(found)
 
 
-def _notes(none: list[int]) -> tuple[str, ...]:
-    if not none:
-        return ()
-    rows = plural(len(none), "row")
-    return (f"{rows} without a prediction ({_places(none)}): a number has no logarithm or root there.",)
-
-
-def _places(rows: list[int]) -> str:
+def _places(rows: Sequence[int]) -> str:
     shown = ", ".join(str(row) for row in rows[:PLACES])
     return f"row {shown}" + (", ..." if len(rows) > PLACES else "")
+
+
+def _without(none: list[int]) -> list[str]:
+    """What is said of rows that have no prediction."""
+    if not none:
+        return []
+    rows = plural(len(none), "row")
+    return [f"{rows} without a prediction ({_places(none)}): a number has no logarithm or root there."]

@@ -32,6 +32,7 @@ PAGES = {  # in the order of the menu; the rest of docs/ follows
     "docs/sources.md": "Sources of tables",
     "docs/reading.md": "Messy files",
     "docs/operations.md": "Operations",
+    "docs/serving.md": "A model in service",
     "docs/api.md": "API for programs",
     "docs/whatif.md": "What if",
     "docs/outcomes.md": "Yes or no, counts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shoal.library.notes import LONGEST_NAME
@@ -132,3 +132,15 @@ SCHEMAS: dict[str, Schema] = {
                                                      "seconds": {"type": "number"}})}},
     ),
 }  # fmt: skip
+
+
+def are_rows(values: Any) -> bool:
+    """Whether a body fits `Rows`, at once: its description, value by value, takes a hundred times as long."""
+    rows = values.get("rows") if isinstance(values, dict) and len(values) == 1 else None
+    if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_ROWS or set(map(type, rows)) != {dict}:
+        return False
+    return {kind for row in rows for kind in map(type, row.values())} <= _SCALARS
+
+
+_SCALARS = {int, float, str, bool, type(None)}
+QUICKLY: dict[str, Callable[[Any], bool]] = {"Rows": are_rows}  # what fits by these needs no other look

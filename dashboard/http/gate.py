@@ -29,7 +29,7 @@ from shoal.dashboard.http import access, login_page, printed_address
 from shoal.dashboard.http.access import BROKEN, Hashed, Limiter, Sessions
 from shoal.dashboard.http.problem import problem
 from shoal.dashboard.http.security_headers import OURS_ONLY, SecurityHeaders
-from shoal.dashboard.http.visit import API, HARMLESS, METRICS, Visit, local
+from shoal.dashboard.http.visit import API, HARMLESS, METRICS, Visit, host_allowed, local
 from shoal.library.tokens import KnownTokens
 
 log = logging.getLogger("shoal")
@@ -303,23 +303,6 @@ def base_path() -> str:
     """Under which the dashboard is, such as /shoal, or empty."""
     base = (st.get_option("server.baseUrlPath") or "").strip("/")
     return f"/{base}" if base else ""
-
-
-def host_allowed(host: str, allowed: list[str]) -> bool:
-    """Whether the Host header is one of ours (as in Streamlit, `*.name` and `*` are patterns).
-
-    A foreign name that leads to this machine (DNS rebinding) would otherwise make us part of a foreign page.
-    """
-    if not allowed:
-        return True
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::\d{1,5})?", host)
-    if found is None:
-        return False
-    name = found[1].strip("[]").lower().rstrip(".")
-    for pattern in (entry.strip().lower().rstrip(".") for entry in allowed):
-        if pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:])):
-            return True
-    return False
 
 
 async def _body(receive: Receive) -> bytes:

@@ -136,3 +136,20 @@ def local(wanted: str) -> str:
     """An address on this dashboard, whatever was wanted: after './' nothing can name another server."""
     path, _, query = wanted.partition("?")
     return "./" + quote(path.lstrip("/\\"), safe="/%") + (f"?{quote(query, safe='=&%+,:;/@!~*')}" if query else "")
+
+
+def host_allowed(host: str, allowed: list[str]) -> bool:
+    """Whether the Host header is one of ours (as in Streamlit, `*.name` and `*` are patterns).
+
+    A foreign name that leads to this machine (DNS rebinding) would otherwise make us part of a foreign page.
+    """
+    if not allowed:
+        return True
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::\d{1,5})?", host)
+    if found is None:
+        return False
+    name = found[1].strip("[]").lower().rstrip(".")
+    for pattern in (entry.strip().lower().rstrip(".") for entry in allowed):
+        if pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:])):
+            return True
+    return False

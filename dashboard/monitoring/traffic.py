@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-from bisect import bisect_left
-from collections import Counter
-from itertools import accumulate
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shoal.dashboard.http.gate import HEALTH, base_path
 from shoal.dashboard.http.visit import METRICS, Visit
-from shoal.dashboard.monitoring.exposition import Family, Figure, number, single
+from shoal.dashboard.monitoring.exposition import Family, single
+from shoal.dashboard.monitoring.tally import AnswerCounts
 
-BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 KINDS = (
     ("health", re.compile(re.escape(HEALTH))),
     ("metrics", re.compile(re.escape(METRICS))),
@@ -40,41 +37,18 @@ def kind_of(path: str) -> str:
     return next((kind for kind, pattern in KINDS if pattern.fullmatch(path)), OTHER)
 
 
-class Traffic:
-    """Counts of one server since it began; used by its event loop only."""
+class Traffic(AnswerCounts):
+    """Counts of one dashboard since it began; used by its event loop only."""
 
     def __init__(self) -> None:
-        self.answers: Counter[tuple[str, str]] = Counter()  # by kind and class of status
-        self.waits: dict[str, list[int]] = {}  # by kind: how many fell between two bounds
-        self.seconds: dict[str, float] = {}
+        super().__init__()
         self.websockets = 0
 
-    def answered(self, kind: str, status: int, seconds: float) -> None:
-        self.answers[kind, f"{status // 100}xx" if 100 <= status < 600 else "other"] += 1
-        self.waits.setdefault(kind, [0] * (len(BOUNDS) + 1))[bisect_left(BOUNDS, seconds)] += 1
-        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
-
     def families(self) -> list[Family]:
-        requests = [Figure(count, {"route": kind, "status": status}) for (kind, status), count in self.answers.items()]
-        return [
-            Family("shoal_http_requests_total", "counter", "Requests, by kind of route and class of status.", requests),
-            Family(
-                "shoal_http_request_duration_seconds",
-                "histogram",
-                "Seconds from a request to the beginning of its answer, by kind of route.",
-                [figure for kind in self.waits for figure in self._histogram(kind)],
-            ),
-            single("shoal_websockets", "gauge", "Open websockets: each is a page in a browser.", self.websockets),
-        ]
-
-    def _histogram(self, kind: str) -> list[Figure]:
-        below = list(accumulate(self.waits[kind]))
-        bounds = [*map(number, BOUNDS), "+Inf"]
-        return [
-            *(Figure(n, {"route": kind, "le": le}, "_bucket") for le, n in zip(bounds, below, strict=True)),
-            Figure(self.seconds[kind], {"route": kind}, "_sum"),
-            Figure(below[-1], {"route": kind}, "_count"),
-        ]
+        open_ones = single(
+            "shoal_websockets", "gauge", "Open websockets: each is a page in a browser.", self.websockets
+        )
+        return [*super().families(), open_ones]
 
 
 TRAFFIC = Traffic()  # of this process, which is one server

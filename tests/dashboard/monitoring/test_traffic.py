@@ -9,7 +9,8 @@ import pytest
 
 from shoal.dashboard import server
 from shoal.dashboard.http.gate import Gate
-from shoal.dashboard.monitoring.traffic import BOUNDS, KINDS, OTHER, UNANSWERED, CountTraffic, Traffic, kind_of
+from shoal.dashboard.monitoring.tally import BOUNDS
+from shoal.dashboard.monitoring.traffic import KINDS, OTHER, UNANSWERED, CountTraffic, Traffic, kind_of
 from support.dashboard.gate import call, call_websocket, inner, scope_of
 
 

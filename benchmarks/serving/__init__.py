@@ -1,0 +1,1 @@
+"""How fast predictions come over HTTP."""

@@ -1,0 +1,1 @@
+"""One model as a service of its own: predictions over HTTP in a light process, without the dashboard."""
