@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from shoal.api.robust_estimators import HuberRegressor, QuantileRegressor
     from shoal.client.service import RemoteShoal
     from shoal.errors import TrainingError
+    from shoal.registry.calls import compare, history, promote, rollback
     from shoal.results.answers.table import TableLook
     from shoal.tasks.workers import close_pools
 
@@ -55,12 +56,16 @@ __all__ = [
     "RidgeCV",
     "TrainingError",
     "close_pools",
+    "compare",
     "connect",
     "fit",
+    "history",
     "inspect",
     "load",
     "module_run",
     "path",
+    "promote",
+    "rollback",
     "train_module",
     "tune",
 ]
@@ -78,6 +83,7 @@ _ELSEWHERE = {
     "PenaltyPath": "shoal.api.penalty_path",
     "TrainingError": "shoal.errors",
     "close_pools": "shoal.tasks.workers",
+    **dict.fromkeys(("compare", "promote", "rollback", "history"), "shoal.registry.calls"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The commands that start servers, and say who may come in: password, accounts, tokens; what they serve is in `main.py`,
+"""Commands that start servers, and say who may come in: password, accounts, tokens; what they serve is in `main.py`,
 `dashboard/` and `serving/`."""
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
-from shoal.cli.printing import clear_line, print_json, said_beside, table
+from shoal.cli.printing import clear_line, print_json, said_beside, show_notes, table
 from shoal.errors import ConfigError
 from shoal.exports.names import FORMATS, REPORT, ending
 from shoal.utils import Progress
@@ -18,15 +18,29 @@ from shoal.words import short
 
 if TYPE_CHECKING:
     from shoal.library.saved_models import Model
+    from shoal.settings.config import RunConfig
+
+REFUSED = 3  # the exit code of a promotion that the check did not allow
 
 
 def add_commands(add: Add) -> None:
     models = add(
         "models",
         help="all saved models; save the model of a run, and give versions a word of their own",
-        usage="shoal models [add RUN [NAME] | alias NAME[:VERSION] WORD | unalias NAME WORD] [--json]",
+        usage="shoal models [add RUN [NAME] | alias NAME[:VERSION] WORD | unalias NAME WORD | compare NAME:1 NAME:2 "
+        "--data FILE | promote NAME:VERSION --to champion --data FILE | rollback NAME | history NAME] [--json]",
+        description="Without words: all saved models. `promote` gives an alias only to a version that does not score "
+        "worse on the file than the one that has it; else it says so and ends with code 3.",
     )
-    models.add_argument("words", metavar="...", nargs="*", help="add, alias or unalias with what they are about")
+    models.add_argument("words", metavar="...", nargs="*", help="what to do, and with which model")
+    models.add_argument("--data", metavar="FILE", help="compare, promote: the file with the target to score on")
+    models.add_argument(
+        "--to", metavar="ALIAS", default="champion", help="promote, rollback: the alias (default: champion)"
+    )
+    models.add_argument(
+        "--not-worse-by", type=float, default=0.0, metavar="X",
+        help="promote: how much worse the score may be, in its own unit (default: 0)",
+    )  # fmt: skip
     models.add_argument("--json", action="store_true", help="print one JSON object")
     models.set_defaults(command=_models)
 
@@ -38,12 +52,11 @@ def model_path(text: str) -> Path:
     return aliases.model_path(text)
 
 
-def _models(chosen: argparse.Namespace) -> None:
+def _models(chosen: argparse.Namespace) -> int:
     from shoal.library.saved_models import list_models
 
     if chosen.words:
-        _change(chosen)
-        return
+        return _change(chosen)
     models = list_models()
     if chosen.json:
         print_json({"models": [_as_json(model) for model in models]})
@@ -54,10 +67,11 @@ def _models(chosen: argparse.Namespace) -> None:
             print(damage)
     else:
         print("There are no saved models yet. Save the model of a run: shoal models add RUN NAME")
+    return 0
 
 
-def _change(chosen: argparse.Namespace) -> None:
-    """`add`, `alias` and `unalias`."""
+def _change(chosen: argparse.Namespace) -> int:
+    """What the words ask for; the exit code."""
     from shoal.library import aliases
     from shoal.library.saved_models import find_model, save_run
 
@@ -77,11 +91,87 @@ def _change(chosen: argparse.Namespace) -> None:
         assert model is not None
         aliases.take_away(model, rest[1])
         print(f"{model.name} has no alias '{rest[1]}' any more")
+    elif deed == "compare" and len(rest) == 2:
+        _compare(chosen, *rest)
+    elif deed == "promote" and len(rest) == 1:
+        return _promote(chosen, rest[0])
+    elif deed == "rollback" and len(rest) == 1:
+        version = aliases.roll_back(_named(rest[0]), chosen.to)
+        print(f"{version.name}@{chosen.to} is version {version.number} again")
+    elif deed == "history" and len(rest) == 1:
+        _history(chosen, rest[0])
     else:
         raise ConfigError(
-            f"Expected 'add RUN [NAME]', 'alias NAME[:VERSION] WORD' or 'unalias NAME WORD', got "
+            f"Expected add, alias, unalias, compare, promote, rollback or history with what they are about, got "
             f"'{' '.join(chosen.words)[:100]}'. See 'shoal models --help'."
         )
+    return 0
+
+
+def _named(text: str) -> Model:
+    """The model of that name, or of a beginning of it."""
+    from shoal.library import aliases
+    from shoal.library.saved_models import find_model
+
+    model = find_model(aliases.resolve(text.partition("@")[0]).name)
+    assert model is not None
+    return model
+
+
+def _compare(chosen: argparse.Namespace, first: str, second: str) -> None:
+    from shoal.registry.comparing import compare
+
+    found = compare(model_path(first), model_path(second), _scored_on(chosen), labels=(first, second))
+    if chosen.json:
+        print_json(found.as_dict())
+    else:
+        print(found.in_words)
+        show_notes(found.notes)
+
+
+def _promote(chosen: argparse.Namespace, named: str) -> int:
+    from shoal.library import aliases
+    from shoal.registry.promotion import promote
+
+    found = promote(aliases.resolve(named), chosen.to, _scored_on(chosen), chosen.not_worse_by)
+    print_json(found.as_dict()) if chosen.json else print(found.why)
+    if found.comparison and not chosen.json:
+        print(found.comparison.in_words)
+        show_notes(found.comparison.notes)
+    return 0 if found.promoted else REFUSED
+
+
+def _scored_on(chosen: argparse.Namespace) -> RunConfig:
+    from shoal.settings.config import RunConfig
+
+    if not chosen.data:
+        raise ConfigError(
+            "Expected --data with a file that has the target, to score both versions on. Without a check, an alias is "
+            "given by: shoal models alias NAME:VERSION WORD."
+        )
+    return RunConfig(file=chosen.data)
+
+
+def _history(chosen: argparse.Namespace, named: str) -> None:
+    from shoal.library import alias_history
+    from shoal.results.plain import plain
+
+    model = _named(named)
+    moves = alias_history.moves(model.name)[::-1]
+    if chosen.json:
+        print_json({"model": model.name, "moves": [plain(move) for move in moves]})
+    elif not moves:
+        print(f"No alias of {model.name} has been given or taken away yet.")
+    else:
+        rows = [
+            (_moment(one.at), one.alias, str(one.version or "-"), str(one.before or "-"), one.who, one.why or "-")
+            for one in moves
+        ]
+        table(("when", "alias", "version", "before", "who", "why"), rows, right={2, 3})
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _as_json(model: Model) -> dict[str, Any]:
@@ -102,7 +192,6 @@ def _row(model: Model) -> tuple[str, ...]:
     latest, card = model.latest, model.latest.known
     scores, part = card.honest if card else (FitScores(), "-")
     name, score = (card.headline.name, card.headline.honest) if card and card.headline else ("R2", scores.r2)
-    saved = time.strftime("%Y-%m-%d %H:%M", time.localtime(latest.created))
     return (
         model.name,
         str(latest.number),
@@ -111,7 +200,7 @@ def _row(model: Model) -> tuple[str, ...]:
         latest.target or "-",
         f"{name} {short(score)}",
         part,
-        saved,
+        _moment(latest.created),
     )
 
 

@@ -189,6 +189,28 @@ class RemoteShoal:
         ]
         return found
 
+    def compare(self, first: str, second: str, data: str | Path) -> dict[str, Any]:
+        """The second of two versions, NAME:3 each, against the first on a table with their target."""
+        other = self._transport.get(_version(first))
+        if other["name"] != self._transport.get(_version(second))["name"]:
+            raise ConfigError(f"Expected two versions of one model, got '{first[:80]}' and '{second[:80]}'.")
+        body = {"dataset": self._dataset(data), "with": other["version"]}
+        return self._job(f"{_version(second)}/comparisons", body)
+
+    def promote(
+        self, version: str, data: str | Path, to: str = "champion", not_worse_by: float = 0.0
+    ) -> dict[str, Any]:
+        """Give an alias to a version, NAME:3, if its score on a table is not worse than that of the one that has it."""
+        body = {"dataset": self._dataset(data), "alias": to, "not_worse_by": not_worse_by}
+        return self._job(f"{_version(version)}/promotions", body)
+
+    def rollback(self, model: str, alias: str = "champion") -> dict[str, int]:
+        """Let an alias mean again what it meant before; all aliases by then."""
+        found: dict[str, int] = self._transport.post(f"{path_of('models', model, 'aliases', alias)}/rollback", {})[
+            "aliases"
+        ]
+        return found
+
     def tune(
         self, data: str | Path, target: str, *, folds: int = 10, fold_by: str = "", **knobs: Any
     ) -> dict[str, Any]:

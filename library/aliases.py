@@ -1,4 +1,4 @@
-"""Which version of a model a person means: NAME, NAME:3, or NAME@champion, where the word is an alias of a version.
+"""Which version of a model a person means: NAME, NAME:3 or NAME@3, or NAME@champion, where the word is an alias.
 
 Aliases are in aliases.json beside the versions of a model, each a word and a number, with the checksums of the models
 that are meant: the aliases of another model in their place are told. A version that is deleted takes no alias along:
@@ -13,6 +13,7 @@ from pathlib import Path
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.home import by_beginning, models_directory
+from shoal.library import alias_history
 from shoal.library.saved_models import Model, Version, find_model, list_models, locked
 from shoal.utils import disk_errors
 from shoal.words import listed
@@ -28,7 +29,8 @@ def resolve(text: str) -> Version:
     model = find_model(name) or _beginning_with(name)
     if not mark:
         return model.latest
-    return version_at(model, which) if mark == "@" else _numbered(model, which)
+    is_word = mark == "@" and not which.removeprefix("v").isdecimal()  # no alias is a number
+    return version_at(model, which) if is_word else _numbered(model, which)
 
 
 def model_path(named: str | Path) -> Path:
@@ -117,30 +119,52 @@ def chosen_version(model: Model) -> Version:
     return (model.version(number) if number else None) or model.latest
 
 
-def give(version: Version, alias: str) -> None:
-    """Let a word mean this version, and no longer another one of its model."""
+def give(version: Version, alias: str, who: str = "", why: str = "") -> None:
+    """Let a word mean this version, and no longer another one of its model; `who` is the user here, if not said."""
+    check_word(alias)
+    if not version.exists:
+        raise StateError(f"Expected the version {version.label}, but it is gone. Choose another.")
+    _change(version.name, alias, version.number, who, why)
+
+
+def roll_back(model: Model, alias: str = CHAMPION, who: str = "", why: str = "") -> Version:
+    """Let a word mean again what it meant before, as far as that is still there."""
+    now = aliases(model).get(alias)
+    for number in alias_history.earlier(model.name, alias):
+        version = model.version(number)
+        if version is not None and number != now:
+            _change(model.name, alias, number, who, why or "rolled back", back=True)
+            return version
+    raise StateError(
+        f"Expected a version that {model.name}@{alias} meant before, but there is none any more. "
+        f"Give it to one with: shoal models alias {model.name}:VERSION {alias}."
+    )
+
+
+def check_word(alias: str) -> None:
     if not WORD.fullmatch(alias):
         raise StateError(
             f"Expected an alias to be a word of at most 40 characters that begins with a letter, got '{alias[:60]}'. "
             f"For example: {CHAMPION}."
         )
-    if not version.exists:
-        raise StateError(f"Expected the version {version.label}, but it is gone. Choose another.")
-    _change(version.name, {alias: version.number})
 
 
-def take_away(model: Model, alias: str) -> None:
+def take_away(model: Model, alias: str, who: str = "", why: str = "") -> None:
     if alias not in aliases(model):
         have = listed(list(aliases(model))) or "none"
         raise StateError(f"Expected an alias of {model.name}, got '{alias}'. It has: {have}.")
-    _change(model.name, {alias: None})
+    _change(model.name, alias, None, who, why)
 
 
-def _change(name: str, changes: dict[str, int | None]) -> None:
+def _change(name: str, alias: str, number: int | None, who: str, why: str, back: bool = False) -> None:
     folder = models_directory() / name
     with locked(folder), disk_errors("the model"):
         found = find_model(name)
-        now = {**(known_aliases(found) if found else {}), **changes}
-        kept = {word: number for word, number in now.items() if number is not None}
-        marks = {str(number): _mark(found.version(number)) for number in kept.values()} if found else {}
-        sealed.write(folder / FILE, {**kept, MEANT: {number: mark for number, mark in marks.items() if mark}}, FILE)
+        before = known_aliases(found) if found else {}
+        if before.get(alias) == number and number is not None:
+            return
+        now = {**before, alias: number}
+        kept = {word: own for word, own in now.items() if own is not None}
+        marks = {str(own): _mark(found.version(own)) for own in kept.values()} if found else {}
+        sealed.write(folder / FILE, {**kept, MEANT: {own: mark for own, mark in marks.items() if mark}}, FILE)
+        alias_history.add(name, [alias_history.move(alias, number, before.get(alias), who, why, back)])

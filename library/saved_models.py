@@ -4,7 +4,7 @@
         vN/model.json     the model file, as `shoal predict` reads it
         vN/card.json      what is said about it: run, time, scores, data, config, note
         last              the highest number that was ever given
-        aliases.json      words for versions, see `aliases`
+        aliases.json      words for versions, see `aliases`; alias-history.json: what they meant before
         lock              held for the moment in which a number is given or a version goes
 
 A version is written under another name and gets its own by one rename, so that a folder vN is a whole version. How a

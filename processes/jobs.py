@@ -120,6 +120,24 @@ def _report(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     return {"file": out.name, "bytes": out.stat().st_size, "notes": list(notes)}
 
 
+def _compare(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The model file `job["model"]` against `job["against"]` on the config's table; `job["labels"]` are their names."""
+    from shoal.registry.comparing import compare
+
+    first, second = run.job["labels"]
+    return compare(Path(run.job["against"]), Path(run.job["model"]), config, progress, (first, second)).as_dict()
+
+
+def _promote(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Give the alias `job["alias"]` to the version `job["version"]` if it is not worse on the config's table by more
+    than `job["not_worse_by"]`; `job["who"]` asks for it."""
+    from shoal.library.aliases import resolve
+    from shoal.registry.promotion import promote
+
+    by, who = float(run.job.get("not_worse_by") or 0.0), str(run.job.get("who") or "")
+    return promote(resolve(run.job["version"]), run.job["alias"], config, by, who, progress).as_dict()
+
+
 def _nodes(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """The machines of the cluster that the environment names."""
     from shoal.tasks.workers import cluster_nodes
@@ -137,7 +155,7 @@ def _plan(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
 JOBS: dict[str, JobTask] = {
     "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "study": _study, "curve": _curve,
     "generate": _generate, "archive": _archive, "restore": _restore, "export": _export, "report": _report,
-    "nodes": _nodes, "tune": _tune, "plan": _plan,
+    "nodes": _nodes, "tune": _tune, "plan": _plan, "compare": _compare, "promote": _promote,
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from shoal.runs import awaiting, made_files
 from shoal.runs.launch import LOOK, Run
 
 FILES = {"predict": ("predictions.csv",), "export": tuple(f"export{ending(to)}" for to in FORMATS)}
-TASKS = ("inspect", "predict", "tune", "export")
+TASKS = ("inspect", "predict", "tune", "export", "compare", "promote")
 WAIT = {"type": "number", "minimum": 0, "maximum": 30, "default": 0.0, "description": "seconds to wait for the end"}
 _ID = re.compile(r"[0-9a-f]{24}")
 

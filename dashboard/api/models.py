@@ -13,9 +13,11 @@ from shoal.dashboard.api.pages import PAGE, page
 from shoal.dashboard.api.problems import missing
 from shoal.files.parts import title
 from shoal.fitting.model_file import load_model
-from shoal.library import aliases
+from shoal.library import alias_history, aliases
 from shoal.library.saved_models import Model, Version, find_model, list_models
+from shoal.library.tokens import KnownTokens
 from shoal.results.model import ModelFile
+from shoal.results.plain import plain
 from shoal.runs.launch import launch_job
 from shoal.settings.config import RunConfig
 from shoal.settings.values import page_config, set_by_pages
@@ -42,6 +44,14 @@ def operations() -> list[Operation]:
                   problems=(404, 409, 507)),
         Operation("DELETE", alias, "takeAlias", "Take a word away", take_alias, {200: "Model"}, "write",
                   problems=(404, 409, 507)),
+        Operation("POST", f"{alias}/rollback", "rollBack", "Let a word mean what it meant before", roll_back,
+                  {200: "Model"}, "write", problems=(404, 409, 507)),
+        Operation("GET", f"{one}/history", "getHistory", "Every move of an alias, the newest first", history,
+                  {200: "History"}, problems=(404, 409)),
+        Operation("POST", f"{version}/comparisons", "compareVersions", "Score against another version, as a job",
+                  compare_versions, {200: "Job", 202: "Job"}, "write", "Compare", {"wait": WAIT}, (404, 409, 507)),
+        Operation("POST", f"{version}/promotions", "promoteVersion", "Give an alias if a check passes, as a job",
+                  promote, {200: "Job", 202: "Job"}, "write", "Promote", {"wait": WAIT}, (404, 409, 507)),
         Operation("POST", f"{version}/predict", "predictRows", "Predict rows at once", predict, {200: "Predictions"},
                   "read", "Rows", problems=(404, 409)),
         Operation("POST", f"{version}/predictions", "predictDataset", "Predict a table, as a job", predict_table,
@@ -112,7 +122,7 @@ def give_alias(asked: ApiRequest) -> Given:
     version = model.version(asked.body["version"])
     if version is None:
         raise missing("version")
-    aliases.give(version, asked.path["alias"])
+    aliases.give(version, asked.path["alias"], _who(asked))
     return Given(said(model))
 
 
@@ -120,8 +130,55 @@ def take_alias(asked: ApiRequest) -> Given:
     model = _model(asked)
     if asked.path["alias"] not in aliases.aliases(model):
         raise missing("alias")
-    aliases.take_away(model, asked.path["alias"])
+    aliases.take_away(model, asked.path["alias"], _who(asked))
     return Given(said(model))
+
+
+def roll_back(asked: ApiRequest) -> Given:
+    model = _model(asked)
+    aliases.roll_back(model, asked.path["alias"], _who(asked))
+    return Given(said(model))
+
+
+def history(asked: ApiRequest) -> Given:
+    moves = alias_history.moves(_model(asked).name)[::-1]
+    return Given({"moves": [plain(move) for move in moves]})
+
+
+def compare_versions(asked: ApiRequest) -> Given:
+    version, body = version_of(asked), asked.body
+    other = _model(asked).version(body["with"])
+    if other is None:
+        raise missing("version")
+    config = page_config(table_of(body["dataset"]).path, settings_of(body))
+    seen = [list(identity_of(one.model_path)) for one in (other, version)]
+    arguments = {"model": str(version.model_path), "against": str(other.model_path), "seen": seen,
+                 "labels": [other.label, version.label]}  # fmt: skip
+    run = launch_job("compare", config, arguments)
+    return waited(job_of(run, lambda: launch_job("compare", config, arguments, anew=True)), asked)
+
+
+def promote(asked: ApiRequest) -> Given:
+    """Asked again, it is looked at again: what was found then may be otherwise now."""
+    version, body = version_of(asked), asked.body
+    aliases.check_word(body["alias"])
+    config = page_config(table_of(body["dataset"]).path, settings_of(body))
+    arguments = {"version": version.label, "alias": body["alias"], "who": _who(asked),
+                 "not_worse_by": body.get("not_worse_by", 0.0)}  # fmt: skip
+    run = launch_job("promote", config, arguments, anew=True)
+    return waited(job_of(run, lambda: run), asked)
+
+
+def _who(asked: ApiRequest) -> str:
+    """The name of the token that asks; people in the dashboard are not told apart."""
+    kind, _, given = asked.headers.get("authorization", "").partition(" ")
+    token = _tokens().admits(given.strip()) if kind.lower() == "bearer" else None
+    return f"token {token.name}" if token else "dashboard"
+
+
+@functools.cache
+def _tokens() -> KnownTokens:
+    return KnownTokens()
 
 
 def predictor_of(version: Version) -> RowPredictor:

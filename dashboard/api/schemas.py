@@ -104,6 +104,19 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Input": made({"name": TEXT, "kind": {"type": "string", "enum": ["number", "text", "date"]}}),
     "Alias": made({"version": {"type": "integer", "minimum": 1, "maximum": 999_999_999}}),
+    "History": made({"moves": {"type": "array", "items": made(
+        {"alias": TEXT, "version": {"type": ["integer", "null"]}, "before": {"type": ["integer", "null"]}, "at": TIME,
+         "who": TEXT, "why": TEXT, "back": {"type": "boolean"}})}}),
+    "Compare": made(
+        {"dataset": DATASET_ID, "with": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+         "settings": SETTINGS},
+        ("dataset", "with"),
+    ),
+    "Promote": made(
+        {"dataset": DATASET_ID, "alias": {"type": "string", "minLength": 1, "maxLength": 40}, "settings": SETTINGS,
+         "not_worse_by": {"type": "number", "minimum": 0, "maximum": 1e300}},
+        ("dataset", "alias"),
+    ),
     "Rows": made(
         {"rows": {"type": "array", "minItems": 1, "maxItems": MOST_ROWS,
                   "items": {"type": "object", "additionalProperties": VALUE}}},

@@ -98,3 +98,36 @@ def test_the_command_line_with_a_server(
     said = command(*far, "predict", "small", table, "--out", tmp_path / "p.csv")
     assert "400 predictions of y" in said.out, said.err
     assert "for train, predict and runs" in command(*far, "plan", "10x10").err
+
+
+def test_versions_are_compared_promoted_and_rolled_back(there: RemoteShoal, service: Service, table: Path) -> None:
+    """A second version that knows one column of three: the first stays the champion, unless much is allowed."""
+    settings = {"model": "ridge", "alpha": 1.0, "features": ["a"]}
+    for name in ("two", "two"):
+        asked = {"dataset": service.dataset, "target": "y", "settings": settings}
+        run = service.got("POST", "/runs", asked, 201)["summary"]["id"]
+        service.ended(run)
+        service.got("POST", f"/runs/{run}/model", {"name": name}, 201)
+        settings = {"model": "ridge", "alpha": 1.0}
+    compared = there.compare("two:1", "two:2", table)
+    assert compared["verdict"] == "better"
+    assert compared["trained_on"] == ["two:1", "two:2"]
+    assert there.promote("two:2", table)["promoted"]
+    refused = there.promote("two:1", table)
+    assert not refused["promoted"]
+    assert "two@champion stays version 2: two:1 is worse" in refused["why"]
+    assert there.promote("two:1", table, not_worse_by=1e6)["promoted"]
+    assert there.rollback("two") == {"champion": 2}
+    moves = service.got("GET", "/models/two/history")["moves"]
+    assert [(move["version"], move["who"]) for move in moves] == [
+        (2, "token tests"),
+        (1, "token tests"),
+        (2, "token tests"),
+    ]
+    assert service.ask("POST", "/models/two/aliases/other/rollback").status == 409
+    asked = {"dataset": service.dataset, "alias": "1st"}
+    assert service.ask("POST", "/models/two/versions/1/promotions", asked).status == 409
+    assert (
+        service.ask("POST", "/models/two/versions/1/comparisons", {"dataset": service.dataset, "with": 9}).status == 404
+    )
+    assert service.ask("POST", "/models/two/versions/1/promotions", asked, token=service.reader).status == 403
