@@ -172,7 +172,7 @@ class Follower:
 
     def _last_round(self) -> dict[str, Any] | None:
         with contextlib.suppress(StateError):  # locked for a moment: the next picture has it
-            last = self._store().last_round() if self.run.metrics_path.exists() else None
+            last = self._store().last_round() if self.run.has_records else None
             return dataclasses.asdict(last) if last else None
         return None
 

@@ -33,6 +33,9 @@ ALIVE = {  # a peer that vanished without a word is noticed: within half a minut
     "tcp_user_timeout": 30_000,
 }
 
+# Nobody waits without end, nor holds a lock without end: a process may be stopped in the middle of a transaction.
+LIMITS = "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'"
+
 
 class Database:
     """The connections of one process to one database; used by any number of threads."""
@@ -42,14 +45,20 @@ class Database:
         self._free: list[Connection[Any]] = []
         self._slots = threading.BoundedSemaphore(most)
         self._lock = threading.Lock()
+        self._identity = ""
         self._ready = False  # the tables were seen to be those that this version knows
         self._away: tuple[float, float, TrainingError] | None = None  # until when, the rest, and what was said
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection[Any]]:
-        """All or nothing; the tables are known to be there. Errors are ours, in plain words."""
-        with self.connection() as connection, plain_errors(self.shown), connection.transaction():
-            yield connection
+    def transaction(self, one_state: bool = False) -> Iterator[Connection[Any]]:
+        """All or nothing; the tables are known to be there. Errors are ours, in plain words.
+
+        `one_state`: all queries see the tables as they were at the first, and none writes.
+        """
+        with self.connection() as connection, plain_errors(self.shown):
+            _set_isolation(connection, one_state)
+            with connection.transaction():
+                yield connection
 
     @contextmanager
     def connection(self, checked: bool = True) -> Iterator[Connection[Any]]:
@@ -68,6 +77,14 @@ class Database:
                 self._give_back(connection)
         finally:
             self._slots.release()
+
+    def identity(self) -> str:
+        """The name that this database gave itself when it was made ready first: the same at every address."""
+        if not self._identity:
+            with self.transaction() as connection:
+                row = connection.execute("SELECT id FROM identity").fetchone()
+            self._identity = str(row[0]) if row else ""
+        return self._identity
 
     def close(self) -> None:
         """Let go of the connections that nobody uses; more can be made afterwards."""
@@ -126,8 +143,15 @@ class Database:
         with plain_errors(self.shown):
             connection = psycopg.connect(psycopg.conninfo.make_conninfo(**{**usual, **asked}), autocommit=True)
             with _closed_on_error(connection):
-                connection.execute(f"SET search_path TO {migrations.SCHEMA}")
+                connection.execute(f"SET search_path TO {migrations.SCHEMA}; {LIMITS}")
         return connection
+
+
+def _set_isolation(connection: Connection[Any], one_state: bool) -> None:
+    """Of the next transactions; it is said with their beginning."""
+    from psycopg import IsolationLevel
+
+    connection.isolation_level = IsolationLevel.REPEATABLE_READ if one_state else None
 
 
 @contextmanager

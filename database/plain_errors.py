@@ -38,6 +38,8 @@ def in_words(error: Exception, where: str) -> TrainingError:
     said = _first_line(error)
     if isinstance(error, errors.DiskFull):
         return DatabaseAway(f"The disk of the database {where} is full ({said}). Free some space there.")
+    if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled)):
+        return DatabaseAway(f"The database {where} was busy with the same rows for too long ({said}). Try again.")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return DatabaseAway(f"The database {where} takes no writes at the moment: it is read-only ({said}).")
     if isinstance(

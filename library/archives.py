@@ -243,6 +243,7 @@ def delete(run: Run) -> int:
         if leftover.exists():
             freed += leftover.stat().st_size
             _remove_archive(leftover)
+        forget_records(run)
         _remove_folder(run.directory)
     return freed
 
@@ -252,8 +253,22 @@ def delete_archived(run_id: str) -> int:
     with _one_at_a_time(BUSY), _disk_errors(f"the folder of the archive of {run_id}"):
         path = _existing(run_id)
         freed = path.stat().st_size
+        _forget_records_of(run_id)
         _remove_archive(path)
     return freed
+
+
+def forget_records(run: Run) -> None:
+    """Those in a team's database; before the folder goes, or nobody would know of them any more."""
+    from shoal.storage import place  # needs NumPy, which lists of runs do not
+
+    place.remove(run.directory, run.id)
+
+
+def _forget_records_of(archived: str) -> None:
+    from shoal.storage import place
+
+    place.remove_archived(archived)
 
 
 def _remove_archive(path: Path) -> None:

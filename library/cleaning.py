@@ -53,6 +53,7 @@ IN_USE = "in use right now"
 NEEDED = "needed by a run that waits or works"
 AT_WORK = "still waiting or at work"
 REFERRED = "used by a run or model that still exists"
+AWAY = "with records in a database that cannot be reached"
 ELSEWHERE = "on another disk, or not ours to move"
 
 
@@ -301,6 +302,11 @@ def _set_aside(item: Item) -> Path | str:
             stack.enter_context(lock)
             if _is_about_to_start(Run(directory)):
                 return AT_WORK
+        if item.kind == "runs":
+            try:
+                archives.forget_records(Run(item.path))
+            except TrainingError:
+                return AWAY
         aside = removed_path()
         item.path.rename(aside)
         if item.kind == "runs" and archives.archive_path(item.path.name).exists():

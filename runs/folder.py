@@ -4,7 +4,8 @@
     config.json   every knob
     state.json    {state, cause, reason, remedies, at}, written by the run process as it goes on
     progress.json the stage of the work and how much of it is done
-    log.jsonl, log.txt, metrics.sqlite, checkpoints/, model.json
+    log.jsonl, log.txt, checkpoints/, model.json
+    metrics.sqlite or records.json, and unsent.jsonl: the records of training (`storage.place`)
     result.json   the last word of a run that finished or was stopped; its "state" and "reason" say which and why
     error.json    the last word of one that failed, with the same "reason" and "remedies"
     lock          held by the kernel for as long as the process lives, however it ends
@@ -171,12 +172,17 @@ class Run:
     def metrics_url(self) -> str:
         return f"sqlite://{self.metrics_path}"
 
+    @property
+    def has_records(self) -> bool:
+        """Whether there are records of training, in its folder or in the team's database."""
+        return self.metrics_path.exists() or (self.directory / "records.json").exists()
+
     def open_records(self, timeout: float | None = None) -> Storage:
         """The records of this run, to be closed; those of another in their place are refused."""
-        from shoal.storage import open_storage
+        from shoal.storage import place
         from shoal.storage.base import TIMEOUT
 
-        return open_storage(self.metrics_url, TIMEOUT if timeout is None else timeout, owner_of(self.directory))
+        return place.open_records(self.directory, self.owner, TIMEOUT if timeout is None else timeout)
 
     @property
     def checkpoints_path(self) -> Path:

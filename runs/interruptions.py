@@ -22,7 +22,15 @@ from shoal.settings.config import RunConfig
 
 FIRST_REST, GROWTH, LONGEST_REST = 2.0, 5.0, 300.0  # seconds before the first try; so many times longer each; at most
 CALM = 600.0  # seconds after which a process that is killed is no sign that the run itself is at fault
-SIGNS = ("log.jsonl", "progress.json", "state.json", "metrics.sqlite", "metrics.sqlite-wal", "checkpoints")
+SIGNS = (
+    "log.jsonl",
+    "progress.json",
+    "state.json",
+    "metrics.sqlite",
+    "metrics.sqlite-wal",
+    "records.json",
+    "checkpoints",
+)
 STOPPED = Standing("stopped", "It was told to stop before its process was killed.", Reason.STOPPED)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shoal.database import address
 from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.files.parts import absolute, seen_as
 from shoal.home import DATA_FORMAT, LATEST, by_beginning, jobs_directory, own_lock, runs_directory
@@ -66,7 +67,7 @@ def resolve(name: str) -> Run:
 @contextlib.contextmanager
 def metrics_of(run: Run) -> Iterator[Storage | None]:
     """The store of a run's metrics; None if it has none yet."""
-    if not run.metrics_path.exists():
+    if not run.has_records:
         yield None
         return
 
@@ -96,7 +97,8 @@ def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None =
             directory = runs_directory() / new_run_id()
             with contextlib.suppress(FileExistsError):
                 directory.mkdir(parents=True)
-                break
+                if _has_place(directory, config):
+                    break
         try:
             if snapshot is not None:
                 _checkpoints(Run(directory), config).save(snapshot)
@@ -105,6 +107,21 @@ def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None =
             scheduling.leave(Run(directory))
             shutil.rmtree(directory, ignore_errors=True)
             raise
+
+
+def _has_place(directory: Path, config: RunConfig) -> bool:
+    """Whether its records have one: a new folder goes again if a team's database knows another run of its name."""
+    if config.solver != "gradient" or not address.is_set():
+        return True  # an exact fit has none
+    from shoal.storage import place
+
+    known = False
+    try:
+        known = place.begin(directory, directory.name)
+    finally:
+        if not known:
+            directory.rmdir()
+    return known
 
 
 def _from_anywhere(config: RunConfig) -> RunConfig:

@@ -28,6 +28,10 @@ class Command:
     outcome: str | None = None
 
 
+class Fenced(StateError):
+    """The run is in other hands, or gone: whoever wrote to its store until now is to end."""
+
+
 class Storage(ABC):
     """The records of one run, and the commands for it.
 
@@ -40,6 +44,11 @@ class Storage(ABC):
     def renewed(self) -> int:
         """Times that the store was begun anew because somebody had removed it: what it held is gone."""
         return 0
+
+    @property
+    def trouble(self) -> str:
+        """Why records that were added are not where others see them yet; empty where they are. They are kept."""
+        return ""
 
     @abstractmethod
     def add(self, records: Sequence[Record]) -> None:

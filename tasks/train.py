@@ -231,6 +231,7 @@ def train_in_folder(
     `again` says why, where nobody asked for it to go on.
     """
     # Imported here: an exact fit, which may take less time than this, needs none of it.
+    from shoal.storage import place
     from shoal.training.callbacks import callbacks_named
     from shoal.training.checkpoints import Checkpoints
     from shoal.training.conductor import Session
@@ -242,7 +243,10 @@ def train_in_folder(
     callbacks = callbacks_named(config.callbacks, warn)
     checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn, run.owner)
     newest = checkpoints.newest()
-    with run.open_records() as storage, coordinated(_staffed(config, newest), progress) as coordinator:
+    with (
+        place.open_for_run(run.directory, run.owner) as storage,
+        coordinated(_staffed(config, newest), progress) as coordinator,
+    ):
         session = Session(storage, checkpoints, callbacks, log, state, again)
         if newest is None and "forked_from" in run.job:
             way = Remedy.run("Fork it again", "fork", run.job["forked_from"]["run"])

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from shoal.coordinator import ParameterServer
 from shoal.engines.base import Link
-from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.errors import ResourceError, StateError
 from shoal.metrics import Event, HostSample, LinkSample, Record, ResourceSampler, Round, Tally, WorkerSample
-from shoal.storage.base import Storage
+from shoal.storage.base import Fenced, Storage
 from shoal.tracing import spans
 from shoal.training.objectives.base import Objective
 
@@ -136,10 +136,16 @@ class Recorder:
         started = time.perf_counter()
         try:
             self._storage.add(self._waiting)
+        except Fenced:
+            raise  # the run is in other hands: this process is to end
         except (StateError, ResourceError) as error:
-            self._complain(error)
+            self._complain(str(error))
         else:
-            self._waiting, self._failing = [], False
+            self._waiting = []
+            if trouble := self._storage.trouble:
+                self._complain(trouble)
+            else:
+                self._failing = False
         self._tell_of_loss()
         self.spent += time.perf_counter() - started
 
@@ -148,7 +154,7 @@ class Recorder:
             self._renewed = self._storage.renewed
             self._warn("The file of records was removed or replaced while the run went on; it is begun anew from here.")
 
-    def _complain(self, error: TrainingError) -> None:
+    def _complain(self, error: str) -> None:
         if not self._failing:
             self._failing = True
             self._warn(f"Records cannot be written at the moment; they are kept and written later: {error}")

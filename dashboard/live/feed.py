@@ -194,7 +194,7 @@ class RunFeed:
 
     def _store(self) -> Storage | None:
         """Opened once, when it is there: opening costs more than reading."""
-        if self._storage is None and self.run.metrics_path.exists():
+        if self._storage is None and self.run.has_records:
             self._storage = self.run.open_records(BUSY)
         return self._storage
 

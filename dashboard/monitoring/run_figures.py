@@ -20,6 +20,7 @@ from shoal.runs.folder import ACTIVE, ENDED, Run, is_run
 from shoal.runs.launch import metrics_of
 from shoal.runs.tickets import tickets
 from shoal.storage.base import Storage
+from shoal.storage.place import FILE, MARK
 
 SAYS = ("config.json", "started", "state.json", "result.json", "error.json")  # what the state of a run is read from
 SAID = ("finished", "stopped", "failed")  # states that are in a document, whether or not a process is there
@@ -186,9 +187,12 @@ def _begun_at(run: Run, storage: Storage) -> int:
 
 
 def _store(folder: str) -> tuple[_Stamp, _Stamp]:
-    """The records and their journal, which comes and goes with its readers while it is empty."""
+    """The records and their journal, which comes and goes with its readers while it is empty.
+
+    Where they are in a team's database, the run's process touches the document that says so.
+    """
     journal = stamp(f"{folder}/metrics.sqlite-wal")
-    return stamp(f"{folder}/metrics.sqlite"), journal if journal and journal[2] else None
+    return stamp(f"{folder}/{FILE}") or stamp(f"{folder}/{MARK}"), journal if journal and journal[2] else None
 
 
 def _state(run: Run, files: tuple[_Stamp, ...], held: bool, waits: bool) -> str:

@@ -5,6 +5,7 @@ A test takes the fixture `empty_database` (an address) or `team_database` (made 
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import pwd
@@ -148,12 +149,18 @@ def _is_user(name: str) -> bool:
     return True
 
 
+def why_missing() -> str:
+    """Why there is no server here; empty where there can be one."""
+    if importlib.util.find_spec("psycopg") is None:
+        return "psycopg is not installed: pip install 'shoal[postgres]'"
+    return "" if PROGRAMS else "PostgreSQL is not installed (Debian: postgresql)"
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server for the tests of this process."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'shoal[postgres]'")
-    if PROGRAMS is None:
-        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+    if why := why_missing():
+        pytest.skip(why)
     folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
     try:
         server = Postgres(folder)
