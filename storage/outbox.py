@@ -128,7 +128,7 @@ class Outbox(Storage):
         except Fenced as error:
             self._ended_by = error
             return False
-        except TrainingError as error:
+        except (TrainingError, OSError) as error:  # of the database, or of the file
             self._trouble = str(error)
             self._put_aside()
             return False

@@ -67,7 +67,7 @@ class Unsent:
             return
 
     def __bool__(self) -> bool:
-        return self.path.exists()
+        return self.path.is_file()
 
     def size(self) -> int:
         try:
