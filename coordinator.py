@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from shoal.data.cache import Cache
@@ -27,6 +26,8 @@ from shoal.engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
 from shoal.errors import DataError, EngineError, WorkerFailed
 from shoal.metrics import Tally, WorkerTally
 from shoal.models import Array, StepModel
+from shoal.parameters.shards import ShardedParameters
+from shoal.parameters.stepping import VectorStep
 from shoal.passes.blocks import Predict, Score, SumMoments, Sums, SumTriangle
 from shoal.passes.board import Board
 from shoal.passes.gradient_loop import Assignment, Part, Update
@@ -37,7 +38,8 @@ from shoal.settings.config import RunConfig
 from shoal.solve.least_squares import Standardisation, stack
 from shoal.solve.moments import Merger, Moments
 from shoal.steps.failure import FailurePolicy, Loss
-from shoal.steps.optimizers import SGD, StepRule, clipped, stale_rate, unbounded
+from shoal.steps.optimizers import stale_rate, unbounded
+from shoal.steps.placement import pieces_of
 from shoal.steps.policy import Barrier, Member, Plan, Policy, Task
 from shoal.steps.stale import Stale
 from shoal.steps.steering import Kind, Observer, Phase, Steering
@@ -119,17 +121,13 @@ class ParameterServer:
 
     def __init__(
         self, engine: Engine, shards: Shards, model: StepModel, start: Array, steering: Steering,
-        failure: FailurePolicy, observer: Observer,
+        failure: FailurePolicy, observer: Observer, parts: Sequence[tuple[str, int]] = (),
     ) -> None:  # fmt: skip
         self.shards, self.model, self.steering = shards, model, steering
         self.policy: Policy = Barrier(Plan(()), 0)  # nothing to do until a phase begins
-        self.rule: StepRule = SGD(len(start))
         self.kind: Kind = "gradient"
-        self.w: Array = np.array(start, np.float64)
         self.version = 0
-        # The gradient of the last step, the point it is of, and what the losses of so many rows come to there.
-        self.gradient, self.gradient_at = np.zeros_like(self.w), self.w
-        self.value, self.rows = 0.0, 0
+        self.value, self.rows = 0.0, 0  # what the losses of so many rows came to at the last step
         self.rows_done = 0  # since the run was started or resumed
         self.rate = 0.0
         self.workers: dict[int, WorkerTally] = {}
@@ -145,6 +143,8 @@ class ParameterServer:
         self._parts: dict[Task, tuple[Part, int]] = {}
         self._news = False
         self._board = server_board(engine.allocate if engine.maps else None, len(shards.rows), len(start))
+        pieces = pieces_of(parts or [("weights", len(start))])
+        self.parameters = ShardedParameters(self._board, start, pieces, engine, failure.restarts, observer.happened)
 
     @property
     def board(self) -> Board:
@@ -152,6 +152,7 @@ class ParameterServer:
         return self._board.shared
 
     def release(self) -> None:
+        self.parameters.release()
         for shared in self._board.memory:
             self._engine.release(shared)
 
@@ -216,6 +217,7 @@ class ParameterServer:
         if now - self._ticked > self.STALL:  # this process was stopped or starved: that is no worker's fault
             self.policy.extend_leases(now - self._ticked)
         self._ticked = now
+        self.parameters.tick()
         self._observer.ticked(now)
         for rank in self.policy.doubted(now):
             self.policy.look(rank, self._engine.works(rank), now)
@@ -233,7 +235,8 @@ class ParameterServer:
     def begin(self, phase: Phase) -> None:
         """Another phase, with whoever is there."""
         phase.policy.succeed(self.policy)
-        _, self.policy, self.rule, self.kind = phase
+        _, self.policy, rule, self.kind = phase
+        self.parameters.begin(rule)
         full = [min(n, self.steering.batch_size) for n in self.shards.rows]
         self._full_step = max(1, sum(full) if isinstance(self.policy, Barrier) else max(full))  # rows
         self._publish()
@@ -251,13 +254,14 @@ class ParameterServer:
 
     def finish(self, w: Array | None = None) -> None:
         """The end, with these weights or those that there are."""
-        self.w = self.w if w is None else w
+        if w is not None:
+            self.parameters.put(w)
         self.finished = True
 
     def retune(self, model: StepModel) -> None:
         """Another penalty; what the rule remembers is of another objective."""
         self.model = model
-        self.rule.reset()
+        self.parameters.forget()
 
     def bound(self, staleness: float) -> bool:
         """Another bound of staleness; False where updates are not applied as they come."""
@@ -288,6 +292,16 @@ class ParameterServer:
             self._orders += [Kill(rank)] * kill
 
     # ---------------------------------------------------------------- what a run may look at
+
+    @property
+    def w(self) -> Array:
+        """The weights, until the next step."""
+        return self.parameters.w
+
+    @property
+    def gradient_at(self) -> Array:
+        """The point that the gradient of the last step is of."""
+        return self._board.published(max(0, self.version - 1))
 
     @property
     def value_of_all(self) -> float:
@@ -331,24 +345,20 @@ class ParameterServer:
     def _apply(self, tasks: Sequence[Task]) -> None:
         parts, versions = zip(*(self._parts.pop(task) for task in tasks), strict=True)
         rows, value = sum(part.rows for part in parts), sum(part.value for part in parts)
-        staleness = self.version - min(versions)
-        total = self._total(tasks, parts)
         self.rows_done += rows
-        sent = sum(part.nbytes for part in parts)
-        self._tally.count(
-            rows, len(tasks), 8 * len(self.w) * len(tasks), sent, len(tasks) * self.version - sum(versions)
-        )
-        self.gradient_at, self.value, self.rows = self._board.published(self.version), value, rows
+        sent, behind = sum(part.nbytes for part in parts), len(tasks) * self.version - sum(versions)
+        self._tally.count(rows, len(tasks), 8 * len(self.w) * len(tasks), sent, behind)
+        self.value, self.rows = value, rows
         self.rate = self.steering.rate_at(self.policy.progress)
         if self.steering.tamed:
-            self.rate = stale_rate(self.rate, staleness)
-        if self.kind == "local":
-            self.gradient = -total / (rows * self.rate * self.steering.local_steps) if rows else total
-            self.w = self.w + total / max(rows, 1)
-        else:
-            self.gradient = total / max(rows, 1)
-            rate = self.rate * self._share_of_a_step(rows)
-            self.w = self.rule.step(self.w, clipped(self.gradient, self.steering.clip), rate, self.model.penalty.prox)
+            self.rate = stale_rate(self.rate, self.version - min(versions))
+        local = self.kind == "local"
+        rate = self.rate if local else self.rate * self._share_of_a_step(rows)
+        step = VectorStep(
+            tuple(task.shard for task in tasks), self._board.take(tasks), tuple(part.rows for part in parts), rate,
+            self.steering.local_steps if local else 0, self.steering.clip, self.model.penalty,
+        )  # fmt: skip
+        self.parameters.apply(step, self.version)
         self.version += 1
 
     def _share_of_a_step(self, rows: int) -> float:
@@ -356,16 +366,8 @@ class ParameterServer:
         any other, and the rate is only safe for batches of full size."""
         return 1.0 if self.kind == "full" else min(1.0, rows / self._full_step)
 
-    def _total(self, tasks: Sequence[Task], parts: Sequence[Part]) -> Array:
-        """The sum of the updates in the order of the shards: whoever computed them, it has the same bits."""
-        updates = self._board.collect(tasks)
-        if self.kind == "local":
-            updates = updates * np.array([[part.rows] for part in parts])
-        total: Array = np.add.reduce(updates, axis=0)
-        return total
-
     def _publish(self) -> None:
-        self._board.publish(self.rule.query(self.w), self.version)
+        self.parameters.publish(self.version)
 
     def _instructions(self, now: float) -> list[Instruction]:
         orders, self._orders = self._orders, []
@@ -390,11 +392,10 @@ class ParameterServer:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain values and arrays from which `restore` goes on with the same bits."""
-        arrays = {f"rule.{name}": array for name, array in self.rule.state().items()}
-        arrays |= {"weights": self.w.copy()} | self._board.state()
+        arrays = self.parameters.state() | self._board.state()
         return {"version": self.version, "policy": self.policy.state(), "kind": self.kind}, arrays
 
     def restore(self, version: int, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.version = version
-        self.w = np.array(arrays["weights"], np.float64)
+        self.parameters.restore(arrays)
         self._board.restore(arrays)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 ANSWER = 2.0  # seconds that a command is given to be answered
 POSITIONAL = {
     "kill_worker": ("rank",), "hang_worker": ("rank",), "remove_worker": ("rank",), "slow_worker": ("rank", "factor"),
-    "add_worker": (), "pause": (), "resume": (), "stop": (), "checkpoint": (), "set": (),
+    "shards": ("count",), "kill_shard": ("shard",), "add_worker": (), "pause": (), "resume": (), "stop": (),
+    "checkpoint": (), "set": (),
 }  # fmt: skip
 
 

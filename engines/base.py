@@ -7,7 +7,7 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -97,6 +97,37 @@ class Server(Protocol):
     def tick(self, now: float) -> Sequence[Instruction]: ...
 
 
+class Helpers(ABC):
+    """Processes beside the workers that see the same arrays: asked all at once, each for a part of the same thing."""
+
+    @property
+    @abstractmethod
+    def ready(self) -> dict[int, int]:
+        """The process number of each that has started and can be asked, by rank."""
+
+    @abstractmethod
+    def hire(self, rank: int) -> None:
+        """Start one; `ready` has it when it has come. One that is there already stays."""
+
+    @abstractmethod
+    def dismiss(self, rank: int) -> None:
+        """Let one go, if it is there."""
+
+    @abstractmethod
+    def news(self) -> list[WorkerFailed]:
+        """Take in who has come, without waiting; returns who was lost since."""
+
+    @abstractmethod
+    def ask(self, requests: Mapping[int, Request]) -> dict[int, Any]:
+        """The reports of those who are asked, all at the same time; who is lost meanwhile has none, and `news` has it.
+
+        An error that one reports is raised here.
+        """
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
 class Engine(ABC):
     """Workers that answer requests. An engine is used by one thread at a time; any thread may be that one."""
 
@@ -140,6 +171,13 @@ class Engine(ABC):
     @abstractmethod
     def elastic(self) -> bool:
         """Whether workers can be hired and killed."""
+
+    def helpers(self, preload: Sequence[str]) -> Helpers | None:
+        """None yet of them, and whoever asks for them closes them; None where there is no such thing.
+
+        preload: modules that their requests come from.
+        """
+        return None
 
     @property
     def start(self) -> float:

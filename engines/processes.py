@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.engines.base import WorkerEvent, laid_out
+from shoal.engines.base import Helpers, WorkerEvent, laid_out
 from shoal.engines.crewed import CrewEngine
+from shoal.engines.helper_processes import HelperProcesses
 from shoal.engines.worker_process import ProcessCrew, WorkerProcess
 from shoal.utils import anonymous_file, write_at
 from shoal.worker import SharedArray
@@ -57,6 +58,10 @@ class ProcessEngine(CrewEngine):
         self._shared[shared.key] = shared, descriptor
         memory = mmap.mmap(descriptor, max(1, shared.nbytes))
         return shared, np.frombuffer(memory, shared.dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+    def helpers(self, preload: Sequence[str]) -> Helpers:
+        self._check_open()
+        return HelperProcesses(self._shared, preload)
 
     def works(self, rank: int) -> bool:
         member = self._crew.members.get(rank)

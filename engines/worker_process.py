@@ -176,9 +176,14 @@ class ProcessCrew(Crew):
 
     LEASE = 60.0  # seconds in which a worker that has a request may do nothing; one that works may take any time
 
-    def __init__(self, emit: Callable[[WorkerEvent], None], preload: Sequence[str]) -> None:
+    def __init__(
+        self, emit: Callable[[WorkerEvent], None], preload: Sequence[str],
+        shared: dict[int, tuple[SharedArray, int]] | None = None,
+    ) -> None:  # fmt: skip
+        """`shared` are the arrays of another crew, which closes them."""
         super().__init__(emit)
-        self.shared: dict[int, tuple[SharedArray, int]] = {}
+        self.shared = {} if shared is None else shared
+        self._lends = shared is None
         self.lease = self.LEASE
         self._preload = preload
         self._selector = selectors.DefaultSelector()
@@ -214,6 +219,7 @@ class ProcessCrew(Crew):
         os.close(self._lifeline)
         super().close()
         self._selector.close()
-        for _, descriptor in self.shared.values():
-            os.close(descriptor)
-        self.shared.clear()
+        if self._lends:
+            for _, descriptor in self.shared.values():
+                os.close(descriptor)
+            self.shared.clear()

@@ -110,13 +110,21 @@ class ServerBoard:
         self._encodings: dict[Task, Compression] = {}  # a command may change it between a task and its update
 
     def publish(self, w: Array, version: int) -> None:
-        self._weights[version % COPIES] = w
+        self.row(version)[:] = w
+        self.announce(version)
+
+    def announce(self, version: int) -> None:
+        """Publish what is in the row of that version already."""
         self._version[0] = version
+
+    def row(self, version: int) -> Array:
+        """The place of the weights of a version, until so many others have come as there are copies."""
+        row: Array = self._weights[version % COPIES]
+        return row
 
     def published(self, version: int) -> Array:
         """A copy of what was published last, as this version."""
-        w: Array = self._weights[version % COPIES].copy()
-        return w
+        return self.row(version).copy()
 
     def hand_out(self, tasks: Sequence[Task], compression: str, share: float) -> tuple[int, ...]:
         """Note how the updates of these tasks will be encoded; returns the side of the residuals that each reads."""
@@ -133,14 +141,18 @@ class ServerBoard:
         """The update in what a worker has sent; from here on its tasks can be collected."""
         return pushed
 
-    def collect(self, tasks: Sequence[Task]) -> Array:
-        """The updates (tasks, p) that workers have put into the slots; each is taken once."""
-        encodings = [self._encodings.pop(task) for task in tasks]
-        if all(encoding.name == "none" for encoding in encodings):
-            return self._plain_slots[[task.shard for task in tasks]]
+    def take(self, tasks: Sequence[Task]) -> tuple[Compression, ...]:
+        """How the updates that workers have put into the slots are encoded; each is taken once."""
+        encodings = tuple(self._encodings.pop(task) for task in tasks)
         for task, encoding in zip(tasks, encodings, strict=True):
             self._sides[task.shard] ^= encoding.name != "none"
-        return np.stack([e.decode(self._slots[task.shard]) for task, e in zip(tasks, encodings, strict=True)])
+        return encodings
+
+    def collect(self, shards: Sequence[int], encodings: Sequence[Compression]) -> Array:
+        """The updates (tasks, p) in the slots of these shards, as `take` has them."""
+        if all(encoding.name == "none" for encoding in encodings):
+            return self._plain_slots[list(shards)]
+        return np.stack([e.decode(self._slots[shard]) for shard, e in zip(shards, encodings, strict=True)])
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """What compression has held back, if anything, for a checkpoint."""

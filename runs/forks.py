@@ -35,6 +35,8 @@ def forked(snapshot: Snapshot, changes: Mapping[str, Any]) -> tuple[RunConfig, S
     meta |= {"compression_of_steps": config.compression} if "compression" in changed else {}
     if "workers" in changed:
         meta |= {"workers": config.workers, "workers_by_person": bool(config.workers)}
+    if "parameter_shards" in changed:
+        meta["parameter_shards"] = config.parameter_shards
     if changed & {"mode", "staleness"}:
         meta["staleness"] = float(config.staleness) if config.mode == "ssp" else None
     if "learning_rate" in changed:

@@ -37,7 +37,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "momentum": (0, 0.9999), "weight_decay": (0, 1000),
     "clip": (0, math.inf), "top_k": (1e-6, 1), "prefetch": (-1, 1000), "max_memory": (0.05, 1),
     "shards": (0, 100_000), "checkpoint_seconds": (0, 1_000_000), "keep_checkpoints": (1, 1000), "restarts": (0, 1000),
-    "retries": (0, 1000),
+    "retries": (0, 1000), "parameter_shards": (1, 64),
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from shoal.settings.when import (
     mixes_penalties,
     on_cluster,
     shrinks_weights,
+    steps_elsewhere,
     tells_classes_apart,
 )  # fmt: skip
 
@@ -267,27 +268,23 @@ class RunConfig:
     )
     finish_passes: int = training(
         5_000, "the most full passes of the finish", "stopping",
-        unit="passes", step=100, when=lambda v: v["tolerance"] > 0, needs=(("tolerance", 1e-6),),
-    )
+        unit="passes", step=100, when=lambda v: v["tolerance"] > 0, needs=(("tolerance", 1e-6),))
     max_seconds: float = training(
         0.0, "stop after so many seconds; 0 for no limit", "stopping", unit="s", step=10.0, blank="no limit"
     )
     patience: int = training(
         0, "stop after so many epochs without a better score on the test rows; 0: do not", "stopping",
-        unit="epochs", blank="never", when=is_watched,
-    )
+        unit="epochs", blank="never", when=is_watched)
     batch_size: int = training(
         0, "rows of a shard in one step; 0 or 'auto': from the measured cost of messages", "steps",
-        auto=0, open=True, unit="rows", step=64, blank="auto",
-    )
+        auto=0, open=True, unit="rows", step=64, blank="auto")
     local_steps: int = training(
         0, "mode local: steps of a shard between two averages; 0 or 'auto'", "steps",
         auto=0, open=True, unit="steps", blank="auto", when=lambda v: v["mode"] == "local", needs=(("mode", "local"),),
     )
     staleness: int = training(
         4, "mode ssp: how many updates old the weights behind a gradient may be", "steps",
-        open=True, unit="updates", when=lambda v: v["mode"] == "ssp", needs=(("mode", "ssp"),),
-    )
+        open=True, unit="updates", when=lambda v: v["mode"] == "ssp", needs=(("mode", "ssp"),))
     step_rule: str = training(
         "sgd", "sgd, momentum, adagrad, adam, adamw, or one of a plug-in", "steps",
         metavar="NAME", open=True, known=("sgd", "momentum", "adagrad", "adam", "adamw"), plugins="shoal.step_rules",
@@ -295,8 +292,7 @@ class RunConfig:
     )
     learning_rate: float = training(
         0.0, "the learning rate; 0 or 'auto': from the curvature of the data", "steps",
-        auto=0.0, open=True, step=0.01, blank="auto",
-    )
+        auto=0.0, open=True, step=0.01, blank="auto")
     schedule: str = training(
         "constant", "how the learning rate changes over the epochs", "steps", choices=SCHEDULES, open=True
     )
@@ -305,16 +301,13 @@ class RunConfig:
         unit="epochs", step=0.5, blank="none")
     decay: float = training(
         0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs", "steps",
-        open=True, step=0.05, when=decays, needs=(("schedule", "exponential"),),
-    )
+        open=True, step=0.05, when=decays, needs=(("schedule", "exponential"),))
     decay_every: float = training(
         1.0, "the epochs after which that share is left", "steps",
-        open=True, unit="epochs", step=0.5, when=decays, needs=(("schedule", "exponential"),),
-    )
+        open=True, unit="epochs", step=0.5, when=decays, needs=(("schedule", "exponential"),))
     momentum: float = training(
         0.9, "of the step rule momentum, and the first moment of adam and adamw", "steps",
-        open=True, step=0.01, when=has_momentum, needs=(("step_rule", "momentum"), ("mode", "sync")),
-    )
+        open=True, step=0.01, when=has_momentum, needs=(("step_rule", "momentum"), ("mode", "sync")))
     weight_decay: float = training(
         0.01, "step rule adamw: share of each weight that a step takes away, times the learning rate", "steps",
         open=True, step=0.01, when=shrinks_weights, needs=(("step_rule", "adamw"), ("mode", "sync")),
@@ -342,6 +335,9 @@ class RunConfig:
         "hash", "how rows are given to shards: at random, or in the order of the file", "feed",
         choices=checks.PARTITIONS,
     )
+    parameter_shards: int = training(
+        1, "processes that the parameters are spread over and stepped in; 1: the run's own process", "feed",
+        unit="processes", when=steps_elsewhere, needs=(("engine", "processes"),))
     precision: str = training("auto", "floating-point type of the gradients", "feed", choices=checks.PRECISIONS)
     penalty: str = training(
         "", "a plug-in's penalty in place of the model's own", "model",

@@ -100,6 +100,11 @@ def has_processes(values: _Values) -> bool:
     return str(values["engine"]) != "inline"
 
 
+def steps_elsewhere(values: _Values) -> bool:
+    """Whether parameters may lie in processes beside the run's own, which see its memory."""
+    return str(values["engine"]) in ("auto", "processes")
+
+
 def on_cluster(values: _Values) -> bool:
     return str(values["engine"]) == "ray"
 

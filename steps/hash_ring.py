@@ -1,10 +1,14 @@
-"""Which worker owns which shard, by consistent hashing with bounded loads; who is alive is not known here.
+"""Who owns what, by consistent hashing: shards of rows with bounded loads, anything else by its name; who is alive is
+not known here.
 
 Every rank has POINTS places on a circle of 64-bit numbers, every shard has one. A shard goes to the first rank found
 clockwise from its place that has room (Mirrokni, Thorup and Zadimoghaddam 2016, "Consistent hashing with bounded
 loads"). Room is tighter than in the paper: with V shards on N ranks each gets V // N, and V % N of them one more, so
 that nobody waits at a barrier for a rank that has twice the work. A plain ring may split 16 shards on 2 ranks 12 : 4.
 A join or leave then moves somewhat more shards than it must: 5 to 50 % with 8 or more shards a rank.
+
+What is owned by its name (`owner_of`) goes to the first rank clockwise, room or not: then a join or leave moves what
+the rank gains or had, and nothing else. A rank of weight 2 has twice the places, and so about twice as much.
 
 The assignment depends on the set of ranks alone, not on the order in which they came and went.
 """
@@ -19,9 +23,10 @@ POINTS = 100  # places of a rank on the circle: the shares of a plain ring then 
 
 
 class Ring:
-    """Ranks on a circle."""
+    """Ranks on a circle, each with `points` places times its weight."""
 
-    def __init__(self, ranks: Iterable[int] = ()) -> None:
+    def __init__(self, ranks: Iterable[int] = (), points: int = POINTS) -> None:
+        self._each = points
         self._points: list[tuple[int, int]] = []  # (place, rank), sorted
         self._ranks: set[int] = set()
         for rank in ranks:
@@ -31,11 +36,11 @@ class Ring:
     def ranks(self) -> tuple[int, ...]:
         return tuple(sorted(self._ranks))
 
-    def add(self, rank: int) -> None:
+    def add(self, rank: int, weight: float = 1.0) -> None:
         """A rank joins; nothing changes if it is there already."""
         if rank not in self._ranks:
             self._ranks.add(rank)
-            for i in range(POINTS):
+            for i in range(max(1, round(weight * self._each))):
                 insort(self._points, (_place(f"rank {rank} {i}"), rank))
 
     def remove(self, rank: int) -> None:
@@ -59,6 +64,10 @@ class Ring:
     def owner(self, shard: int, shards: int) -> int:
         """The rank that `assign` gives this shard, one of `shards`."""
         return next(rank for rank, owned in self.assign(shards).items() if shard in owned)
+
+    def owner_of(self, name: str) -> int:
+        """The first rank clockwise from the place of a name; there has to be one."""
+        return self._points[bisect(self._points, (_place(name), -1)) % len(self._points)][1]
 
     def _clockwise(self, place: int) -> Iterator[int]:
         """Ranks in the order of their points from a place on, once round the circle."""

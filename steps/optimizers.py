@@ -10,10 +10,11 @@ Sums over coordinates are NumPy's, not BLAS dot products, whose bits depend on t
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,14 +96,39 @@ class StepRule(ABC):
         """Forget everything, as before the first step."""
         self.memory = self.blank()
 
+    def of_width(self, width: int) -> Self:
+        """The same rule for so many weights, before its first step."""
+        other = copy.copy(self)
+        other.width = width
+        other.memory = other.blank()
+        return other
 
-class SGD(StepRule):
+
+class PartwiseRule(StepRule):
+    """A rule whose coordinates know of one another no more than one number, the largest of some: parts of the vector
+    can be stepped apart, each with its part of the memory, and have the bits of all at once."""
+
+    needs_peak: ClassVar[bool] = False  # else `look` has nothing to tell, and `move` nothing to be told
+
+    def look(self, gradient: Array) -> float:
+        """Take the gradient of the part into the memory; what `move` is to be told the largest of, over all parts."""
+        return 0.0
+
+    @abstractmethod
+    def move(self, w: Array, gradient: Array, rate: float, prox: Prox, peak: float) -> Array:
+        """The new weights of the part, after `look`."""
+
+    @unbounded
+    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
+        return self.move(w, gradient, rate, prox, self.look(gradient))
+
+
+class SGD(PartwiseRule):
     """w+ = prox(w - rate g, rate)."""
 
     name = "sgd"
 
-    @unbounded
-    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
+    def move(self, w: Array, gradient: Array, rate: float, prox: Prox, peak: float) -> Array:
         return proximal_step(w, gradient, rate, prox)
 
     def reach(self, rate: float, top: float) -> float:
@@ -116,7 +142,7 @@ class SGD(StepRule):
         return _inverse(curvature)
 
 
-class Momentum(StepRule):
+class Momentum(PartwiseRule):
     """Heavy ball: w+ = prox(w - rate g + beta m, rate), m+ = w+ - w, with beta = momentum (Ochs et al. 2014, iPiano).
 
     The usual sum of gradients v+ = beta v + g, w+ = prox(w - rate v+, rate) rests at another place: there
@@ -128,8 +154,7 @@ class Momentum(StepRule):
     def blank(self) -> Memory:
         return {"moved": np.zeros(self.width)}
 
-    @unbounded
-    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
+    def move(self, w: Array, gradient: Array, rate: float, prox: Prox, peak: float) -> Array:
         new = prox(w - rate * gradient + self.momentum * self.memory["moved"], rate)
         self.memory["moved"] = new - w
         return new
@@ -142,22 +167,24 @@ class Momentum(StepRule):
         return rate * top / (1 - self.momentum)
 
 
-class AdaGrad(StepRule):
+class AdaGrad(PartwiseRule):
     """r+ = sqrt(r^2 + g^2), s = rate / r+, w+ = prox(w - s g, s); all (p,) (Duchi, Hazan and Singer 2011).
 
     The penalty's operator belongs to the same diagonal metric, hence a step per coordinate in it.
     """
 
     name = "adagrad"
+    needs_peak = True
 
     def blank(self) -> Memory:
         return {"root": np.zeros(self.width)}
 
-    @unbounded
-    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
+    def look(self, gradient: Array) -> float:
         self.memory["root"] = np.hypot(self.memory["root"], gradient)
-        steps = _steps(rate, self.memory["root"])
-        return proximal_step(w, gradient, steps, prox)
+        return float(self.memory["root"].max(initial=0.0))
+
+    def move(self, w: Array, gradient: Array, rate: float, prox: Prox, peak: float) -> Array:
+        return proximal_step(w, gradient, _steps(rate, self.memory["root"], peak), prox)
 
     def safe_rate(self, curvature: float, scale: float) -> float:
         """scale / L: the first step is the rate in every coordinate, whatever the gradient. Where columns are alike
@@ -165,7 +192,7 @@ class AdaGrad(StepRule):
         return (scale or 1.0) * _inverse(curvature)
 
 
-class Adam(StepRule):
+class Adam(PartwiseRule):
     """m+ = beta m + (1 - beta) g, r+ = sqrt(c r^2 + (1 - c) g^2), w+ = prox(w - s M, s); all (p,).
 
     M = m+ / (1 - beta^t), s = rate sqrt(1 - c^t) / r+ at step t = 1, 2, ...; beta = momentum, c = FORGETTING
@@ -173,24 +200,22 @@ class Adam(StepRule):
     """
 
     name = "adam"
+    needs_peak = True
 
     def blank(self) -> Memory:
         return {"mean": np.zeros(self.width), "root": np.zeros(self.width), "steps": np.zeros(1, np.int64)}
 
-    @unbounded
-    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
-        t, memory = self._look(gradient), self.memory
-        steps = _steps(rate * math.sqrt(1 - FORGETTING**t), memory["root"])
-        return proximal_step(w, memory["mean"] / (1 - self.momentum**t), steps, prox)
-
-    def _look(self, gradient: Array) -> int:
-        """Take a gradient into the memory; the number of this step."""
+    def look(self, gradient: Array) -> float:
         beta, memory = self.momentum, self.memory
-        t = int(memory["steps"][0]) + 1
-        memory["steps"] = np.array([t], np.int64)
+        memory["steps"] = memory["steps"] + 1
         memory["mean"] = beta * memory["mean"] + (1 - beta) * gradient
         memory["root"] = np.hypot(math.sqrt(FORGETTING) * memory["root"], math.sqrt(1 - FORGETTING) * gradient)
-        return t
+        return float(memory["root"].max(initial=0.0)) if self.needs_peak else 0.0
+
+    def move(self, w: Array, gradient: Array, rate: float, prox: Prox, peak: float) -> Array:
+        t, memory = int(self.memory["steps"][0]), self.memory
+        steps = _steps(rate * math.sqrt(1 - FORGETTING**t), memory["root"], peak)
+        return proximal_step(w, memory["mean"] / (1 - self.momentum**t), steps, prox)
 
     def safe_rate(self, curvature: float, scale: float) -> float:
         """(1 - beta) scale / L: AdaGrad's first step, by as much smaller as one gradient has a longer effect."""
@@ -205,14 +230,14 @@ class AdamW(Adam):
     """
 
     name = "adamw"
+    needs_peak = False
 
     def __init__(self, width: int, momentum: float = 0.9, weight_decay: float = 0.0) -> None:
         super().__init__(width, momentum)
         self.weight_decay = weight_decay
 
-    @unbounded
-    def step(self, w: Array, gradient: Array, rate: float, prox: Prox) -> Array:
-        t = self._look(gradient)
+    def move(self, w: Array, gradient: Array, rate: float, prox: Prox, peak: float) -> Array:
+        t = int(self.memory["steps"][0])
         steps = rate / (self.memory["root"] / math.sqrt(1 - FORGETTING**t) + EPSILON)
         mean = self.memory["mean"] / (1 - self.momentum**t)
         return proximal_step((1 - rate * self.weight_decay) * w, mean, steps, prox)
@@ -295,20 +320,6 @@ class Careful(Accelerated):
 STEP_RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (SGD, Momentum, AdaGrad, Adam, AdamW)}
 
 
-@unbounded
-def clipped(gradient: Array, limit: float) -> Array:
-    """The gradient, shortened to the Euclidean norm `limit` where it is longer; 0 means no limit.
-
-    A gradient that is not finite comes back as it is: a run that diverges must not look healthy.
-    """
-    largest = float(np.abs(gradient).max(initial=0.0))
-    if limit == 0 or largest == 0:
-        return gradient
-    unit = gradient / largest  # its squares do not overflow
-    length = math.sqrt(float((unit * unit).sum()))
-    return unit * (limit / length) if length * largest > limit and math.isfinite(length) else gradient
-
-
 def schedule(
     name: str, rate: float, *, epoch: float, epochs: int, warmup: float, decay: float, decay_every: float
 ) -> float:
@@ -379,10 +390,9 @@ def _inverse(curvature: float) -> float:
     return 1 / curvature if curvature > 0 else 1.0
 
 
-def _steps(rate: float, root: Array) -> Array:
+def _steps(rate: float, root: Array, largest: float) -> Array:
     """rate / (r + EPSILON max r) for roots r (p,) in the gradient's units; 0 if there was no gradient at all yet.
 
     A fixed epsilon, as is usual, would stop the weights of a target that is measured in very small units.
     """
-    largest = root.max(initial=0.0)
     return np.zeros_like(root) if largest == 0 else rate / np.maximum(root + EPSILON * largest, SMALLEST)

@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, str] = {
     "data.parts": "data data.first_look data.formats data.notation data.recipes kernels settings solve",
     "whatif": ROWS,
     "passes": f"{ROWS} metrics plugins steps whatif worker",
-    "coordinator": f"{ROWS} engines metrics passes plugins steps worker",
+    "parameters": "engines models passes steps worker",
+    "coordinator": f"{ROWS} engines metrics parameters passes plugins steps worker",
     "fitting": f"{ROWS} coordinator metrics passes results.answers whatif worker",
     "fitting.classes": f"{ROWS} coordinator fitting fitting.losses metrics passes worker",
     "fitting.losses": f"{ROWS} coordinator fitting metrics passes worker",
@@ -300,7 +301,7 @@ def test_only_composition_roots_name_a_concrete_engine() -> None:
 
 def test_the_coordinator_and_training_know_the_protocol_only() -> None:
     for name in modules():
-        if folder(name) in ("coordinator", "fitting", "training"):
+        if folder(name) in ("coordinator", "fitting", "parameters", "training"):
             assert {other for other in own_imports(name) if folder(other) == "engines"} <= {"engines.base"}, name
 
 

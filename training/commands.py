@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from shoal.coordinator import ParameterServer
 from shoal.errors import ResourceError, StateError, TrainingError
+from shoal.settings.checks import RANGES
 from shoal.settings.config import COMPRESSIONS, RunConfig
 from shoal.steps.steering import Steering
 from shoal.storage.base import Storage
@@ -196,6 +197,22 @@ class Commands:
 
     def do_slow_worker(self, rank: Any = 0, factor: Any = 4) -> None:
         self._run.server.slow(self._rank(rank), _number("factor", factor, least=1))
+
+    # ---------------------------------------------------------------- parameter shards
+
+    def do_shards(self, count: Any = 1) -> None:
+        number, most = _number("count", count, least=1), RANGES["parameter_shards"][1]
+        if not (number.is_integer() and number <= most):
+            raise Refused(f"Expected a whole number of parameter shards from 1 to {most}, got {count!r}.")
+        if number > 1 and not self._run.server.parameters.possible:
+            raise Refused("More parameter shards than 1 are for runs with worker processes on one machine.")
+        self._run.server.parameters.scale(int(number))
+
+    def do_kill_shard(self, shard: Any = 0) -> None:
+        found = {str(line["shard"]): line["pid"] for line in self._run.server.parameters.table()}
+        if not found.get(str(shard)) or found[str(shard)] == os.getpid():
+            raise Refused(f"Expected the number of a parameter shard that is a process of its own, got {shard!r}.")
+        os.kill(found[str(shard)], signal.SIGKILL)
 
     def _signal(self, rank: Any, number: signal.Signals) -> None:
         self._check_elastic()

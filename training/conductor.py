@@ -29,7 +29,15 @@ from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.commands import Commands
 from shoal.training.objectives.base import UNKNOWN, DistanceToOptimum, Objective
-from shoal.training.phases import finishes, first_phase, full_passes, share_of_rate, staleness_bound
+from shoal.training.phases import (
+    finishes,
+    first_phase,
+    full_passes,
+    ledger,
+    share_of_rate,
+    so_far,
+    staleness_bound,
+)
 from shoal.training.recorder import Recorder
 from shoal.training.staffing import Staffing
 from shoal.utils import Progress, silent
@@ -67,7 +75,9 @@ class Conductor:
             tamed=config.learning_rate == 0 and config.mode in ("ssp", "async"), prefetch=resolved.prefetch,
         )  # fmt: skip
         failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
-        self.server = ParameterServer(engine, shards, objective.model, objective.start, self.steering, failure, self)
+        self.server = ParameterServer(
+            engine, shards, objective.model, objective.start, self.steering, failure, self, objective.parts
+        )
         self.phase, self.base_rate = "steps", resolved.learning_rate
         self.ending: Standing | None = None  # finished or stopped
         self.away = UNKNOWN
@@ -91,6 +101,8 @@ class Conductor:
         """The first phase, or the one that a checkpoint was taken in."""
         if saved is not None:
             self._restore(saved)
+        asked = self.config.parameter_shards if saved is None else saved.meta.get("parameter_shards", 1)
+        self.server.parameters.scale(asked)
         self._begin(first_phase(self.config, self.resolved, self.server.shards, self.objective, saved))
         self._seen_epochs, self._checked = self.server.policy.counts.epochs, self.server.version // CHECK
 
@@ -153,7 +165,11 @@ class Conductor:
         if self.phase == "finish":
             return 1 / self.resolved.top if self.resolved.top > 0 else 1.0
         c, server = self.config, self.server
-        share = share_of_rate(self.resolved, self.steering, server.rule, server.kind) if self.has_own_rate else 1.0
+        share = (
+            share_of_rate(self.resolved, self.steering, server.parameters.rule, server.kind)
+            if self.has_own_rate
+            else 1.0
+        )
         return schedule(
             c.schedule, self.base_rate * share,
             epoch=epoch, epochs=c.epochs, warmup=c.warmup, decay=c.decay, decay_every=c.decay_every,
@@ -165,16 +181,8 @@ class Conductor:
         return not self.config.learning_rate and self.base_rate == self.resolved.learning_rate
 
     def ledger(self) -> dict[str, Any]:
-        """How often batches were counted in the steps, and whole shards in the full passes of the finish.
-
-        `redone`: those that a lost worker had in hand; they were computed again and counted once.
-        """
-        now = self.server.policy.counts.summary()
-        if self.phase == "steps":
-            return {**now, "passes": 0}
-        steps = self._steps_ledger or dict.fromkeys(now, 0)
-        passes = {"passes": now["epochs"], "shards": now["batches"], "shards_of_a_pass": now["batches_of_an_epoch"]}
-        return {**steps, **passes, "redone": steps["redone"] + now["redone"]}
+        """How often batches were counted in the steps, and whole shards in the full passes of the finish."""
+        return ledger(self.server.policy.counts.summary(), self.phase, self._steps_ledger)
 
     @property
     def epoch(self) -> float:
@@ -206,7 +214,7 @@ class Conductor:
         """Where the run stands: at the optimum, on the way, or lost."""
         server, objective = self.server, self.objective
         if not objective.knows_loss and self.phase == "finish":  # the gradient is of all rows, where it was asked for
-            self.away = objective.away_by_rows(server.gradient_at, server.gradient, server.value)
+            self.away = objective.away_by_rows(server.gradient_at, server.parameters.gradient, server.value)
             loss = objective.loss(server.gradient_at, server.value)
         else:
             self.away, loss = self._known()
@@ -267,19 +275,9 @@ class Conductor:
             self.checkpoint()
             self.session.state(Standing("paused", cause))
         if self.recorder.tick(self.server, now):
-            self._progress(*self._so_far())
+            self._progress(*so_far(self.server.policy, self.phase))
             self._follow_memory()
             self.staffing.scale(now)
-
-    def _so_far(self) -> tuple[str, float]:
-        """What a page or bar says of the run: the stage, and how much of it is done."""
-        done, policy = self.server.policy.progress, self.server.policy
-        share = min(1.0, done / max(policy.epochs, 1))
-        if policy.paused:
-            return "paused", share
-        if self.phase == "finish":
-            return f"full pass {done:,.0f} of at most {policy.epochs:,}", share
-        return f"epoch {done:,.1f} of {policy.epochs:,}", share
 
     def happened(self, kind: str, text: str, rank: int | None = None, **data: Any) -> None:
         event = Event(self.clock(), kind, self.server.version, text, rank, data)
@@ -373,7 +371,7 @@ class Conductor:
             "steps_done": self.steps_done, "steps_ledger": self._steps_ledger, "tamed": self.steering.tamed,
             "seconds": self.clock(), "epoch": self.epoch,
             "workers": self.staffing.count, "workers_by_person": self.staffing.by_person,
-            "compression_of_steps": self._compression,
+            "compression_of_steps": self._compression, "parameter_shards": self.server.parameters.count,
         }  # fmt: skip
         if self.server.finished and self.ending is not None and self.ending.state == "finished":
             meta["ended"] = {**self.ending.as_dict(), "run": self.run_id, "away": list(self.away)}

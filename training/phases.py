@@ -67,6 +67,29 @@ def finishes(config: RunConfig, objective: Objective) -> bool:
     return objective.convex and config.tolerance > 0 and bool(config.finish_passes)
 
 
+def so_far(policy: Policy, phase: str) -> tuple[str, float]:
+    """What a page or bar says of the run: the stage, and how much of it is done."""
+    done = policy.progress
+    share = min(1.0, done / max(policy.epochs, 1))
+    if policy.paused:
+        return "paused", share
+    if phase == "finish":
+        return f"full pass {done:,.0f} of at most {policy.epochs:,}", share
+    return f"epoch {done:,.1f} of {policy.epochs:,}", share
+
+
+def ledger(now: dict[str, int], phase: str, steps: dict[str, int] | None) -> dict[str, Any]:
+    """The counts of both phases, from those of the one that it is in and of the steps before it.
+
+    `redone`: those that a lost worker had in hand; they were computed again and counted once.
+    """
+    if phase == "steps":
+        return {**now, "passes": 0}
+    steps = steps or dict.fromkeys(now, 0)
+    passes = {"passes": now["epochs"], "shards": now["batches"], "shards_of_a_pass": now["batches_of_an_epoch"]}
+    return {**steps, **passes, "redone": steps["redone"] + now["redone"]}
+
+
 def staleness_bound(config: RunConfig, policy: Policy | None = None) -> float | None:
     """The bound as it is now, since a command may have changed it, or as the config has it; None for none."""
     if isinstance(policy, Stale):

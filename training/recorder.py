@@ -79,7 +79,7 @@ class Recorder:
         return Round(
             round=server.version, epoch=epoch, phase="finish" if phase == "finish" else "steps", seconds=now, loss=loss,
             validation=score, distance=distance,
-            gradient_norm=float((server.gradient**2).sum() ** 0.5), learning_rate=server.rate,
+            gradient_norm=float((server.parameters.gradient**2).sum() ** 0.5), learning_rate=server.rate,
             alpha=self._objective.alpha, nonzeros=self._objective.nonzeros(server.w),
             bytes_raw=tally.bytes_raw, bytes_sent=tally.bytes_sent,
             staleness=tally.staleness / max(1, tally.steps), workers=len(server.workers),

@@ -94,6 +94,7 @@ LABELS = {
     "max_memory": "Share of memory in use at most",
     "shards": "Shards",
     "partition": "Rows are split",
+    "parameter_shards": "Parameter shards",
     "precision": "Precision",
     "penalty": "Penalty of a plug-in",
     "callbacks": "Plug-ins that watch the run",
@@ -277,6 +278,7 @@ HELP = {
     "prefetch": "Batches that are brought into memory before they are needed. Empty: as memory allows.",
     "max_memory": "Above this share of the machine's memory, workers read nothing ahead.",
     "shards": "The rows are split into so many parts, which workers take in turn. Empty: by the size of the data.",
+    "parameter_shards": "Processes that the parameters are spread over and stepped in. 1: the run's own process.",
     "warmup": "The learning rate rises from a tenth over so many epochs. Empty: at once.",
 }
 # Where the commands of a terminal are on the pages.

@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from shoal.errors import ConfigError
 from shoal.settings.config import SCHEDULES
-from shoal.steps.optimizers import clipped, schedule
+from shoal.steps.clipping import clipped
+from shoal.steps.optimizers import schedule
 
 # Clipping
 

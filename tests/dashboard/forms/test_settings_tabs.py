@@ -42,7 +42,7 @@ OTHERS: dict[str, Any] = {
     "on_bad_rows": "skip", "solver": "gradient", "mode": "ssp", "epochs": 3, "tolerance": 0.0, "finish_passes": 77,
     "max_seconds": 12.5, "register": "my-model", "patience": 4, "batch_size": 64, "local_steps": 5, "staleness": 2, "step_rule": "adam",
     "learning_rate": 1e-7, "schedule": "cosine", "warmup": 0.5, "decay": 0.75, "decay_every": 2.5, "momentum": 0.5, "weight_decay": 0.25,
-    "clip": 3.0, "compression": "topk", "top_k": 0.25, "prefetch": 0, "max_memory": 0.5, "shards": 9,
+    "clip": 3.0, "compression": "topk", "top_k": 0.25, "prefetch": 0, "max_memory": 0.5, "shards": 9, "parameter_shards": 3,
     "partition": "contiguous", "precision": "float64", "penalty": "my_penalty", "callbacks": ["one", "two"],
     "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "on_worker_loss": "fewer", "restarts": 1, "retries": 0,
 }  # fmt: skip
