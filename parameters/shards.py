@@ -26,8 +26,10 @@ from shoal.passes.board import COPIES, MappedBoard, ServerBoard
 from shoal.steps.clipping import shortening
 from shoal.steps.optimizers import PartwiseRule, StepRule
 from shoal.steps.placement import ParameterPiece, Placement
-from shoal.worker import SharedArray
+from shoal.worker import SharedArray, Worker
 
+LONG = 500_000  # numbers from which on one process steps in stretches as well: they stay in its cache
+OWN = -1  # the place of all pieces where no shard has any
 Tell = Callable[..., None]  # (kind, text, **data)
 
 
@@ -48,7 +50,7 @@ class _Spread:
 
 
 class ShardedParameters(OwnParameters):
-    """With a count of 1, or while no shard has come, the server's own process steps all."""
+    """With a count of 1, or while no shard has come, the server's own process steps all; in stretches if it is long."""
 
     def __init__(
         self,
@@ -67,9 +69,11 @@ class ShardedParameters(OwnParameters):
         self._placement = Placement(pieces)
         self._losses: Counter[int] = Counter()  # in a row
         self._spread: _Spread | None = None
+        self._worker = Worker()  # whom this process asks in place of shards
         self._numbers: dict[int, tuple[int, ...]] = {}  # of pieces
         self._pieces: dict[int, NDArray[np.int64]] = {}
         self._stretches: dict[int, NDArray[np.int64]] = {}
+        self._lay_out()
 
     # ---------------------------------------------------------------- which shards there are
 
@@ -137,14 +141,16 @@ class ShardedParameters(OwnParameters):
         )  # fmt: skip
 
     def _changed(self, text: str, **data: Any) -> None:
-        owned = {
-            shard: [(self._placement.pieces[n].begin, self._placement.pieces[n].end) for n in numbers]
-            for shard, numbers in self._placement.assigned().items()
-        }
-        self._numbers = self._placement.assigned()
+        self._lay_out()
+        self._tell("shards", text, shards=self.table(), **data)
+
+    def _lay_out(self) -> None:
+        """What each shard is asked for, as they are now."""
+        pieces = self._placement.pieces
+        self._numbers = self._placement.assigned() or {OWN: tuple(range(len(pieces)))}
+        owned = {shard: [(pieces[n].begin, pieces[n].end) for n in numbers] for shard, numbers in self._numbers.items()}
         self._pieces = {shard: np.array(pieces, np.int64).reshape(-1, 2) for shard, pieces in owned.items()}
         self._stretches = {shard: stretches_of(pieces) for shard, pieces in owned.items()}
-        self._tell("shards", text, shards=self.table(), **data)
 
     def table(self) -> list[dict[str, Any]]:
         """Of each shard: its process, how many parameters and pieces it has, and how it is."""
@@ -165,12 +171,16 @@ class ShardedParameters(OwnParameters):
     def apply(self, step: VectorStep, version: int) -> None:
         """By all shards at the same time; from its beginning again while one of them is lost."""
         self.tick()
-        while self._placement.shards and self._is_partwise(step):
+        while (self._placement.shards or self._is_long) and self._is_partwise(step):
             if self._stepped(step, version):
                 return
             self.tick()
         self._collect()
         super().apply(step, version)
+
+    @property
+    def _is_long(self) -> bool:
+        return len(self.w) >= LONG and isinstance(self._board.shared, MappedBoard)
 
     def _is_partwise(self, step: VectorStep) -> bool:
         """Whether parts can be stepped apart: not by a plug-in's rule or penalty that is about all of the vector."""
@@ -192,7 +202,7 @@ class ShardedParameters(OwnParameters):
         self.w, self.gradient = self._board.row(version + 1), spread.gradient
         for shard in self._placement.shards:
             del self._losses[shard]
-        self.steps_apart += 1
+        self.steps_apart += bool(self._placement.shards)
         return True
 
     def _stages(self, spread: _Spread, step: VectorStep, version: int) -> None:
@@ -220,6 +230,8 @@ class ShardedParameters(OwnParameters):
             ask(*gather, "step", **known)
 
     def _asked(self, requests: dict[int, StepParts]) -> dict[int, Any]:
+        if OWN in requests:
+            return {OWN: self._worker.handle(requests[OWN])}
         assert self._helpers is not None
         reports = self._helpers.ask(requests)
         if len(reports) < len(requests):
@@ -240,13 +252,17 @@ class ShardedParameters(OwnParameters):
         assert isinstance(board, MappedBoard)
         width, memory, shared = len(self.w), {}, []
         place, gradient = self._engine.allocate((width,), np.float64)
+        self._board.lend(self._worker)
+        self._worker.hold(place, gradient)
         for name in vectors_of(rule):
             there, memory[name] = self._engine.allocate((2, width), rule.memory[name].dtype)
             memory[name][0] = rule.memory[name]
+            self._worker.hold(there, memory[name])
             shared.append((name, there))
         counts = {name: array for name, array in rule.memory.items() if name not in memory}
         places = StepMemory(board.weights, board.slots, place, tuple(shared))
         self._spread = _Spread(places, memory, gradient, rule.of_width(0), counts)
+        rule.memory = {}  # it is elsewhere now, and may be large
         return self._spread
 
     def _collect(self) -> None:
@@ -257,6 +273,7 @@ class ShardedParameters(OwnParameters):
         self.rule.memory = self._remembered(spread)
         self._spread = None
         for shared in spread.shared:
+            self._worker.drop(shared.key)
             self._engine.release(shared)
 
     def _remembered(self, spread: _Spread) -> dict[str, NDArray[Any]]:
@@ -288,6 +305,7 @@ class ShardedParameters(OwnParameters):
 
     def release(self) -> None:
         self._collect()
+        self._worker = Worker()
         if self._helpers is not None:
             self._helpers.close()
 

@@ -126,6 +126,12 @@ class ServerBoard:
         """A copy of what was published last, as this version."""
         return self.row(version).copy()
 
+    def lend(self, worker: Worker) -> None:
+        """Let a worker of this process see weights and slots; over mapped memory only."""
+        if isinstance(self.shared, MappedBoard):
+            worker.hold(self.shared.weights, self._weights)
+            worker.hold(self.shared.slots, self._slots)
+
     def hand_out(self, tasks: Sequence[Task], compression: str, share: float) -> tuple[int, ...]:
         """Note how the updates of these tasks will be encoded; returns the side of the residuals that each reads."""
         if (compression, share) not in self._known:

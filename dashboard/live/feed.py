@@ -10,6 +10,7 @@ another look at the disk. A snapshot replaces everything, an update is added to 
     workers   the newest sample of each rank, with its CPU over the last minute
     events    with their number in the store and what there is to say about them
     lanes     when each worker was here and when it was lost
+    shards    of each parameter shard what it has and how it is; empty where the run's own process has all
     log       lines
 """
 
@@ -125,6 +126,7 @@ class RunFeed:
         self.workers: dict[int, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.lanes: list[dict[str, Any]] = []
+        self.shards: list[dict[str, Any]] = []
         self.log: list[dict[str, Any]] = []
         self._last: list[Any] = []  # the newest round that was seen, as a row
         self._appended = 0
@@ -146,6 +148,7 @@ class RunFeed:
             "workers": list(self.workers.values()),
             "events": self.events,
             "lanes": self.lanes,
+            "shards": self.shards,
             "log": self.log,
         }
 
@@ -293,6 +296,8 @@ class RunFeed:
         for number, event in events:
             new["events"].append(live_story.told(number, event, self.events))
             self.events = _kept([*self.events, new["events"][-1]])
+            if event.kind in ("started", "shards"):  # another process has none of those of the one before
+                self.shards = new["shards"] = list(event.data.get("shards") or [])
         lanes = live_story.lanes(self.events)
         if lanes != self.lanes:
             self.lanes = new["lanes"] = lanes

@@ -30,6 +30,18 @@ LANES: Panel = {
         "Received, sent": "What came from it and what was sent to it so far.",
     },
 }
+HOLDERS: Panel = {
+    "kind": "holders",
+    "key": "shards",
+    "title": "Parameter shards",
+    "hint": "who steps which share of the parameters",
+    "wide": True,
+    "help": {
+        "Parameters": "Numbers of the model that this process steps.",
+        "Share": "Of all parameters; consistent hashing makes shares about even, not quite.",
+        "Pieces": "Parts of the parameters that lie there; only those of a shard that comes or goes move.",
+    },
+}
 TIMELINE: Panel = {
     "kind": "timeline",
     "key": "timeline",
@@ -168,7 +180,7 @@ def tiles(run: Run, state: str, config: Mapping[str, Any], active: bool) -> None
 
 def panels(run: Run, state: str, config: Mapping[str, Any], active: bool) -> None:
     """Everything else: curves, workers, what happened, the machine, the log."""
-    wanted = [SWITCH, *curves(config), *steps(config), TIMELINE, LANES, EVENTS, times(), *machine(), LOG]
+    wanted = [SWITCH, *curves(config), *steps(config), TIMELINE, LANES, HOLDERS, EVENTS, times(), *machine(), LOG]
     answer = live_plot(run.id, state, wanted, key=f"panels:{run.id}", live=active)
     if active and answer.free is not None:
         send_now(run, f"Free worker {answer.free}", "slow_worker", {"rank": answer.free, "factor": 1})

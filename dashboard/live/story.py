@@ -21,6 +21,7 @@ DEEDS = {
 REQUESTS = {
     "pause": "Pause", "resume": "Go on", "stop": "Stop", "checkpoint": "Save a checkpoint",
     "add_worker": "Add a worker", "remove_worker": "Remove a worker",
+    "shards": "Another number of parameter shards", "kill_shard": "Kill a parameter shard",
 }  # fmt: skip
 
 
@@ -28,6 +29,8 @@ def told(number: int, event: Event, before: Sequence[dict[str, Any]]) -> dict[st
     """An event for a browser; `note` says how long it took to be noticed or to be made good."""
     seconds = event.seconds if math.isfinite(event.seconds) else None
     tone = TONES.get(event.kind, "plain")
+    if event.kind == "shards":
+        tone = "good" if event.data.get("lost") is None else "bad"
     if event.kind == "command" and event.data.get("outcome") != "done":
         tone = "warn"
     return {

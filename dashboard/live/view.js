@@ -2,7 +2,7 @@
 
 const DRAW = 200 // milliseconds between two drawings
 const views = new WeakMap()
-const KINDS = { tiles: Tiles, chart: Chart, timeline: Timeline, lanes: Lanes, events: Events, log: Log, switch: Switch }
+const KINDS = { tiles: Tiles, chart: Chart, timeline: Timeline, lanes: Lanes, holders: Holders, events: Events, log: Log, switch: Switch }
 
 class View {
   constructor(parent, settings) {

@@ -291,3 +291,18 @@ def test_two_tabs_and_a_phone(visitor: Visitor, browser: Browser, server: Server
     stop(page)
     assert ended(run) == "stopped"
     assert find_run(run.id) is not None
+
+
+def test_parameter_shards_are_shown_killed_and_changed_on_the_way(visitor: Visitor, tmp_path: Path) -> None:
+    run = started(tmp_path, parameter_shards=2)
+    page = open_run(visitor, run)
+    into_view(page, "[data-panel=shards]")
+    rows = page.locator("[data-panel=shards] tbody tr")
+    expect(rows).to_have_text([re.compile("Shard 0.*Here"), re.compile("Shard 1.*Here")])
+    before = rows.nth(1).locator("td").nth(1).inner_text()
+    post(run, "kill_shard", {"shard": 1})
+    expect(rows.nth(1).locator("td").nth(1)).not_to_have_text(before)  # another process
+    expect(rows.nth(1)).to_have_text(re.compile("Shard 1.*Here"))
+    post(run, "shards", {"count": 1})
+    expect(rows).to_have_text([re.compile("Shard 0.*The run's own process.*100 %")])
+    expect(page.locator("[data-panel=events]")).to_contain_text("Parameter shard 1 is gone: killed by signal 9")

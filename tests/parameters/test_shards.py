@@ -16,6 +16,7 @@ from shoal.engines.helper_processes import HelperProcesses
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.models import L1L2, Array, NoPenalty, Penalty
+from shoal.parameters import shards
 from shoal.parameters.own import OwnParameters
 from shoal.parameters.shards import ShardedParameters
 from shoal.parameters.stepping import VectorStep
@@ -121,6 +122,21 @@ def test_any_number_of_shards_gives_the_bits_of_one_process(rigs: Any) -> None:
                     each.step(**knobs)
             assert same(alone.state(), rig.state()), (count, name)
             assert sharded.steps_apart == before + len(ways)
+
+
+def test_a_long_vector_is_stepped_in_stretches_by_one_process_with_the_same_bits(
+    rigs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, rig, sharded, _ = rigs
+    monkeypatch.setattr(shards, "LONG", WIDTH)
+    for rule in RULES.values():
+        for each in (alone, rig):
+            each.begin(rule())
+            for knobs in ({}, {"clip": 3.0}, {"compression": "topk"}):
+                each.step(**knobs)
+        assert sharded.w.base is not None, "it lies on the board"
+        assert same(alone.state(), rig.state())
+    assert sharded.steps_apart == 0
 
 
 def test_what_is_about_the_whole_vector_is_stepped_by_one_process(rigs: Any) -> None:

@@ -182,3 +182,22 @@ def test_thousands_of_checkpoints_hide_no_worker(store: Storage, tab: Tab) -> No
         assert events[0]["text"] == "Worker 3 is here."
         assert events[-1]["round"] == since + 1499
         assert [(lane["rank"], lane["to"]) for lane in tab.data["lanes"]] == [(3, None)]
+
+
+def test_the_newest_table_of_parameter_shards_is_shown_and_those_of_a_process_before_are_not(
+    store: Storage, tab: Tab
+) -> None:
+    line = {"shard": 0, "pid": 71, "parameters": 600, "pieces": 2, "state": "here"}
+    two = [line, {**line, "shard": 1, "parameters": 400}]
+    store.add([a_round(1), Event(1.0, "shards", 1, "Shard 0 is here.", None, {"shards": [line]})])
+    tab.look()
+    assert tab.feed.snapshot()["shards"] == [line]
+    store.add([Event(2.0, "shards", 1, "Shard 1 is here.", None, {"shards": two})])
+    assert tab.look() == "update"
+    assert tab.feed.snapshot()["shards"] == two
+    store.add([Event(3.0, "shards", 1, "Shard 1 is gone.", None, {"shards": [line], "lost": 1})])
+    tab.look()
+    assert [event["tone"] for event in tab.feed.snapshot()["events"]] == ["good", "good", "bad"]
+    store.add([Event(4.0, "started", 1, "Resuming.")])
+    tab.look()
+    assert tab.feed.snapshot()["shards"] == []

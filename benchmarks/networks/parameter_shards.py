@@ -1,0 +1,114 @@
+"""What one step takes with 1, 2 and 4 parameter shards, by the number of parameters; printed as the table of
+docs/networks.md. No worker computes meanwhile, as in mode sync, where all of them wait for the step.
+
+All counts take turns, `--repeats` times; a figure is the median of the steps, with the medians of the quickest and
+slowest turn. Four updates are added up in a step, as those of four shards of rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from shoal.engines.processes import ProcessEngine
+from shoal.models import NoPenalty
+from shoal.parameters.shards import ShardedParameters
+from shoal.parameters.stepping import VectorStep
+from shoal.passes.board import ServerBoard
+from shoal.passes.parcels import server_board
+from shoal.steps.compression import make_compression
+from shoal.steps.optimizers import SGD, AdamW, StepRule
+from shoal.steps.placement import pieces_of
+
+SIZES = {"10 k": 10_000, "1 M": 1_000_000, "50 M": 50_000_000}
+COUNTS = (1, 2, 4)
+ROWS = (32,) * 4
+LEAST, SECONDS = 5, 1.0  # steps of a turn, and how long they take at least
+
+
+def rules(width: int) -> dict[str, StepRule]:
+    return {"sgd": SGD(width), "adamw": AdamW(width)}
+
+
+@contextlib.contextmanager
+def vector(engine: ProcessEngine, width: int) -> Iterator[tuple[ServerBoard, ShardedParameters]]:
+    """Parameters in layers of a tenth of them each, and updates in their slots."""
+    board = server_board(engine.allocate, len(ROWS), width)
+    pieces = pieces_of([(f"layer{i}", width // 10) for i in range(10)])
+    held = ShardedParameters(board, np.zeros(width), pieces, engine, 3, lambda kind, text, **data: None)
+    for shard in range(len(ROWS)):
+        make_compression("none", width, 1.0).encode(
+            np.random.default_rng(shard).standard_normal(width), board._slots[shard]
+        )
+    try:
+        yield board, held
+    finally:
+        held.release()
+        for shared in board.memory:
+            engine.release(shared)
+
+
+def here(held: ShardedParameters) -> bool:
+    held.tick()
+    return held.count == 1 or sum(line["state"] == "here" for line in held.table()) == held.count
+
+
+def turn(held: ShardedParameters, step: Any, version: int) -> tuple[float, int]:
+    """The median of some steps, the first left out, in seconds; and the version after them."""
+    took: list[float] = []
+    while len(took) <= LEAST or sum(took) < SECONDS:
+        started = time.perf_counter()
+        held.apply(step, version)
+        version += 1
+        held.publish(version)
+        took.append(time.perf_counter() - started)
+    return float(np.median(took[1:])), version
+
+
+def measured(engine: ProcessEngine, width: int, repeats: int) -> Iterator[tuple[str, dict[int, list[float]]]]:
+    with vector(engine, width) as (_, held):
+        encoding = make_compression("none", width, 1.0)
+        step = VectorStep(tuple(range(len(ROWS))), (encoding,) * len(ROWS), ROWS, 1e-3, 0, 0.0, NoPenalty())
+        for name, rule in rules(width).items():
+            held.begin(rule)
+            version = 0
+            held.publish(version)
+            found: dict[int, list[float]] = {count: [] for count in COUNTS}
+            for _ in range(repeats):
+                for count in COUNTS:
+                    held.scale(count)
+                    while not here(held):
+                        time.sleep(0.05)
+                    seconds, version = turn(held, step, version)
+                    found[count].append(seconds)
+            yield name, found
+
+
+def told(seconds: list[float]) -> str:
+    low, middle, high = (1e3 * float(value) for value in (min(seconds), np.median(seconds), max(seconds)))
+    return f"{middle:.3g} ({low:.3g} to {high:.3g})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=list(SIZES))
+    parser.add_argument("--repeats", type=int, default=3)
+    chosen = parser.parse_args()
+    print(f"{os.cpu_count()} cores; milliseconds a step, load before {os.getloadavg()[0]:.1f}")
+    print("| parameters | step rule |" + "".join(f" {count} |" for count in COUNTS))
+    print("|---|---|" + "---|" * len(COUNTS))
+    with ProcessEngine(1) as engine:
+        for name, width in SIZES.items():
+            if chosen.only in (None, name):
+                for rule, found in measured(engine, width, chosen.repeats):
+                    print(f"| {name} | {rule} | " + " | ".join(told(found[c]) for c in COUNTS) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
