@@ -15,6 +15,7 @@ from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data_pipeline import design_rows
 from shoal.losses.base import RowLoss
+from shoal.losses.layers import NetworkMean
 from shoal.metrics import Residuals
 from shoal.models import Array, Bools, Integers
 from shoal.passes.blocks import BlockRequest
@@ -67,12 +68,18 @@ class ResidualRequest(BlockRequest):
 
     coef: Array
     intercept: float
-    loss: RowLoss | None  # None for squares
+    mean: RowLoss | NetworkMean | None  # None for squares of a straight line
+
+    def scored(self, X: Array) -> tuple[Array, RowLoss | None]:
+        """Scores of design rows, and the loss that knows what is expected of them."""
+        if isinstance(self.mean, NetworkMean):
+            return self.mean.scores(X), self.mean.loss
+        return X @ self.coef + self.intercept, self.mean
 
     def pieces(self) -> Iterator[tuple[PredictedRows, int]]:
         for chunk in design_rows(self.encoding, self.dataset, self.block):
             with np.errstate(over="ignore", invalid="ignore"):
-                scores, test, loss = chunk.X @ self.coef + self.intercept, self.split.is_test(chunk.row), self.loss
+                (scores, loss), test = self.scored(chunk.X), self.split.is_test(chunk.row)
                 if loss is None:
                     rows = PredictedRows(chunk.row, chunk.y, scores, test, chunk.y - scores, chunk.weight)
                     usable = np.isfinite(rows.residual)

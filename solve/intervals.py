@@ -82,6 +82,11 @@ MEANINGS = {
         "levels, is that of another row, drawn at random. Nothing is refitted. Columns that can stand in for one "
         "another share what they are worth."
     ),
+    "borrowed column": (
+        "By how much the mean deviance of these rows (of a number: the square of how far off it is) rises when the "
+        "column, with all its levels, is that of another row, drawn at random. Nothing is trained again. Columns that "
+        "can stand in for one another share what they are worth."
+    ),
     "conformal set": (
         "Of new rows that come about like the rows kept for testing, at least this share in the long run has a value "
         "that is in its set, whether the model is right or not: the likelier value, and the other one too where the "

@@ -18,6 +18,8 @@ from shoal.errors import DataError, SourceChanged, StateError
 from shoal.files.parts import is_there, title
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
+from shoal.losses.base import RowLoss
+from shoal.losses.layers import NetworkMean
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.residuals import Count, Counted, Edges, Overview, PredictedRows, Survey
@@ -44,8 +46,6 @@ FAR = 3.0  # times that range from which on rows are far out
 def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Progress = silent) -> Diagnosis:
     """The model on the file it was trained on (`own_data`: told apart into training and test rows), or on another."""
     model = load_model(model_path)
-    if model.network is not None:
-        model.check_linear("Residuals against columns")
     if model.several:
         raise StateError(
             "Residuals are how far off numbers are; a model of several classes has calls that are right or wrong, "
@@ -152,16 +152,20 @@ class _Diagnosis:
             ) from None
 
     def _importance(self) -> ColumnWorth | None:
-        """Of columns, for a model of another loss on its own rows; linear models have theirs from sums."""
-        if self.model.loss is None or not self.own_data:
+        """Of columns, for a network or a model of another loss on its own rows; linear models have theirs from sums."""
+        if self._mean is None or not self.own_data:
             return None
         return of_rows(self.coordinator, self.dataset, self.model, self.trained)
+
+    @property
+    def _mean(self) -> RowLoss | NetworkMean | None:
+        return self.model.loss if self.model.network is None else self.model.network
 
     def _survey(self) -> Overview:
         requests = [
             Survey(
                 str(self.dataset.directory), block, self.encoding, self.split, self.model.coef, self.model.intercept,
-                self.model.loss, self.seed,
+                self._mean, self.seed,
             )
             for block in self.dataset.blocks
         ]  # fmt: skip
@@ -179,7 +183,7 @@ class _Diagnosis:
         requests = [
             Count(
                 str(self.dataset.directory), block, self.encoding, self.split, self.model.coef, self.model.intercept,
-                self.model.loss, edges,
+                self._mean, edges,
             )
             for block in self.dataset.blocks
         ]  # fmt: skip

@@ -33,7 +33,7 @@ from shoal.settings.when import is_penalised, mixes_penalties
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve
-from shoal.tasks.outcomes.explain import PENALISED, intervals_of, of_rows
+from shoal.tasks.outcomes.explain import LAYERS, PENALISED, intervals_of, of_rows
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
 from shoal.whatif.bootstrap import bootstrap, check_resamples
@@ -73,8 +73,6 @@ class ExplainRequest:
 def explain_model(path: Path, question: ExplainRequest, progress: Progress = silent) -> ModelExplanation:
     """All that can be said; its `as_dict` is the object that `explain --json` prints."""
     model = load_model(path)
-    if model.network is not None:
-        model.check_linear("Intervals and importance")
     config = _config(model, question)
     question.check(config)
     found = _from_file(model, config, question)
@@ -102,7 +100,7 @@ def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, p
             dataset = coordinator.open(config)
             if dataset.manifest.content != model.file.data.content:
                 raise StateError(f"Its file '{config.file}' is not what it was when the model was fitted.")
-            if model.outcome:
+            if model.outcome or model.network is not None:
                 return {
                     "importance": of_rows(coordinator, dataset, model, config).as_dict(),
                     "notes": list(dataset.repairs),
@@ -160,8 +158,15 @@ def _from_file(model: SavedModel, config: RunConfig, question: ExplainRequest) -
         "bootstrap": None,
         "importance": None,
         "prediction_interval": plain(report.prediction_interval),
-        "notes": [PENALISED] if model.outcome and model.outcome.shrink != "none" else [],
+        "notes": _told_apart(model),
     }
+
+
+def _told_apart(model: SavedModel) -> list[str]:
+    """Why there are no intervals."""
+    if model.network is not None:
+        return [LAYERS]
+    return [PENALISED] if model.outcome and model.outcome.shrink != "none" else []
 
 
 class _Explanation:

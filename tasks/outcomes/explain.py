@@ -18,8 +18,10 @@ from shoal.settings.config import RunConfig
 from shoal.solve.distributions import student_quantile
 from shoal.solve.intervals import meaning
 from shoal.tasks.outcomes.importance import importance
+from shoal.tasks.outcomes.network_importance import network_importance
 
 NORMAL = float("inf")  # degrees of freedom where the dispersion is known
+LAYERS = "There are no coefficients and no intervals of them: in a network no column has a weight of its own."
 PENALISED = "There are no intervals: coefficients beside a penalty are pulled toward 0, and no formula says how far."
 
 
@@ -61,11 +63,11 @@ def intervals_of(model: SavedModel, confidence: float) -> list[dict[str, Any]]:
 def of_rows(coordinator: Coordinator, dataset: Dataset, model: SavedModel, config: RunConfig) -> ColumnWorth:
     """What each column is worth, from the rows that the model was fitted to, or kept for testing."""
     _, coef, intercept, loss = model.fitted
-    assert not isinstance(loss, NetworkMean)  # refused by `explain_model`
     assert loss is not None
     split = Split(config.test_every, config.test_fraction, config.seed)
-    found = importance(
-        coordinator, dataset, rows_for(model, config), split, coef, intercept, loss,
-        bool(model.report.test.rows),
-    )  # fmt: skip
+    rows, of_test = rows_for(model, config), bool(model.report.test.rows)
+    if isinstance(loss, NetworkMean):
+        found = network_importance(coordinator, dataset, rows, split, loss, of_test)
+        return replace(found, meaning=meaning("borrowed column"))
+    found = importance(coordinator, dataset, rows, split, coef, intercept, loss, of_test)
     return replace(found, meaning=meaning(PERMUTATION))

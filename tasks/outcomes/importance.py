@@ -126,10 +126,10 @@ def importance(
         requests = [SumBorrowed(*at, intercept, loss, lent[1]) for at in where]
         for sums in coordinator.swept("trying columns of other rows", requests):
             total = total + sums
-    return _told(names, total, of_test)
+    return told(names, total, of_test)
 
 
-def _told(names: Sequence[str], total: Array, of_test: bool) -> ColumnWorth:
+def told(names: Sequence[str], total: Array, of_test: bool) -> ColumnWorth:
     n, deviance = max(float(total[0]), 1e-300), float(total[1])
     rises = dict(zip(names, ((total[2:] - deviance) / n).tolist(), strict=True))
     ordered = dict(sorted(rises.items(), key=lambda item: -item[1]))

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.inspection import permutation_importance
 
 import shoal
 from shoal.cli.app import main
 from shoal.errors import ConfigError, DamagedFile, StateError
+from shoal.settings.values import config_from
+from shoal.tasks.diagnose import diagnose
 from support.gradient.network_tables import TEST_EVERY, curved, oracle, outputs
 
 KNOBS: dict[str, Any] = {
@@ -86,7 +89,7 @@ def test_what_a_network_has_not_is_said_and_files_are_proven(tmp_path: Path) -> 
     path, saved = curved(tmp_path / "table.csv", 120), tmp_path / "model.json"
     model = shoal.fit(path, target="y", **{**KNOBS, "epochs": 1})
     model.save(saved)
-    for ask in (model.explain, lambda: model.export("sql", tmp_path / "model.sql")):
+    for ask in (lambda: model.export("sql", tmp_path / "model.sql"),):
         with pytest.raises(StateError, match=r"are for models with coefficients; this is a neural network \(mlp\)"):
             ask()
     with pytest.raises(StateError, match="Expected a linear model to refit from sums, got mlp"):
@@ -114,3 +117,46 @@ def test_without_pytorch_a_plain_sentence(tmp_path: Path, monkeypatch: pytest.Mo
     )
     with pytest.raises(ConfigError, match=r"trained by PyTorch, which is not installed here \(missing: torch\)"):
         shoal.fit(curved(tmp_path / "table.csv", 100), target="y", **KNOBS)
+
+
+@pytest.mark.parametrize("yes_no", [False, True])
+def test_columns_are_worth_what_scikit_learn_finds_them_worth(yes_no: bool, tmp_path: Path) -> None:
+    """By shuffling the columns of the test rows 30 times; the product draws rows that lend instead."""
+    path, saved = curved(tmp_path / "table.csv", 2000, yes_no=yes_no), tmp_path / "model.json"
+    model = shoal.fit(path, target="y", **KNOBS)
+    model.save(saved)
+    frame = pd.read_csv(path)
+    rows = frame.iloc[::TEST_EVERY]
+
+    class Fitted:
+        """What scikit-learn takes for a model."""
+
+        def fit(self) -> None: ...
+
+    def score(fitted: Any, X: pd.DataFrame, y: pd.Series[Any]) -> float:
+        if not yes_no:
+            return -float(((y - model.predict(X)) ** 2).mean())
+        p = model.predict_proba(X)[:, 1]
+        return 2 * float(np.log(np.where(y == "yes", p, 1 - p)).mean())
+
+    columns = rows.drop(columns="y")
+    wanted = permutation_importance(Fitted(), columns, rows["y"], scoring=score, n_repeats=30, random_state=0)
+    worth = shoal.load(saved).explain().importance
+    assert worth is not None
+    assert (worth.part, worth.rows, worth.is_borrowed) == ("test", len(rows), True)
+    assert worth.error == pytest.approx(-score(model, columns, rows["y"]), rel=1e-9)
+    found = np.array([worth.rises[name] for name in columns])
+    np.testing.assert_allclose(found, wanted.importances_mean, atol=0.1 * wanted.importances_mean.max())
+    assert [*worth.rises] == sorted(worth.rises, key=lambda name: -(worth.rises[name] or 0.0))
+
+
+def test_residuals_of_a_network_are_those_of_its_predictions(tmp_path: Path) -> None:
+    path, saved = curved(tmp_path / "table.csv", 300), tmp_path / "model.json"
+    model = shoal.fit(path, target="y", **KNOBS)
+    model.save(saved)
+    found = diagnose(saved, config_from({"file": str(path), "target": "y"}), own_data=True)
+    frame = pd.read_csv(path)
+    away = frame["y"] - model.predict(frame)
+    assert found.test.rmse == pytest.approx(float((away[::TEST_EVERY] ** 2).mean() ** 0.5), rel=1e-12)
+    assert found.largest.row[0] == int(away.abs().argmax())
+    assert found.importance is not None
