@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.printing import steer
-from shoal.errors import StateError, TrainingError
+from shoal.errors import ResourceError, StateError, TrainingError
 from shoal.files.parts import title
 from shoal.runs.folder import ACTIVE
 from shoal.runs.interruptions import goes_on
@@ -171,13 +171,13 @@ class Follower:
         return [*lines, *self._workers(), "Ctrl-C stops it"]
 
     def _last_round(self) -> dict[str, Any] | None:
-        with contextlib.suppress(StateError):  # locked for a moment: the next picture has it
+        with contextlib.suppress(StateError, ResourceError):  # locked or away for a moment: the next picture has it
             last = self._store().last_round() if self.run.has_records else None
             return dataclasses.asdict(last) if last else None
         return None
 
     def _workers(self) -> list[str]:
-        with contextlib.suppress(StateError):
+        with contextlib.suppress(StateError, ResourceError):
             return [
                 f"worker {w.rank}: {w.state}, cpu {w.cpu:.0%}, {w.memory / 2**20:.0f} MB, {w.rows:,} rows, "
                 f"waits {w.wait:.0%}"

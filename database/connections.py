@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.database import migrations
 from shoal.database.address import VARIABLE, address, shown
@@ -37,6 +37,13 @@ ALIVE = {  # a peer that vanished without a word is noticed: within half a minut
 LIMITS = "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'"
 
 
+class _Away(NamedTuple):
+    since: float
+    until: float  # until then nobody tries again
+    rest: float
+    error: TrainingError
+
+
 class Database:
     """The connections of one process to one database; used by any number of threads."""
 
@@ -47,7 +54,7 @@ class Database:
         self._lock = threading.Lock()
         self._identity = ""
         self._ready = False  # the tables were seen to be those that this version knows
-        self._away: tuple[float, float, TrainingError] | None = None  # until when, the rest, and what was said
+        self._away: _Away | None = None
 
     @contextmanager
     def transaction(self, one_state: bool = False) -> Iterator[Connection[Any]]:
@@ -86,6 +93,12 @@ class Database:
             self._identity = str(row[0]) if row else ""
         return self._identity
 
+    @property
+    def away_for(self) -> float:
+        """Seconds for which the server could not be reached so far; 0 as far as anybody knows it can."""
+        away = self._away
+        return time.monotonic() - away.since if away else 0.0
+
     def close(self) -> None:
         """Let go of the connections that nobody uses; more can be made afterwards."""
         with self._lock:
@@ -113,15 +126,15 @@ class Database:
             self._free.append(connection)
 
     def _made(self) -> Connection[Any]:
-        with self._lock:
-            if self._away and time.monotonic() < self._away[0]:
-                raise type(self._away[2])(self._away[2].message, *self._away[2].remedies)
+        away, now = self._away, time.monotonic()
+        if away and now < away.until:
+            raise type(away.error)(away.error.message, *away.error.remedies)
         try:
             connection = self._connected()
         except TrainingError as error:
+            rest = min(2 * away.rest, RESTS[1]) if away else RESTS[0]
             with self._lock:
-                rest = min(2 * self._away[1], RESTS[1]) if self._away else RESTS[0]
-                self._away = (time.monotonic() + rest, rest, error)
+                self._away = _Away(away.since if away else now, time.monotonic() + rest, rest, error)
             raise
         with self._lock:
             self._away = None

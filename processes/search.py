@@ -28,7 +28,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from shoal.errors import DataError, Reason, Standing, StateError, TrainingError
+from shoal.errors import DataError, Reason, ResourceError, Standing, StateError, TrainingError
 from shoal.home import keep_private, own_lock
 from shoal.library import notes
 from shoal.processes.run import failure
@@ -126,7 +126,8 @@ class Driver:
         changed = False
         for watched in list(self.running):
             active = watched.run.is_active  # before its records are read: an ended run writes no more
-            with contextlib.suppress(StateError), metrics_of(watched.run) as storage:  # locked for a moment
+            # Locked for a moment, or in a database that is away.
+            with contextlib.suppress(StateError, ResourceError), metrics_of(watched.run) as storage:
                 if storage is not None:
                     watched.progress.read(storage)
             changed = self._decide(watched, active) or changed

@@ -100,6 +100,6 @@ def command_of(row: Sequence[Any]) -> Command:
 
 def incomplete(run: str, what: str) -> StateError:
     return StateError(
-        f"The records of {run} in the database are not whole: {what}. Somebody changed its tables by hand, or it was "
-        "restored from an older backup; a run that is resumed goes on from here."
+        f"The records of {run} in the database are not whole: {what}. Somebody changed its tables by hand: restore "
+        "them from a backup. Its result, model and checkpoints are other files."
     )

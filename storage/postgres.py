@@ -336,8 +336,8 @@ class PostgresStorage(Storage):
                 with self._transaction(one_state) as connection:
                     return action(connection)
             except DatabaseAway:
-                if time.monotonic() + PAUSE >= end:
-                    raise
+                if time.monotonic() + PAUSE >= end or self._database.away_for > self._timeout:
+                    raise  # who has waited once for one that is away does not do so for every run of a list
             time.sleep(PAUSE)
 
     @contextmanager

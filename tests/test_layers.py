@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.api": f"{PAGE} dashboard.live exports fitting shoal tasks",
     "dashboard.runs": f"{PAGE} training",
     "dashboard.models": f"{PAGE} charts data data.notation fitting losses solve tasks",
-    "dashboard.system": f"{PAGE} kernels",
+    "dashboard.system": f"{PAGE} database kernels",
     "dashboard.monitoring": f"{PAGE} dashboard.system shoal",
     "dashboard": " ".join(f"dashboard.{page}" for page in ["api", "data", "http", "live", "models", "monitoring", "parts", "runs", "search", "system", "tables", "train", "tune"]),
     "main": "dashboard runs",

@@ -15,6 +15,7 @@ import streamlit as st
 
 from shoal.dashboard.parts import wording
 from shoal.dashboard.tables import uploads
+from shoal.database.address import is_set
 from shoal.errors import TrainingError
 from shoal.home import home
 from shoal.kernels import build as native
@@ -57,7 +58,8 @@ def setup() -> Facts:
         ("SHOAL_HOME", _without_user(home())),
         (
             "Store of records",
-            f"SQLite {sqlite3.sqlite_version}: metrics.sqlite in each run's folder",
+            f"SQLite {sqlite3.sqlite_version}: metrics.sqlite in each run's folder"
+            + ("; of new runs: the database that SHOAL_DATABASE names" if is_set() else ""),
         ),
         ("Engines", "one process for small exact fits, worker processes for the rest"),
         ("Cluster engines", _cluster_engines()),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from shoal.errors import StateError, TrainingError
+from shoal.errors import ResourceError, StateError, TrainingError
 from shoal.home import home, is_held, jobs_directory, runs_directory, slot_file
 from shoal.metrics import WorkerSample
 from shoal.runs import slots as run_slots
@@ -193,6 +193,6 @@ def _folders(folder: Path) -> Iterator[Run]:
 def _workers(run: Run) -> list[WorkerSample]:
     if not run.is_gradient:
         return []
-    with contextlib.suppress(StateError), metrics_of(run) as storage:
+    with contextlib.suppress(StateError, ResourceError), metrics_of(run) as storage:
         return storage.workers() if storage else []
     return []

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from shoal.dashboard.live.feed import RunFeed
+from shoal.database.address import VARIABLE
 from shoal.database.connections import close_all
 from shoal.errors import ResourceError
 from shoal.library import archives
-from shoal.runs.launch import Run, fork, launch, metrics_of, post, resume, wait_settled
+from shoal.runs.launch import Run, fork, launch, list_runs, metrics_of, post, resume, wait_settled
 from shoal.storage.unsent import NAME
+from support.cli import refused
 from support.records import read_log
 from support.runs import SLOW, ended, endless_run, paused, run_home, small_table, training, until
 from support.tables import shoal
@@ -122,3 +127,69 @@ def test_a_restart_of_the_database_holds_nothing_up(postgres: Postgres, data: Pa
         assert storage is not None
         seconds = [record.seconds for record in storage.rounds(10**9)]
     assert max(b - a for a, b in itertools.pairwise(seconds)) < seconds[-1] / 2  # the time of the restart is among them
+
+
+def test_a_launch_is_refused_where_the_database_is_not_ready_or_away(
+    postgres: Postgres, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = postgres.new_database()
+    monkeypatch.setenv(VARIABLE, postgres.address(another))
+    train = ("train", data, "--target", "y", "--solver", "gradient", "--detach")
+    assert "shoal db upgrade" in refused(*train)
+    close_all()
+    postgres.execute(f"DROP DATABASE {another}")
+    monkeypatch.setenv(VARIABLE, f"postgresql://ann:{PASSWORD}@/shoal?host={tmp_path}")
+    said = refused(*train)
+    assert "cannot be reached" in said
+    assert PASSWORD not in said
+    assert list_runs() == []
+    assert shoal("train", data, "--target", "y").code == 0  # an exact fit needs none
+
+
+def test_a_run_that_is_stopped_or_killed_while_it_is_away_keeps_what_it_recorded(
+    postgres: Postgres, data: Path
+) -> None:
+    run = training(launch(endless_run(data, engine="inline")))
+    postgres.stop()
+    try:
+        until(lambda: (run.directory / NAME).exists())
+        post(run, "stop")  # by a signal: there is nowhere to leave a command
+        assert ended(run) == "stopped", run.error
+    finally:
+        postgres.start()
+    training(resume(run))
+    postgres.stop("QUIT")
+    try:
+        until(lambda: (run.directory / NAME).exists())
+        os.kill(run.pid or 0, signal.SIGKILL)
+        until(lambda: run.state == "interrupted")
+    finally:
+        postgres.start()
+    with metrics_of(run) as storage:  # which sends what was left
+        assert storage is not None
+        assert [number for number, _ in storage.events(limit=10**9)] == list(
+            range(1, len(storage.events(limit=10**9)) + 1)
+        )
+        assert len(storage.rounds(10**9)) > 3
+    assert not (run.directory / NAME).exists()
+    training(resume(run))
+    stopped(run)
+
+
+def test_a_browser_sees_the_records_and_why_there_are_no_new_ones(postgres: Postgres, data: Path) -> None:
+    run = training(launch(endless_run(data, engine="inline")))
+    feed = RunFeed(run)
+
+    def looked() -> bool:
+        feed.look()
+        return len(feed.rounds.get("round", [])) > 3 and bool(feed.events)
+
+    until(looked)
+    postgres.stop()
+    try:
+        until(lambda: feed.look() and "cannot be reached" in str(feed.head["problem"]))
+    finally:
+        postgres.start()
+    until(lambda: feed.look() and not feed.head["problem"])
+    feed.close()
+    stopped(run)
