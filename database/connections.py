@@ -188,7 +188,8 @@ def _is_good(connection: Connection[Any]) -> bool:
     return False
 
 
-_known: dict[tuple[str, int], Database] = {}
+_known: dict[str, Database] = {}
+_of_parents: list[dict[str, Database]] = []  # never used, and never ended
 _lock = threading.Lock()
 
 
@@ -197,14 +198,30 @@ def database() -> Database:
     found = address()
     if not found:
         raise ConfigError(f"Expected {VARIABLE} to name a database, but it is not set. Set it.")
-    with _lock:  # a child by fork has none of its parent's connections
-        return _known.setdefault((found, os.getpid()), Database(found))
+    with _lock:
+        return _known.setdefault(found, Database(found))
 
 
 def close_all() -> None:
     """Let go of all connections of this process that nobody uses."""
     with _lock:
-        known = [one for (_, process), one in _known.items() if process == os.getpid()]
+        known = list(_known.values())
         _known.clear()
     for one in known:
         one.close()
+
+
+def _begin_anew_after_fork() -> None:
+    """A child has its parent's sockets. It uses none of them, and its end is not to say good-bye over them."""
+    global _known, _lock
+    _of_parents.append(_known)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for one in _known.values():
+        for connection in one._free:
+            with suppress(Exception):  # closed already
+                os.dup2(nowhere, connection.fileno())
+    os.close(nowhere)
+    _known, _lock = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew_after_fork)

@@ -39,6 +39,7 @@ class Outbox(Storage):
         self._look = uuid.uuid4()
         self._handed_out: set[int] = set()  # commands
         self._unsure = bool(self._unsent)  # whether what was sent last has arrived
+        self._claimed = False  # the fence that it was given
         self._trouble = ""
         self._ended_by: Fenced | None = None
         self._asked, self._done = 0, 0  # rounds of the thread that were asked for, and that came to their end
@@ -122,6 +123,9 @@ class Outbox(Storage):
     def _try(self) -> bool:
         """One round: send all, tell what became of commands, look for others. Whether the database was there."""
         try:
+            if not self._claimed:
+                self._store.claim()
+                self._claimed = True
             self._send()
             self._tell_settled()
             found = self._store.take_by(self._look)

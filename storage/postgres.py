@@ -86,6 +86,16 @@ class PostgresStorage(Storage):
     def forget_after(self, round: int, batch: str = "") -> None:
         self._write(lambda connection, of: self._forget_from(connection, of, round + 1), batch)
 
+    def claim(self) -> None:
+        """From now on nobody with an older fence writes."""
+
+        def action(connection: Connection[Any]) -> None:
+            of, _ = self._locked(connection)
+            connection.execute("UPDATE runs SET fence = greatest(fence, %s) WHERE number = %s", (self._fence, of))
+
+        if self._fence is not None:
+            self._patiently(action)
+
     def last_batch(self) -> str | None:
         """What was written last, by its name."""
         query = "SELECT last_batch FROM runs WHERE run = %s"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -110,3 +112,25 @@ def test_tables_that_are_gone_are_a_plain_sentence(team_database: str) -> None:
 def test_the_process_list_does_not_show_the_password(team_database: str) -> None:
     with database().transaction():
         assert not [p for p in psutil.process_iter(["cmdline"]) if PASSWORD in " ".join(p.info["cmdline"] or [])]
+
+
+FORKING = """
+import os, sys
+from shoal.database.connections import database
+
+def server():
+    with database().transaction() as connection:
+        return connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+
+before = server()
+child = os.fork()
+if not child:
+    sys.exit(server() == before)  # an end as usual, with all that an interpreter does
+status = os.waitpid(child, 0)[1]
+print(os.waitstatus_to_exitcode(status), server() == before)
+"""
+
+
+def test_a_child_by_fork_has_connections_of_its_own(team_database: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("0 True\n", "")
