@@ -13,7 +13,7 @@ from shoal.cli.printing import clear_line, print_json, said_beside, table
 from shoal.errors import ConfigError
 from shoal.settings.config import DIALECT, ON_CLUSTER, RunConfig
 from shoal.settings.values import config_from
-from shoal.settings.when import CLASSES, MODELS, TUNED_LOSSES
+from shoal.settings.when import MODELS, TUNED_LOSSES
 from shoal.words import short
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def add_command(add: Add, progress: _Shown) -> None:
         usage="shoal tune FILE... --target COLUMN --model lasso [--out MODEL.json] [flags]",
     )
     add_files(parser, needed=False)
-    add_knobs(parser, KNOBS, models=(*MODELS, *TUNED_LOSSES, CLASSES), model="lasso")
+    add_knobs(parser, KNOBS, models=(*MODELS, *TUNED_LOSSES), model="lasso")
     parser.add_argument(
         "--at", choices=list(PLACES),
         help="which model --out writes: the best, or the strongest penalty within one standard error of it "
@@ -50,9 +50,9 @@ def add_command(add: Add, progress: _Shown) -> None:
     parser.add_argument("--folds", default="10", metavar="K", help="how many folds (default: %(default)s)")
     parser.add_argument(
         "--fold-by", default="", metavar="WAY",
-        help="row: the row's index modulo K; hash: of the index; class: every K-th row of each of a target's two "
-        "values; group:COLUMN: no group is split; time:COLUMN: each fold is tested on rows that come after those it is "
-        "trained on (default: row; hash beside --test-every; class for logistic)",
+        help="row: the row's index modulo K; hash: of the index; class: every K-th row of each of a target's "
+        "classes; group:COLUMN: no group is split; time:COLUMN: each fold is tested on rows that come after those it "
+        "is trained on (default: row; hash beside --test-every; class for logistic and multinomial)",
     )  # fmt: skip
     parser.add_argument("--n-alphas", metavar="N", help="how many alphas, from the data (default: 100)")
     parser.add_argument("--alphas", metavar="a,b", help="the alphas to try, instead")
@@ -104,13 +104,6 @@ def _config(chosen: argparse.Namespace) -> tuple[RunConfig, float | None]:
     same = getattr(chosen, "model", None) in (None, values.get("model"))  # the file's ratio is of the file's model
     ratio = values.get("l1_ratio") if same else None
     kept = {"model": "lasso", **{name: value for name, value in values.items() if name in (*KNOBS, "file")}}
-    if getattr(chosen, "model", kept["model"]) == CLASSES:
-        raise ConfigError(
-            f"Expected one of the models {', '.join((*MODELS, *TUNED_LOSSES))} to tune, got {CLASSES}, whose penalty "
-            "is not chosen by cross-validation. Fit it at a few alphas and compare the scores on test rows: "
-            f"shoal train FILE --target COLUMN --model {CLASSES} --shrink ridge --alpha 1 --test-every 5.",
-            knobs=["model"],
-        )
     if getattr(chosen, "model", kept["model"]) in TUNED_LOSSES:
         kept.setdefault("shrink", "lasso")  # the penalty to choose, where none is named: as for linear models
     flags = argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in OWN})

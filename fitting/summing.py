@@ -25,6 +25,7 @@ from shoal.passes.quantiles import base_for
 from shoal.passes.weights import weighted, weighting_of
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.settings.when import CLASSES
 from shoal.solve.least_squares import ENOUGH_DIGITS, digits, stack
 from shoal.solve.moments import Merger, Moments, merge_all, plan_cells
 from shoal.utils import available_memory
@@ -216,16 +217,17 @@ def _settled(
 
 
 def _class_ranks(coordinator: Coordinator, dataset: Dataset, config: RunConfig, split: Split, yes: Yes) -> ClassRanks:
-    if config.model != "logistic":
+    if config.model not in ("logistic", CLASSES):
         raise ConfigError(
-            f"Expected a logistic model for folds by class, got {config.model}: its target has no classes. "
-            "Choose folds by row or hash."
+            f"Expected a logistic or multinomial model for folds by class, got {config.model}: its target has no "
+            "classes. Choose folds by row or hash."
         )
     how = config.target, yes, split, config.weights
     requests = [CountClasses(str(dataset.directory), block, *how) for block in dataset.blocks]
-    counts = np.array(list(coordinator.swept("counting classes", requests)), np.int64).reshape(-1, 2)
-    before = np.cumsum(counts, axis=0) - counts + np.array([0, counts[:, 0].sum()])
-    starts = {block.first: (int(no), int(yes)) for block, (no, yes) in zip(dataset.blocks, before, strict=True)}
+    counts = np.array(list(coordinator.swept("counting classes", requests)), np.int64).reshape(len(dataset.blocks), -1)
+    totals = counts.sum(axis=0)
+    before = np.cumsum(counts, axis=0) - counts + np.cumsum(totals) - totals
+    starts = {block.first: tuple(own) for block, own in zip(dataset.blocks, before.tolist(), strict=True)}
     return ClassRanks(*how, starts)
 
 

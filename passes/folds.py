@@ -161,7 +161,7 @@ def _middle(values: Array) -> float:
 
 @dataclass(frozen=True)
 class CountClasses:
-    """The training rows of a block whose target is no, and yes."""
+    """The training rows of a block whose target is no, and yes; or each of several classes."""
 
     directory: str
     block: Block
@@ -170,13 +170,14 @@ class CountClasses:
     split: Split
     weights: str = ""
 
-    def answer(self, worker: Worker) -> tuple[int, int]:
+    def answer(self, worker: Worker) -> tuple[int, ...]:
         dataset = opened(self.directory)
         kept = training_rows(dataset, self.block, self.target, self.split)
         if self.weights:
             kept = kept & (row_weights(dataset, self.block, self.weights) > 0)
         y = target_values(dataset, self.block, self.target, self.yes)[kept]
-        return int((y == 0).sum()), int((y == 1).sum())
+        classes = len(self.yes) if isinstance(self.yes, tuple) else 2
+        return tuple(int((y == place).sum()) for place in range(classes))
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,23 @@ from dataclasses import replace
 from shoal.coordinator import Coordinator
 from shoal.data.columns import choose_columns, widest
 from shoal.data.dataset import Dataset
-from shoal.errors import ResourceError
+from shoal.errors import DataError, ResourceError
 from shoal.fitting.exact import check_bad_rows
 from shoal.fitting.reports import finite
 from shoal.fitting.tuned import FEWEST, FOLDS, WIDEST, AlphaChoice, cross_validated, usual_alpha
 from shoal.fitting.tuned import with_alpha as with_linear_alpha
 from shoal.results.tuned import BEST, CrossValidated
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import MOST_CLASSES
 from shoal.settings.strength import chooses_alpha
-from shoal.settings.when import TUNED_LOSSES
+from shoal.settings.when import CLASSES, TUNED_LOSSES
 from shoal.tuning.choice import TunedLoss, tune_loss
 from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.penalty_choice import Tuned
 
 MUCH = 20_000_000  # values of a table beyond which fewer folds and penalties are tried, since each takes a second
 FEWER_FOLDS, FEWER_ALPHAS = (5, 2), 30
+MUCH_PRODUCTS, MOST_PRODUCTS, FEWEST_ALPHAS = 5e7, 5e8, 10  # of a model of several classes, in one step of one fold
 
 
 def with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> AlphaChoice:
@@ -34,6 +36,8 @@ def with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) ->
     width = widest(choose_columns(dataset, config), config)
     if width > WIDEST:
         return usual_alpha(config, f"{width:,} columns are too many to choose alpha by cross-validation")
+    if config.model == CLASSES:
+        return _of_classes(coordinator, dataset, config, width)
     much = dataset.rows * width > MUCH
     for count in FEWER_FOLDS if much else FOLDS:
         try:
@@ -44,6 +48,24 @@ def with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) ->
         except ResourceError:
             continue
     return usual_alpha(config, "There is not enough memory to choose alpha by cross-validation")
+
+
+def _of_classes(coordinator: Coordinator, dataset: Dataset, config: RunConfig, width: int) -> AlphaChoice:
+    """By fewer folds and alphas where a step has much to sum: each pair of classes and columns, for every row."""
+    column = dataset.columns[config.target]
+    classes = min(column.distinct or MOST_CLASSES, MOST_CLASSES)
+    products = dataset.rows * (classes * (width + 1)) ** 2
+    if products > MOST_PRODUCTS:
+        return usual_alpha(config, "Rows, classes and columns are too many to choose alpha by cross-validation")
+    much = products > MUCH_PRODUCTS
+    choice = FoldChoice.parse(min(FEWER_FOLDS[0] if much else FOLDS[0], dataset.rows), "class", config.seed)
+    try:
+        found = tune_loss(
+            coordinator, dataset, config, choice, config.l1_ratio, n_alphas=FEWEST_ALPHAS if much else None
+        )
+    except (ResourceError, DataError):
+        return usual_alpha(config, "Classes are too rare, or too many, to choose alpha by cross-validation")
+    return AlphaChoice(replace(config, alpha=found.alpha(BEST)), kept_of(found, BEST))
 
 
 def kept_of(tuned: Tuned, which: str) -> CrossValidated:

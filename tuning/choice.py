@@ -16,8 +16,10 @@ from shoal.kernels.threads import one_thread
 from shoal.models import Array, Certificate
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import USUAL_POINTS
-from shoal.settings.when import penalised_as
+from shoal.settings.when import CLASSES, penalised_as
 from shoal.solve.paths import Path
+from shoal.tuning.classes import FollowedClasses, follow_classes
+from shoal.tuning.designs import FoldDesign
 from shoal.tuning.follow import FoldPoints, Followed, PathRequest
 from shoal.tuning.tables import WHOLE, LossTable, as_mean, columns_that_rest
 from shoal.whatif.curve import CrossValidation
@@ -26,6 +28,11 @@ from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios
 from shoal.words import listed
 
 LOG_LOSS, MEAN_DEVIANCE = "log loss", "mean deviance"
+LOOSE = (
+    "{:,} points of the path, those of the folds among them, did not come within 1e-06 of their minimum: with so weak "
+    "a penalty coefficients may grow without end. Their errors are those of where they stood; a stronger penalty is "
+    "not concerned."
+)
 SETTLED = 1e-6  # relative derivative above which a point is said not to be at its minimum
 
 
@@ -79,6 +86,10 @@ def tune_loss(
     kind = penalised_as(config.model, config.shrink)
     ratios = checked_ratios(kind, l1_ratio)
     given, about = checked_alphas(kind, alphas, n_alphas)
+    if config.model == CLASSES:
+        with one_thread:
+            found = follow_classes(coordinator, dataset, config, choice or WHOLE, ratios, given, n_alphas)
+        return _tuned_classes(found, config, ratios, (*dataset.notes, *bad_row_notes(dataset), *about))
     table = LossTable.of(coordinator, dataset, config, choice or WHOLE)
     count = USUAL_POINTS if n_alphas is None else int(n_alphas)
     with one_thread:  # as workers have; two on cores that others use take ten times as long
@@ -118,6 +129,53 @@ def _tuned(table: LossTable, followed: Followed, ratios: Sequence[float], notes:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class TunedClasses(TunedLoss):
+    """The same for several classes, whose weights come class by class."""
+
+    kept: tuple[list[int], ...]  # columns with a weight for any class, for each mixing ratio
+    columns: int  # of the design, each with a weight for every class
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), "n_features_kept": self.kept[self.chosen], "columns": self.columns}
+
+
+def _tuned_classes(
+    followed: FollowedClasses, config: RunConfig, ratios: Sequence[float], notes: Sequence[str]
+) -> TunedClasses:
+    """Errors are mean losses, the log loss that scikit-learn has."""
+    table, whole = followed.table, followed.folds[-1].design
+    folds = [fold.design for fold in followed.folds[:-1]]
+    paths = tuple(followed.path(i, config.model, ratio) for i, ratio in enumerate(ratios))
+    errors = [
+        [as_mean(np.array([one.tested for one in minima]), design.test_n)
+         for design, minima in zip(folds, found[:-1], strict=True)]
+        for found in followed.found
+    ]  # fmt: skip
+    curves = tuple(
+        CrossValidation(grid, np.array(own).reshape(len(folds), len(grid)))
+        for grid, own in zip(followed.grids, errors, strict=True)
+    )
+    train, test = (
+        tuple(as_mean(np.array([getattr(one, part) for one in found[-1]]), n) for found in followed.found)
+        for part, n in (("fitted", whole.n), ("tested", whole.test_n))
+    )
+    worst = max(followed.certificates(), key=_relative)
+    null = followed.folds[-1].said
+    nulls = (float(as_mean(np.array(null.fitted), whole.n)), float(as_mean(np.array(null.tested), whole.test_n)))
+    said = (*notes, *table.table.notes, *_about_rest([*folds, whole]), *_about_loose(followed))
+    return TunedClasses(
+        followed.names, paths, curves, worst, train, test, whole.moments.take([-1]), table.cells.held.take([-1]),
+        table.table.folds.choice, said, config.shrink, table.sweeps, True, nulls,
+        tuple(followed.kept(i) for i in range(len(paths))), len(whole.names),
+    )  # fmt: skip
+
+
+def _about_loose(followed: FollowedClasses) -> list[str]:
+    loose = sum(one.relative > SETTLED for one in followed.certificates())
+    return [LOOSE.format(loose)] if loose else []
+
+
 def _path(config: RunConfig, whole: FoldPoints, grid: Array, ratio: float, part: slice) -> Path:
     coef, intercepts = whole.design.raw(whole.b[part], whole.W[part])
     certificates = tuple(_certificate(whole, i) for i in range(part.start, part.stop))
@@ -133,10 +191,10 @@ def _relative(certificate: Certificate) -> float:
     return certificate.relative
 
 
-def _notes(table: LossTable, followed: Followed) -> list[str]:
+def _about_rest(designs: Sequence[FoldDesign]) -> list[str]:
+    """Which columns do not vary."""
     notes = []
-    *folds, whole = followed.found
-    always, at_times = columns_that_rest([one.design for one in followed.found])
+    always, at_times = columns_that_rest(designs)
     if always:
         notes.append(f"These columns do not vary, so that their weights are 0: {listed(sorted(always))}.")
     if at_times:
@@ -144,6 +202,12 @@ def _notes(table: LossTable, followed: Followed) -> list[str]:
             "These columns do not vary over the training rows of some fold and have weight 0 there: "
             f"{listed(sorted(at_times))}."
         )
+    return notes
+
+
+def _notes(table: LossTable, followed: Followed) -> list[str]:
+    *folds, whole = followed.found
+    notes = _about_rest([one.design for one in followed.found])
     if table.follower.loss.smears:
         notes.append(
             "Intercepts of the path are those of the logarithms; the model that is fitted at an alpha has in it what "
@@ -156,11 +220,7 @@ def _notes(table: LossTable, followed: Followed) -> list[str]:
         )
     loose = sum(int((one.gap > SETTLED).sum()) for one in followed.found)
     if loose:
-        notes.append(
-            f"{loose:,} points of the path, those of the folds among them, did not come within {SETTLED:g} of their "
-            "minimum: with so weak a penalty coefficients may grow without end. Their errors are those of where they "
-            "stood; a stronger penalty is not concerned."
-        )
+        notes.append(LOOSE.format(loose))
     left_out = sorted(set(range(table.choice.count)) - set(table.tested)) if folds else []
     if left_out:
         notes.append(

@@ -76,14 +76,14 @@ class LossTable:
         table = FoldTable.of(coordinator, dataset, config, choice, yes=yes)
         cells = table.cell_moments(*table.cells(), squares=False)
         tested = cells.tested if choice.count > 1 else []
-        designs = _designs(cells, tested)
+        designs = designs_of(cells, tested)
         centre = common_centre(designs, merge_all(cells.cells).mean[:-1], FAR)
         sweeps = Sweeps(coordinator, table, loss, centre)
         notes = (*table.notes, *offset_notes(table.base))
         return cls(config, choice, cells, tested, PathFollower(sweeps, loss, designs, centre, choice.cells), notes)
 
 
-def _designs(cells: CellMoments, tested: Sequence[int]) -> list[FoldDesign]:
+def designs_of(cells: CellMoments, tested: Sequence[int]) -> list[FoldDesign]:
     """Of each fold, and of all training rows."""
     choice, held = cells.choice, len(cells.cells)
     folds: list[int | None] = [*tested, None]

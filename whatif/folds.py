@@ -17,15 +17,16 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.splits import Split, Yes, hashed_index, row_weights, target_values
 from shoal.errors import ConfigError
 from shoal.models import Array
+from shoal.settings.when import CLASSES
 
 WAYS = ("row", "hash", "class", "group", "time")
 Cells = npt.NDArray[np.int64]
 
 
 def usual_way(test_every: int, model: str = "") -> str:
-    """Where nobody says how: of a yes/no target each fold has its share; every k-th row kept for testing would leave
-    some folds by row without any."""
-    if model == "logistic":
+    """Where nobody says how: of a target of classes each fold has its share; every k-th row kept for testing would
+    leave some folds by row without any."""
+    if model in ("logistic", CLASSES):
         return "class"
     return "hash" if test_every else "row"
 
@@ -71,14 +72,15 @@ class FoldChoice:
 
 @dataclass(frozen=True)
 class ClassRanks:
-    """The place of each training row among those of its class, in the order of the file; the rows of yes are counted on
-    from those of no. Every k-th of them makes a fold: folds differ by one row at most, and so does either class."""
+    """The place of each training row among those of its class, in the order of the file; the rows of each class are
+    counted on from those before. Every k-th of them makes a fold: folds differ by one row at most, and so does any
+    class."""
 
     target: str
     yes: Yes
     split: Split
     weights: str  # rows without a weight above 0 do not count
-    starts: Mapping[int, tuple[int, int]]  # by the first row of a block: where its rows of no and of yes begin
+    starts: Mapping[int, tuple[int, ...]]  # by the first row of a block: where its rows of no, of yes, ... begin
 
     def of(self, dataset: Dataset, block: Block) -> Cells:
         """Of all rows of a block; -1 for those that do not count."""
@@ -88,7 +90,7 @@ class ClassRanks:
         if self.weights:
             counted &= row_weights(dataset, block, self.weights) > 0
         ranks = np.full(block.rows, -1, np.int64)
-        for value, start in zip((0.0, 1.0), self.starts[block.first], strict=True):
+        for value, start in enumerate(self.starts[block.first]):
             own = np.flatnonzero(counted & (y == value))
             ranks[own] = start + np.arange(len(own))
         return ranks

@@ -32,19 +32,12 @@ def suited_model(found: TableLook, target: str | None) -> str:
 
 
 def why_not_tuned(found: TableLook, target: str) -> str:
-    """Why no penalty can be tuned for a model of a column, and what to do instead; empty where it can."""
-    suited = suited_model(found, target)
-    if suited == CLASSES:
-        count = found.named[target].distinct
-        return (
-            f"'{target}' holds {count} classes, whose penalty is not chosen by cross-validation: "
-            "on the Train page, set 'Penalty' to 'Ridge', fit it at a few alphas, and compare the scores on test rows."
-        )
-    return why_not(found, target, suited or MODELS[0])
+    """Why no penalty can be tuned for a model of a column; empty where it can."""
+    return why_not(found, target, suited_model(found, target) or MODELS[0])
 
 
 def tunable(found: TableLook) -> list[str]:
-    """Columns of numbers, then those of two texts."""
+    """Columns of numbers, then those of few texts."""
     return [name for name in offered_targets(found) if not why_not_tuned(found, name)]
 
 

@@ -24,12 +24,13 @@ from shoal.results.answers.table import TableLook
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config
+from shoal.settings.when import CLASSES
 from shoal.whatif.folds import FoldChoice
 from shoal.words import listed, plural
 
 USUAL_FOLDS = 10
 BY_CLASS = "class"  # as logistic models have them; nobody has to choose it
-BY_CLASS_WORDS = "class: each has its share of both values"
+BY_CLASS_WORDS = "class: each has its share of all values"
 LOSS = "loss"  # the part of the address that says the kind of model
 WAYS = {
     "row": "row number", "hash": "chance", "group": "groups: rows with the same value stay together",
@@ -87,12 +88,12 @@ class StudyChoice:
         return page_config(found.table.path, {**read, **self.knobs, "features": features, "target": found.target})
 
     def folds_for(self, model: str) -> str:
-        """Of yes/no targets every fold has its share, unless groups or time make them."""
-        return BY_CLASS if model == "logistic" and self.fold_by in ("row", "hash") else self.fold_by
+        """Of targets of classes every fold has its share, unless groups or time make them."""
+        return BY_CLASS if model in ("logistic", CLASSES) and self.fold_by in ("row", "hash") else self.fold_by
 
     def ways_for(self, model: str) -> dict[str, str]:
-        """How folds can be made, in words; of yes/no targets those by row and by chance are one, by class."""
-        if model != "logistic":
+        """How folds can be made, in words; of targets of classes those by row and by chance are one, by class."""
+        if model not in ("logistic", CLASSES):
             return WAYS
         own = self.fold_by if self.fold_by in ("row", "hash") else "hash"
         return {own: BY_CLASS_WORDS, **{way: words for way, words in WAYS.items() if way in ("group", "time")}}
@@ -173,7 +174,7 @@ def _ask_target(found: Asked, result: TableLook) -> None:
     pick_column(
         "Column to predict", targets, found.target if found.target in targets else None, "tune:target",
         partial(choices.predict, found), placeholder=PLACEHOLDER,
-        help="Tuning is for columns of numbers, and of two texts such as yes and no.",
+        help="Tuning is for columns of numbers, and of up to 50 texts such as yes and no.",
     )  # fmt: skip
 
 

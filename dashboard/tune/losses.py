@@ -133,7 +133,7 @@ def _choose(key: str, place: int) -> None:
 
 
 def _numbers(curve: dict[str, Any], place: int) -> None:
-    kept, count = curve["n_features_kept"][place], len(curve["names"])
+    kept, count = curve["n_features_kept"][place], curve.get("columns", len(curve["names"]))
     name = str(curve["measure"]).capitalize()
     cards = [
         (f"{name}, cross-validated", f"{number(curve['cv_mean'][place])} ± {number(curve['cv_se'][place])}"),

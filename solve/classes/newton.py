@@ -125,16 +125,21 @@ class ClassSlope:
 
 def class_slope(sums: ClassSums, centre: Array, units: Standardisation, penalty: L1L2) -> ClassSlope:
     """The quadratic model of the loss about a point; `centre` is what the sums were centred by."""
-    K, q = sums.slope.shape
-    A = np.eye(q)
+    A = np.eye(sums.slope.shape[1])
     A[1:, 1:] /= units.scale
     A[1:, 0] = -(units.centre - centre) / units.scale
     if units.intercept:
         A[1:][units.constant] = 0.0
+    return class_slope_in(sums, A, penalty)
+
+
+def class_slope_in(sums: ClassSums, A: Array, penalty: L1L2) -> ClassSlope:
+    """The same where the columns that are weighed are (1, xs) = A (1, x - centre)."""
+    K, q = sums.slope.shape
     slope = sums.slope @ A.T
     Q = contrasts(K)
     along = np.eye(K) if penalty.l1 > 0 else Q
-    square = np.zeros((K, K, q, q))
+    square = np.zeros((K, K, len(A), len(A)))
     if sums.square.size:
         square = A @ sums.square.reshape(K, q, K, q).transpose(0, 2, 1, 3) @ A.T
 
@@ -142,7 +147,7 @@ def class_slope(sums: ClassSums, centre: Array, units: Standardisation, penalty:
         found = np.einsum("kc,klij,ld->cidj", left, square[:, :, rows, columns], right, optimize=True)
         return np.asarray(found.reshape(found.shape[0] * found.shape[1], -1))
 
-    of_b, of_w = slice(0, 1), slice(1, q)
+    of_b, of_w = slice(0, 1), slice(1, len(A))
     return ClassSlope(
         slope[:, 1:] / sums.rows, slope[:, 0] / sums.rows, sums.rows, along,
         turned(Q, Q, of_b, of_b), turned(Q, along, of_b, of_w), turned(along, along, of_w, of_w),

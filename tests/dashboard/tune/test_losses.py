@@ -76,22 +76,19 @@ def test_what_cannot_be_tuned_so_is_said(frame: pd.DataFrame) -> None:
     assert "Expected numbers greater than 0 in 'a'" in text(page)
 
 
-def test_classes_are_not_offered_to_be_tuned_and_the_way_on_is_said(frame: pd.DataFrame) -> None:
-    csv = frame.assign(plan=np.resize(["S", "M", "L"], len(frame))).to_csv(index=False).encode()
-    key = uploads.key_of(uploaded(csv, "plans.csv")) or ""
+def test_classes_are_tuned_by_folds_that_have_their_share_of_each(frame: pd.DataFrame) -> None:
+    plans = np.where(frame["a"] > 0.5, "L", np.where(frame["a"] < -0.5, "S", "M"))
+    key = uploads.key_of(uploaded(frame.assign(plan=plans).to_csv(index=False).encode(), "plans.csv")) or ""
     page = settle(open_page("data", data=key, target="plan"))
-    assert page.button(key="tune").disabled
-    assert "'plan' holds 3 classes, whose penalty is not chosen by cross-validation" in text(page)
-    page = settle(open_page("tune", data=key, target="plan"))
-    assert "set 'Penalty' to 'Ridge', fit it at a few alphas, and compare the scores on test rows." in text(page)
-    assert "This cannot be tuned" not in text(page)
-    assert "folds by" not in text(page)
-    options = widget(page, "selectbox", "Column to predict").options
-    assert "bought" in options
-    assert "plan" not in options
-    told = shoal("tune", str(uploads.find(key)), "--target", "plan", "--model", "multinomial")
-    assert told.code != 0
-    assert "--model multinomial --shrink ridge --alpha 1 --test-every 5" in told.err
+    assert not page.button(key="tune").disabled
+    page = settle(open_page("tune", data=key, target="plan", shrink="ridge", study=json.dumps({"folds": 3})))
+    assert "3 folds by class" in text(page)
+    metrics = {metric.label: metric.value for metric in page.metric}
+    assert "Log loss, cross-validated" in metrics
+    count = metrics["Columns"].split(" of ")
+    assert count[0] == count[1]
+    page = settle(now_on(page.button(key="tune:train").click().run()))
+    assert "log loss" in text(page)
 
 
 @pytest.mark.parametrize("texts", [True, False])
@@ -102,7 +99,7 @@ def test_folds_of_yes_and_no_are_by_class_wherever_they_are_named(frame: pd.Data
     assert "10 folds by class · " in text(page)
     assert "10 folds by class, " in text(page)
     assert "by chance" not in text(page)
-    assert widget(page, "selectbox", "Folds by").options[0] == "class: each has its share of both values"
+    assert widget(page, "selectbox", "Folds by").options[0] == "class: each has its share of all values"
 
 
 def test_marks_of_the_curve_stand_at_their_alphas() -> None:
