@@ -24,7 +24,7 @@ from shoal.models import Certificate, Floats
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import USUAL_POINTS
 from shoal.settings.values import config_from
-from shoal.settings.when import TUNED_LOSSES, penalised_as
+from shoal.settings.when import CLASSES, TUNED_LOSSES, penalised_as
 from shoal.solve.paths import Path, follow
 from shoal.solve.rows.wide import follow_wide
 from shoal.tasks.refit import WITHOUT_SUMS, Basis
@@ -191,6 +191,11 @@ class PenaltyPath:
         pictures = [self.plot(what) for what in ("coefficients", "errors")[: 1 + (self._tuned is not None)]]
         return f"<pre>{html.escape(repr(self))}</pre>" + "".join(one._repr_html_() for one in pictures)
 
+    @property
+    def _each(self) -> str:
+        """What has a coefficient: a column, or of several classes a column for each of them."""
+        return "weights" if self.model == CLASSES else "columns"
+
     def __repr__(self) -> str:
         ratio = "" if self.l1_ratio is None else f", l1_ratio = {self.l1_ratio:g}"
         alphas = self.alphas
@@ -203,12 +208,12 @@ class PenaltyPath:
             head, curve = self._tuned.as_dict(), self._tuned.curve
             for which, name, place in (("best", "best", curve.best), ("one_se", "1-SE", curve.one_se)):
                 lines.append(
-                    f"  {name}: alpha = {head[which]:g}, {self.kept[place]} of {len(self.names)} columns, "
+                    f"  {name}: alpha = {head[which]:g}, {self.kept[place]} of {len(self.names)} {self._each}, "
                     f"{self.measure} {self.cv_mean[place]:.6g} +- {self.cv_se[place]:.2g}"
                 )
             lines.append(f"  {head['folds']} folds by {head['fold_by']}, {head['rows']:,} rows")
         else:
-            lines.append(f"  {self.kept[0]} to {self.kept[-1]} of {len(self.names)} columns")
+            lines.append(f"  {self.kept[0]} to {self.kept[-1]} of {len(self.names)} {self._each}")
         return "\n".join(lines)
 
 

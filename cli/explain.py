@@ -23,6 +23,7 @@ TITLES = {
     "likelihood": "Maximum likelihood",
     "large_samples": "As of large samples",
     "ridge": "Ridge",
+    "shrunk": "With the shrinkage of the penalty",
     "debiased": "With the shrinkage of the penalty removed",
     "desparsified": "With the shrinkage of the penalty removed",
 }

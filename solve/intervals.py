@@ -55,6 +55,12 @@ MEANINGS = {
         "coefficient would move in another sample; its pull toward 0 is not taken out. Noise may differ from row to "
         "row; rows must have come about independently of one another."
     ),
+    "bootstrap shrunk": (
+        "The model was fitted anew, at the same alpha, to {resamples} samples of {units} in which each counts so many "
+        "times as chance has it, once on average. The interval leaves out the lowest and the highest {tail} % of what "
+        "came out. It shows how far the coefficient would move in another sample; its pull toward 0 is not taken out. "
+        "Rows must have come about independently of one another."
+    ),
     "bootstrap desparsified": (
         "The corrections that remove the shrinkage of a lasso were summed anew in {resamples} samples, drawn from "
         "{units} with repetition. The interval leaves out the lowest and the highest {tail} % of what came out. It is "

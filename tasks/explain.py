@@ -29,7 +29,7 @@ from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
 from shoal.settings.values import config_from
-from shoal.settings.when import is_penalised, mixes_penalties
+from shoal.settings.when import LOGARITHMS, is_penalised, mixes_penalties
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve
@@ -44,6 +44,8 @@ from shoal.whatif.study import Study
 
 MOST_EXPLAINED = 1000  # columns of a table that is solved from its rows
 SAME = 0.01  # of a standard error: coefficients that are nearer to the exact ones need no word about it
+
+RESAMPLED = ("logistic", "poisson", "gamma", LOGARITHMS)  # other losses whose penalised fits are resampled
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,27 @@ def _from_data(model: SavedModel, config: RunConfig, question: ExplainRequest, p
             if dataset.manifest.content != model.file.data.content:
                 raise StateError(f"Its file '{config.file}' is not what it was when the model was fitted.")
             if model.outcome or model.network is not None:
-                return {
-                    "importance": of_rows(coordinator, dataset, model, config).as_dict(),
-                    "notes": list(dataset.repairs),
-                }
+                return _of_outcome(coordinator, dataset, model, config, question)
             check_width(dataset, config)
             return _Explanation(coordinator, dataset, model, config, question).parts()
 
         return coordinator.cache.mending(explained)
+
+
+def _of_outcome(
+    coordinator: Coordinator, dataset: Dataset, model: SavedModel, config: RunConfig, question: ExplainRequest
+) -> dict[str, Any]:
+    """What columns are worth, and beside a penalty how far coefficients move in resamples."""
+    found: dict[str, Any] = {"notes": list(dataset.repairs)}
+    if config.model in RESAMPLED and config.shrink != "none":
+        from shoal.tasks.outcomes.bootstrap import resampled  # here: other models need none of it
+
+        try:
+            drawn = resampled(coordinator, dataset, config, question.resamples, question.confidence, question.seed)
+            found["bootstrap"] = drawn.as_dict(model.encoding.names)
+        except (StateError, ResourceError) as error:
+            found["notes"].append(str(error))
+    return found | {"importance": of_rows(coordinator, dataset, model, config).as_dict()}
 
 
 def check_width(dataset: Dataset, config: RunConfig) -> None:

@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, str] = {
     "planning": f"{ROWS} coordinator engines metrics passes steps storage training training.objectives worker",
     "runs": "database people results results.answers settings storage training",
     "tasks": f"{ROWS} coordinator engines engines.cluster fitting fitting.classes fitting.looks fitting.losses fitting.robust metrics networks passes planning results.answers runs sparse storage tasks.outcomes training tuning whatif",
-    "tasks.outcomes": f"{ROWS} coordinator fitting passes results.answers worker",
+    "tasks.outcomes": f"{ROWS} coordinator fitting fitting.losses passes results.answers whatif worker",
     "library": "database metrics people results runs settings storage",
     "people": "",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",

@@ -26,8 +26,9 @@ OFTEN = 0.5  # share of resamples that must determine a coefficient, or there is
 class Resampled:
     """What came out of `resamples` refits; coef (resamples, p) in the units of the file, NaN where not determined.
 
-    kind: `linear`, `ridge`, `debiased` or `desparsified`, whose spread gives intervals; `selected` and `positive` (p,):
-    the shares of refits of the penalised model in which a column has a weight, and one above 0 (None without L1).
+    kind: `linear`, `ridge`, `shrunk`, `debiased` or `desparsified`, whose spread gives intervals; `selected` and
+    `positive` (p,): the shares of refits of the penalised model in which a column has a weight, and one above 0 (None
+    without L1).
     """
 
     kind: str
@@ -92,7 +93,7 @@ class Resampled:
 
     @property
     def meaning(self) -> str:
-        kind = {"ridge": "bootstrap ridge", "desparsified": "bootstrap desparsified"}.get(self.kind, "bootstrap")
+        kind = f"bootstrap {self.kind}" if self.kind in ("ridge", "shrunk", "desparsified") else "bootstrap"
         return f"{meaning(kind, self.confidence, self.resamples, self.drawn_from)} {self.precision}"
 
     def as_dict(self, names: list[str]) -> dict[str, Any]:

@@ -22,7 +22,9 @@ from shoal.tasks.outcomes.network_importance import network_importance
 
 NORMAL = float("inf")  # degrees of freedom where the dispersion is known
 LAYERS = "There are no coefficients and no intervals of them: in a network no column has a weight of its own."
-PENALISED = "There are no intervals: coefficients beside a penalty are pulled toward 0, and no formula says how far."
+PENALISED = (
+    "There are no intervals by formula: coefficients beside a penalty are pulled toward 0, and no formula says how far."
+)
 
 
 def rows_for(model: SavedModel, config: RunConfig, own_data: bool = True) -> Encoding:
