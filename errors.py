@@ -93,6 +93,10 @@ class Remedy:
         return cls(RemedyKind.SET, advice, knob, (str(value),))
 
     @classmethod
+    def switch_on(cls, advice: str, knob: str) -> Remedy:
+        return cls(RemedyKind.SET, advice, knob)
+
+    @classmethod
     def choose(cls, advice: str, knob: str) -> Remedy:
         return cls(RemedyKind.CHOOSE, advice, knob)
 

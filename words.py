@@ -36,6 +36,9 @@ def short(value: Any) -> str:
     return str(value)
 
 
+MULTIPLES = ("factor", "deviance")  # spreads whose intervals are multiples of the prediction
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A number for the eye."""
     if value is None:
@@ -47,9 +50,9 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def width_words(width: float, spread: str, centre: float = 1.0, digits: int = 6) -> str:
     """How far from a prediction rows lie, by what they spread by: nothing but a number, a share or roots of it, or
-    factors about the `centre`."""
-    if spread == "factor":
-        return f"{_factors(width, centre, digits)} times it"
+    multiples of it: factors about the `centre`, or those of a deviance."""
+    if spread in MULTIPLES:
+        return f"{_multiples(width, spread, centre, digits)} times it"
     if spread == "share":
         return f"± {100 * width:.{digits}g} % of it"
     return f"± {width:.{digits}g} times its square root" if spread == "root" else f"± {width:.{digits}g}"
@@ -57,14 +60,32 @@ def width_words(width: float, spread: str, centre: float = 1.0, digits: int = 6)
 
 def within_words(what: str, width: float, spread: str, centre: float = 1.0, digits: int = 6) -> str:
     """The same as a part of a sentence about `what`, the prediction."""
-    if spread == "factor":
-        return f"{_factors(width, centre, digits)} times {what}"
+    if spread in MULTIPLES:
+        return f"{_multiples(width, spread, centre, digits)} times {what}"
     return f"{what} {width_words(width, spread, centre, digits)}"
 
 
-def _factors(width: float, centre: float, digits: int) -> str:
-    low, high = (centre * math.exp(sign * width) for sign in (-1, 1))
+def _multiples(width: float, spread: str, centre: float, digits: int) -> str:
+    if spread == "factor":
+        low, high = (centre * math.exp(sign * width) for sign in (-1, 1))
+    else:
+        low, high = times_prediction(width)
     return f"{low:.{digits}g} to {high:.{digits}g}"
+
+
+def times_prediction(width: float) -> tuple[float, float]:
+    """Both ends of an interval about a positive number, as multiples of its prediction: the r below and above 1 with
+    2 (r - 1 - log r) = width^2, whose left side is the deviance of a gamma distribution."""
+    c = 1 + width * width / 2
+    found = []
+    for r in (math.exp(-c), 2 * c):  # from these Newton's steps come nearer to one end each, and never pass it
+        for _ in range(100):
+            step = (r - math.log(r) - c) / (1 - 1 / r) if 0 < r != 1 else 0.0
+            r, before = r - step, r
+            if abs(r - before) <= 1e-16 * r:
+                break
+        found.append(r)
+    return min(found[0], 1.0), max(found[1], 1.0)
 
 
 def date_text(days: float | None, times: bool = False) -> str:

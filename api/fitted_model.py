@@ -156,7 +156,8 @@ class FittedModel:
         if outcome and outcome.classes:
             calls = called(found, outcome.labels, called_from)
             return calls if width is None else (calls, usual_sets(found, outcome.labels, width))
-        return found if width is None else (found, *ends(found, width, outcome))
+        said = self._report.prediction_interval
+        return found if width is None else (found, *ends(found, width, outcome, said.spread if said else ""))
 
     def predict_proba(self, data: Any, **knobs: Any) -> Floats:
         """(rows, K): probabilities of the values of a logistic or multinomial model, in the order of `classes`."""

@@ -80,9 +80,9 @@ def called(yes: Floats, labels: tuple[Any, ...], threshold: float) -> Any:
     return np.array(found.tolist()) if len(found) else found
 
 
-def ends(found: Floats, width: float, outcome: Outcome | None) -> tuple[Floats, Floats]:
-    """Of prediction intervals: as far away everywhere, or as far as the loss takes rows to spread there."""
+def ends(found: Floats, width: float, outcome: Outcome | None, spread: str) -> tuple[Floats, Floats]:
+    """Of prediction intervals: as far away everywhere, or as rows spread there (`PredictionInterval.spread`)."""
     if outcome is None:
         return found - width, found + width
-    low, high = loss_named(outcome.loss, outcome.parameters).interval(found, width)
+    low, high = loss_named(outcome.loss, outcome.parameters).interval(found, width, spread)
     return np.asarray(low, np.float64), np.asarray(high, np.float64)

@@ -12,7 +12,7 @@ from shoal.fitting.model_file import usable
 from shoal.results.fit import Estimate, FitReport
 from shoal.results.model import ModelFile
 from shoal.results.outcome import SCORE_NAMES, Outcome
-from shoal.results.sentences import left_out, three_sentences
+from shoal.results.sentences import filled, left_out, three_sentences
 from shoal.settings.values import config_from
 from shoal.tasks.predict import suited
 from shoal.tasks.quartiles import residual_quartiles
@@ -78,7 +78,11 @@ class ModelSummary:
     def notes(self) -> list[str]:
         """What was worth knowing before the fit, and what is to be said of it."""
         said = compared(self.report.references)
-        return [*filter(None, (left_out(self.report), said)), *map(str, self.report.findings), *self.report.warnings]
+        return [
+            *filter(None, (left_out(self.report), filled(self.report), said)),
+            *map(str, self.report.findings),
+            *self.report.warnings,
+        ]
 
     def rows(self) -> list[tuple[str, list[str]]]:
         """Name and cells of each coefficient, the intercept's first; of a network of each part."""

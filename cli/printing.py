@@ -84,7 +84,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -
 
 
 def show_fit(report: FitReport) -> None:
-    from shoal.results.sentences import left_out, three_sentences
+    from shoal.results.sentences import filled, left_out, three_sentences
 
     alpha = "" if report.alpha is None else f", alpha = {report.alpha:g}{_how_chosen(report)}"
     kind = f"linear model of {report.target}, penalty {report.penalty}" if report.penalty else None
@@ -93,7 +93,7 @@ def show_fit(report: FitReport) -> None:
     if report.network:
         _show_network(report)
         return
-    for sentence in filter(None, (*three_sentences(report), left_out(report))):
+    for sentence in filter(None, (*three_sentences(report), left_out(report), filled(report))):
         print(sentence)
     show_notes((*report.findings, *report.to_mind), "warning")
     print()

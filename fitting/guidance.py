@@ -23,9 +23,11 @@ from shoal.fitting.leaks import (
     SAMPLED,
     TELLING,
     AgainstTarget,
+    about_gaps,
     as_product,
     sampled_rows,
     shares,
+    telling_gaps,
 )
 from shoal.fitting.profile import Ends, may_have_codes
 from shoal.models import Array
@@ -89,7 +91,7 @@ def findings_of(known: Known) -> tuple[Finding, ...]:
     """All that is worth knowing, the gravest first."""
     if known.against.n < 2:
         return ()
-    parts = (_leaks, _missing_codes, _two_values, _few_rows, _ids, _skewed, _duplicates, _dates, _constants)
+    parts = (_leaks, _missing_codes, _gaps, _two_values, _few_rows, _ids, _skewed, _duplicates, _dates, _constants)
     return in_order(finding for part in parts for finding in part(known))
 
 
@@ -247,6 +249,13 @@ def _codes_of(known: Known, column: Column) -> list[tuple[float, str]]:
     codes = Ends.of(values, low, high).codes(low, high) if len(np.unique(values)) >= DISTINCT else []
     rest = "" if known.dataset.rows <= SAMPLED else f" of the first {SAMPLED:,}"
     return [(value, f"{plural(count, 'row')}{rest}") for value, count in codes]
+
+
+def _gaps(known: Known) -> Iterator[Finding]:
+    """Rows with a gap whose target differs: what fills the gap hides that from the model."""
+    if not known.config.indicators and (found := telling_gaps(known.against, known.base)):
+        yes = known.base.yes
+        yield about_gaps(found, known.config.target, yes if isinstance(yes, str) else None)
 
 
 # ------------------------------------------------------------------ the target

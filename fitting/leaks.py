@@ -11,19 +11,24 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
-from shoal.data.terms import Level, Number
+from shoal.data.terms import Indicator, Level, Number
 from shoal.data_pipeline import design_rows
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest
 from shoal.passes.spreads import SpreadPool, SumSpreads
+from shoal.results.findings import Finding, FindingKind
 from shoal.settings.limits import MOST_EXACT
+from shoal.solve.distributions import student_tail
 from shoal.solve.moments import Moments
+from shoal.words import number, plural
 from shoal.worker import Worker
 
 TELLING = 0.98  # R2 of one column alone from which it is asked whether it would be known beforehand
 EXACT = 1e-6  # share of the target's spread that is left by what determines it, but for the last digits
 MULTIPLIED = 0.9999  # R2 of a product or quotient of two columns from which it is the target but for rounding
 SAMPLED, PAIRED = 1000, 60  # rows of which products are made, and columns at most, since pairs are many
+NAMED = 3  # columns in one sentence
+UNLIKELY, WORTH = 0.01, 0.001  # chance of a difference that is none, and the share of the spread it has to explain
 FEWEST, ENOUGH = 10, 20  # rows from which an exact relation tells anything, and from which a close one does
 
 
@@ -92,6 +97,55 @@ def shares(sums: AgainstTarget, base: Encoding) -> dict[str, float]:
             found[name] = 1 - (1 - part / sums.total) * (sums.n - 1) / (sums.n - levels)
     least = EXACT if sums.n < ENOUGH else 1.0
     return {name: share for name, share in found.items() if 1 - share < least}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Rows without a number in a column: how many, and how far the mean of the target there is from that of others."""
+
+    column: str
+    rows: int
+    difference: float
+    p_value: float  # two-sided, of no difference, as Student's t test of two means has it
+
+
+def telling_gaps(sums: AgainstTarget, base: Encoding) -> list[Gap]:
+    """Columns whose gaps are not by chance: those of the smallest p-value first, all below UNLIKELY for all columns
+    that were looked at together (Bonferroni), and worth a thousandth of the target's spread."""
+    places = {term.column: i for i, term in enumerate(base.terms) if isinstance(term, Indicator)}
+    rows = {name: sums.n * float(sums.mean[i]) for name, i in places.items()}
+    enough = [name for name in places if FEWEST <= rows[name] <= sums.n - FEWEST]
+    if not enough or not sums.total > 0:
+        return []
+    at = [places[name] for name in enough]
+    cross, spread = sums.cross[at], sums.spread[at]
+    share = np.minimum(cross**2 / (spread * sums.total), 1 - EXACT**2)
+    tail = student_tail(sums.n - 2, np.sqrt(share * (sums.n - 2) / (1 - share)))
+    found = [
+        Gap(name, round(rows[name]), float(cross[k] / spread[k]), 2 * float(tail[k]))
+        for k, name in enumerate(enough) if share[k] > WORTH and 2 * tail[k] * len(enough) < UNLIKELY
+    ]  # fmt: skip
+    return sorted(found, key=lambda gap: gap.p_value)
+
+
+def about_gaps(found: Sequence[Gap], target: str, yes: str | None) -> Finding:
+    """That gaps tell something of the target, and how a model is let see them."""
+    what = f"the mean of '{target}'" if yes is None else f"the share of '{yes}'"
+    told = [
+        f"{number(abs(gap.difference), 3)} {'higher' if gap.difference > 0 else 'lower'} in the "
+        f"{plural(gap.rows, 'row')} without '{gap.column}' (p {_p(gap.p_value)})" for gap in found[:NAMED]
+    ]  # fmt: skip
+    more = f", and there are {plural(len(found) - NAMED, 'more such column')}" if len(found) > NAMED else ""
+    return Finding(
+        FindingKind.GAPS, tuple(gap.column for gap in found),
+        f"Missing numbers are filled, but they tell something: {what} is {', '.join(told)} than in the others{more}.",
+        "To let the model see which rows these are, mark them in 0/1 columns of their own",
+        "indicators",
+    )  # fmt: skip
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
 def sampled_rows(dataset: Dataset, columns: Sequence[str]) -> Array:

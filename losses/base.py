@@ -14,9 +14,11 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from shoal.models import TINY, Array
+from shoal.words import times_prediction
 
-# What rows spread by: the same everywhere, the root of the mean, a share of it, a factor about the median.
-SpreadIs = Literal["even", "root", "share", "factor"]
+# What rows spread by: the same everywhere, the root of the mean, a share of it (in older files), a factor about the
+# median, or the deviance of a gamma distribution.
+SpreadIs = Literal["even", "root", "share", "factor", "deviance"]
 Target = Literal["two", "counts", "positive", "number"]  # what the values of a target have to be
 
 
@@ -129,19 +131,18 @@ class RowLoss(Protocol):
         """Squares whose mean is the dispersion, of a `dispersed` loss."""
         return np.asarray((y - mean) ** 2 / mean**2)
 
-    def spread(self, mean: Array, /) -> Array | None:
-        """What residuals are measured in, so that those of all rows are alike; None where they are so as they are."""
-        return None
-
     def sizes(self, y: Array, mean: Array, /) -> Array:
-        """How far off rows are, in their spread."""
-        spread = self.spread(mean)
-        return np.abs(y - mean) if spread is None else np.abs(y - mean) / spread
+        """How far rows are from their means, measured so that those of all rows are alike."""
+        return np.abs(y - mean)
 
-    def interval(self, mean: Array, width: float, /) -> tuple[Array, Array]:
-        """Both ends, so many spreads away from the mean, and no lower than a mean can lie."""
-        spread = self.spread(mean)
-        size = np.full_like(mean, width) if spread is None else width * spread
+    def interval(self, mean: Array, width: float, by: str = "", /) -> tuple[Array, Array]:
+        """Both ends, as far from the mean as rows of this size are, and no lower than a mean can lie; `by`: how sizes
+        were measured, where another version of the program did."""
+        by = by or self.spread_is
+        if by == "deviance":
+            low, high = times_prediction(width)
+            return mean * low, mean * high
+        size = width * (np.sqrt(mean) if by == "root" else mean if by == "share" else np.ones_like(mean))
         return np.maximum(mean - size, self.mean_within[0]), mean + size
 
     def dispersion(self, pearson: float, curvature: float, n: float, free: float, /) -> float:

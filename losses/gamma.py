@@ -19,7 +19,7 @@ class Gamma(RowLoss):
     link = "log"
     dispersed = True
     target = "positive"
-    spread_is = "share"
+    spread_is = "deviance"
 
     def at(self, y: Array, eta: Array) -> Pieces:
         ratio = y * np.exp(-np.maximum(eta, LOWEST))
@@ -49,8 +49,10 @@ class Gamma(RowLoss):
         logs = sums.value - sums.n - sums.deviance / 2  # sum of log y
         return -shape * sums.value + (shape - 1) * logs + sums.n * (shape * math.log(shape) - math.lgamma(shape))
 
-    def spread(self, mean: Array) -> Array:
-        return mean
+    def sizes(self, y: Array, mean: Array) -> Array:
+        """Roots of the deviance: an interval of them is skewed as rows are, and its lower end is never 0."""
+        ratio = y / mean
+        return np.sqrt(np.maximum(2 * (ratio - 1 - np.log(ratio)), 0.0))
 
     def constant_step(self, slope: float, curvature: float, n: float) -> float:
         """The mean of y / e^offset: there at once."""

@@ -83,7 +83,7 @@ class Lognormal(RowLoss):
         """|log y - fitted|: rows spread evenly there, about the median of y."""
         return np.abs(np.log(y) - np.log(mean) + self.shift)
 
-    def interval(self, mean: Array, width: float) -> tuple[Array, Array]:
+    def interval(self, mean: Array, width: float, by: str = "", /) -> tuple[Array, Array]:
         """So many times less and more than the median."""
         middle = mean * math.exp(-self.shift)
         return middle * math.exp(-width), middle * math.exp(width)

@@ -44,8 +44,8 @@ class Poisson(RowLoss):
     def likelihood(self, y: Array, value: Array) -> Array:
         return np.asarray(-value - log_factorial(y))
 
-    def spread(self, mean: Array) -> Array:
-        return np.sqrt(mean)
+    def sizes(self, y: Array, mean: Array) -> Array:
+        return np.abs(y - mean) / np.sqrt(mean)
 
     def constant_step(self, slope: float, curvature: float, n: float) -> float:
         """sum y / sum mean: there at once."""

@@ -297,6 +297,7 @@ class PredictLines:
     classes: tuple[str, ...] = ()
     times: bool | None = None
     threshold: float = 0.5
+    spread: str = ""  # how the width was measured, see `RowLoss.interval`
 
     def answer(self, worker: Worker) -> Lines:
         predictions, unseen = self.of.answer(worker)
@@ -304,7 +305,9 @@ class PredictLines:
         if predictions.ndim > 1:
             text = "".join(self._class_lines(predictions)).encode()
         elif self.width is not None and loss is not None and loss.spread_is != "even":
-            text = interval_lines(predictions, self.of.block.first, *loss.interval(predictions, self.width))
+            text = interval_lines(
+                predictions, self.of.block.first, *loss.interval(predictions, self.width, self.spread)
+            )
         elif self.times is None:
             fields = tuple(map(_as_field, (*self.classes, "|".join(self.classes)) if self.classes else ()))
             text = prediction_lines(predictions, self.of.block.first, self.width, fields, self.threshold)

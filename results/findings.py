@@ -20,6 +20,7 @@ class FindingKind(StrEnum):
     SUM_LEAK = "sum_leak"
     PRODUCT_LEAK = "product_leak"
     MISSING_CODE = "missing_code"
+    GAPS = "gaps"
     SEPARATED = "separated"
     TWO_VALUES = "two_values"
     FEW_ROWS = "few_rows"
@@ -43,7 +44,7 @@ YES_OR_NO = ("model", ("logistic",))  # the knob, and its values, that such a ta
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence, and advice: a knob to set to values, or, without a knob, words alone."""
+    """One sentence, and advice: a knob to set to values, one to switch on, or, without a knob, words alone."""
 
     kind: str
     columns: tuple[str, ...]
@@ -54,6 +55,8 @@ class Finding:
 
     @property
     def remedy(self) -> Remedy:
+        if self.knob and not self.values:
+            return Remedy.switch_on(self.advice, self.knob)
         return Remedy.set(self.advice, self.knob, ",".join(self.values)) if self.knob else Remedy.say(self.advice)
 
     @property

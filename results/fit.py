@@ -71,7 +71,8 @@ class PredictionInterval:
     half_widths: dict[str, float | None]
     meaning: str
     note: str | None
-    # What widths are: numbers (even), times of the prediction's root or of itself (share), or logarithms of factors.
+    # What widths are: numbers (even), times of the prediction's root or of itself (share), logarithms of factors, or
+    # roots of a deviance.
     spread: str = "even"
     centre: float = 1.0  # times of the prediction that those factors are about: its median
 

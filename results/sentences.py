@@ -34,6 +34,12 @@ def left_out(report: FitReport) -> str:
     return f"Left out of the model: {listed(list(names), LEFT_OUT)}." if names else ""
 
 
+def filled(report: FitReport) -> str:
+    """What stands in for missing numbers, and in how many rows; empty without any."""
+    said = [f"'{name}' with {number(one.value)} in {plural(one.rows, 'row')}" for name, one in report.filled.items()]
+    return f"Missing numbers were filled: {listed(said, LEFT_OUT)}." if said else ""
+
+
 def baseline(scores: FitScores) -> float | None:
     """The typical error of always saying the mean of these rows: R2 = 1 - (rmse / baseline)^2."""
     if scores.r2 is None or scores.rmse is None or not 1 - scores.r2 > EXACTLY:

@@ -237,8 +237,10 @@ class _Writing:
 def _requests(model: SavedModel, dataset: Dataset, width: float | None, threshold: float) -> list[PredictLines]:
     classes = classes_of(model)
     place, times = str(dataset.directory), _times(model)
+    spread = model.report.prediction_interval.spread if model.report.prediction_interval else ""
     return [
-        PredictLines(Predict(place, block, *model.fitted), width, classes, times, threshold) for block in dataset.blocks
+        PredictLines(Predict(place, block, *model.fitted), width, classes, times, threshold, spread)
+        for block in dataset.blocks
     ]
 
 

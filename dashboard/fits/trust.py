@@ -17,7 +17,8 @@ from shoal.settings.values import page_config, set_by_pages
 from shoal.words import certificate, plural, power_of_ten
 
 OPEN = 3  # warnings that are not folded away
-PENALTIES = ("model", "shrink")  # knobs whose remedy is another fit of the same table
+PENALTIES = ("model", "shrink")  # knobs whose remedy is another fit of the same table, at an alpha of its own
+SWITCHES = {"indicators": "with gaps marked"}  # those that are switched on for another fit, and what it is called
 AGAIN = "fit-again"
 
 
@@ -34,12 +35,13 @@ def warned(report: FitReport, run: Run | None = None) -> None:
 
 
 def _finding(finding: Finding, run: Run | None) -> None:
-    again = _again(finding, run.config) if run is not None and finding.knob in PENALTIES else None
+    again = _again(finding, run.config) if run is not None and finding.knob in (*PENALTIES, *SWITCHES) else None
     said = f"{finding.said} {wording.remedied(finding.remedy)}"
     notice("warning", said)
     if again is None:
         return
-    label = f"Fit again: {wording.choice_for(finding.knob, finding.values[0])}"
+    how = SWITCHES.get(finding.knob) or wording.choice_for(finding.knob, finding.values[0])
+    label = f"Fit again: {how}"
     if st.button(label, key=f"{AGAIN}:{finding.kind}", icon=":material/replay:", help="A new run; this one stays."):
         try:
             started = launch(again)
@@ -53,8 +55,8 @@ def _finding(finding: Finding, run: Run | None) -> None:
 def _again(finding: Finding, config: dict[str, object]) -> RunConfig | None:
     """The settings of a run with what a finding advises; None where they can no longer be."""
     try:
-        advised = {**set_by_pages(config), finding.knob: finding.values[0], "alpha": None}
-        return page_config(str(config["file"]), advised)
+        knobs = {finding.knob: finding.values[0], "alpha": None} if finding.values else {finding.knob: True}
+        return page_config(str(config["file"]), {**set_by_pages(config), **knobs})
     except TrainingError:
         return None
 

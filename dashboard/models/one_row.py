@@ -228,7 +228,7 @@ def interval_words(prediction: float, said: PredictionInterval | None, loss: Row
     low, high = prediction - width, prediction + width
     within = f"{number(width)} of their prediction"
     if loss is not None and said.spread != "even":
-        low, high = (float(end[0]) for end in loss.interval(np.array([prediction]), width))
+        low, high = (float(end[0]) for end in loss.interval(np.array([prediction]), width, said.spread))
         within = within_words("their prediction", width, said.spread, said.centre, 4)
     return (
         f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie within {within}: "

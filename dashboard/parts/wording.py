@@ -342,6 +342,8 @@ def told(said: Exception | Standing | None) -> str:
 def remedied(remedy: Remedy) -> str:
     """A remedy with the fields and buttons of the pages; plain advice where they have none for it."""
     label = LABELS.get(remedy.name, "")
+    if remedy.kind == RemedyKind.SET and label and not remedy.arguments:
+        return f"{remedy.advice}: switch on '{label}'."
     if remedy.kind == RemedyKind.SET and label:
         return f"{remedy.advice}: set '{label}' to '{choice_for(remedy.name, *remedy.arguments)}'."
     if remedy.kind == RemedyKind.CHOOSE and label:

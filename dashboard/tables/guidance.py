@@ -6,7 +6,7 @@ How it is found is in `fitting.guidance`; what is left out belongs to the table,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,12 +27,14 @@ from shoal.words import listed, plural, shortened
 
 OPEN = 3  # lines that are not folded away
 NAMES = 5  # columns in one line
+SWITCHES = {"indicators": "Mark missing numbers"}  # knobs of a model that a click switches on
 BY_BUTTON = ("exclude", "also_missing")  # knobs of a table that a click on a finding sets
 TOGETHER = (FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)  # of several columns that tell only side by side
 
 
-def show(found: Asked, **chosen: str) -> None:
-    """Nothing without a column to predict; a bar while the columns are looked at. `chosen` are knobs of the model."""
+def show(found: Asked, switch_on: Callable[[str], None], **chosen: Any) -> None:
+    """Nothing without a column to predict; a bar while the columns are looked at. `chosen` are knobs of the model, and
+    `switch_on` is what the page does for one that is a switch, in a callback."""
     if not found.target:
         return
     look = inspection(found.guidance)
@@ -42,7 +44,7 @@ def show(found: Asked, **chosen: str) -> None:
     if look.table is None:
         return
     advised = (_beside(finding, chosen) for finding in look.table.findings)
-    _list(found, [*_words_among_numbers(look.table.columns), *filter(None, advised)])
+    _list(found, [*_words_among_numbers(look.table.columns), *filter(None, advised)], switch_on)
 
 
 def _words_among_numbers(columns: Sequence[ColumnLook]) -> list[Finding]:
@@ -68,20 +70,24 @@ def words_told(column: ColumnLook) -> str:
     return f"'{column.name}' holds numbers but for words: {told}."
 
 
-def _beside(finding: Finding, chosen: dict[str, str]) -> Finding | None:
+def _beside(finding: Finding, chosen: dict[str, Any]) -> Finding | None:
     """A finding with the advice that suits what is chosen; the columns were looked at for a linear model."""
     if finding.kind == FindingKind.FEW_ROWS:
         return few_rows(finding.said, penalty_knob({**RunConfig().as_dict(), **chosen}))
+    if finding.knob in SWITCHES and chosen.get(finding.knob):
+        return None
     return None if finding.knob == "model" and chosen.get("model") in finding.values else finding
 
 
 def words(finding: Finding) -> str:
     """What was found and what can be done; a button says by itself what it does."""
-    advice = f"{finding.remedy.advice}." if finding.knob in BY_BUTTON else wording.remedied(finding.remedy)
+    advice = (
+        f"{finding.remedy.advice}." if finding.knob in (*BY_BUTTON, *SWITCHES) else wording.remedied(finding.remedy)
+    )
     return f"{finding.said} {advice}"
 
 
-def _list(found: Asked, findings: list[Finding]) -> None:
+def _list(found: Asked, findings: list[Finding], switch_on: Callable[[str], None]) -> None:
     left_out = [name for name in found.read.get("exclude", []) if name != found.target]
     if not findings and not left_out:
         return
@@ -91,19 +97,22 @@ def _list(found: Asked, findings: list[Finding]) -> None:
             _line(f"Left out of models of this table: {listed(left_out, NAMES)}.", back, "guidance:back")
         shown = OPEN - bool(left_out)
         for place, finding in enumerate(findings[:shown]):
-            _finding(found, finding, place)
+            _finding(found, finding, place, switch_on)
         if rest := findings[shown:]:
             with st.expander(f"{plural(len(rest), 'more thing')} worth knowing"):
                 for place, finding in enumerate(rest, shown):
-                    _finding(found, finding, place)
+                    _finding(found, finding, place, switch_on)
 
 
-def _finding(found: Asked, finding: Finding, place: int) -> None:
+def _finding(found: Asked, finding: Finding, place: int, switch_on: Callable[[str], None]) -> None:
     if finding.kind == FindingKind.DATES and "time:" not in st.query_params.get("study", ""):
         with _row():
             line(words(finding))
             by_time = json.dumps({"fold_by": f"time:{finding.columns[0]}"})
             places.link("tune", "Tune by time", ":material/tune:", **{**found.address, "study": by_time})
+        return
+    if finding.knob in SWITCHES:
+        _line(words(finding), {SWITCHES[finding.knob]: partial(switch_on, finding.knob)}, f"guidance:{place}")
         return
     if model := _offered_model(finding):
         with _row():

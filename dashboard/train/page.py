@@ -92,7 +92,8 @@ def _form_view(found: Asked, like: Run | None) -> None:
         return
     composer = Composer(found, like, result)
     about = st.container()
-    guidance.show(found, model=composer.model, shrink=composer.shrink)
+    chosen = {"model": composer.model, "shrink": composer.shrink, "indicators": composer.values.get("indicators")}
+    guidance.show(found, composer.switch_on, **chosen)
     composer.show()
     with about:  # drawn last: only now is it known what Tune is handed
         _about(composer.asked, result, composer.model, composer.hand_over())
@@ -137,6 +138,12 @@ class Composer:
     @property
     def shrink(self) -> str:
         return str(st.session_state.get(f"{self.prefix}:shrink", self.draft.get("shrink", "none")))
+
+    def switch_on(self, knob: str) -> None:
+        """A switch of the form, by another button than its own; fit for callbacks."""
+        self.draft[knob] = True
+        forget(f"{self.prefix}:{knob}")
+        st.session_state.pop(f"{self.prefix}:{knob}", None)
 
     def _take_suited(self) -> None:
         """The model that was taken on the Data page for this target; once, so that another can be chosen here."""

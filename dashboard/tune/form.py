@@ -178,7 +178,7 @@ def _ask_target(found: Asked, result: TableLook) -> None:
     )  # fmt: skip
 
 
-def _apply(said: str | None) -> None:
+def apply_study(said: str | None) -> None:
     """Another study, here; Train begins with the same."""
     places.amend(**{STUDY: said})
     at_hand.hand_over("train", STUDY, said or NOTHING)
@@ -223,7 +223,7 @@ class Preparation:
         said = chosen.text(self.rows)
         same = said == self.choice.text(self.rows)
         st.button("Apply", type="primary", disabled=same or bool(problem), key="tune:apply",
-                  on_click=_apply, args=(said,))  # fmt: skip
+                  on_click=apply_study, args=(said,))  # fmt: skip
 
     def _problem(self, chosen: StudyChoice) -> str:
         """Why this cannot be applied; empty if it can."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -19,7 +21,7 @@ from shoal.dashboard.tables import at_hand, guidance
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import Asked
 from shoal.dashboard.tune import studies
-from shoal.dashboard.tune.form import StudyChoice, study_form
+from shoal.dashboard.tune.form import StudyChoice, apply_study, study_form
 from shoal.dashboard.tune.keeping import kept
 from shoal.dashboard.tune.losses import LINEAR, kind_of_model, loss_view
 from shoal.dashboard.tune.panel import tune_panel
@@ -59,12 +61,20 @@ def _study_view(found: Asked) -> None:
     choice = study_form(found, result)
     model = LINEAR if choice is None else kind_of_model(found, result)
     if choice is not None and model != LINEAR:
-        guidance.show(found, model=model)
+        guidance.show(
+            found, partial(_switch_on, choice, result.rows), model=model, indicators=choice.knobs.get("indicators")
+        )
         loss_view(found, choice, model)
     elif choice is not None:
         _begin(found, choice)
-        guidance.show(found, model="ridge")  # or another one with a penalty
+        chosen = {"model": "ridge", "indicators": choice.knobs.get("indicators")}  # or another one with a penalty
+        guidance.show(found, partial(_switch_on, choice, result.rows), **chosen)
         _tune(found, result, choice)
+
+
+def _switch_on(choice: StudyChoice, rows: int, knob: str) -> None:
+    """Another study of a table with so many rows, with a switch of its preparation on; fit for callbacks."""
+    apply_study(replace(choice, knobs={**choice.knobs, knob: True}).text(rows))
 
 
 def _begin(found: Asked, choice: StudyChoice) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import metrics
 
 import shoal
 from shoal.errors import StateError
@@ -93,9 +94,11 @@ def _drawn(model: str, rows: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({"x": x, "y": y})
 
 
-def _spread(model: str, mean: np.ndarray) -> np.ndarray:
-    """What rows spread by: the standard deviation of counts, a share of positive numbers, the same for the others."""
-    return np.sqrt(mean) if model == "poisson" else mean if model == "gamma" else np.ones(len(mean))
+def _sizes(model: str, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """How far off rows are: in standard deviations of counts, roots of the deviance of positive numbers, as it is."""
+    if model == "gamma":
+        return np.sqrt([metrics.mean_gamma_deviance([a], [b]) for a, b in zip(y, mean, strict=True)])
+    return np.abs(y - mean) / (np.sqrt(mean) if model == "poisson" else 1.0)
 
 
 @pytest.mark.parametrize("model", ["poisson", "gamma", "huber", "quantile"])
@@ -114,13 +117,16 @@ def test_intervals_about_numbers_hold_new_rows(model: str, tmp_path: Path, monke
     # The half-width itself, from the rows that were kept for testing: the rank of split conformal.
     test = pd.read_csv(table).iloc[::2]
     expected = own.predict(test)
-    sizes = np.sort(np.abs(test["y"].to_numpy() - expected) / _spread(model, expected))
+    sizes = np.sort(_sizes(model, test["y"].to_numpy(), expected))
     width = sizes[int(np.ceil(0.9 * (len(sizes) + 1))) - 1]
     assert own.prediction_interval["half_widths"]["0.9"] == pytest.approx(width, rel=1e-12)
-    at = _spread(model, mean)
-    least = 0.0 if model in ("poisson", "gamma") else -np.inf
-    np.testing.assert_allclose(low, np.maximum(mean - width * at, least), rtol=1e-12)
-    np.testing.assert_allclose(high, mean + width * at, rtol=1e-12)
+    if model == "gamma":  # skewed as its rows are, and never from 0
+        assert (low > 0).all()
+        np.testing.assert_allclose(_sizes(model, low, mean), width, rtol=1e-9)
+    else:
+        at, least = (np.sqrt(mean), 0.0) if model == "poisson" else (1.0, -np.inf)
+        np.testing.assert_allclose(low, np.maximum(mean - width * at, least), rtol=1e-12)
+    np.testing.assert_allclose(_sizes(model, high, mean), width, rtol=1e-9)
     assert command("predict", saved, new, "--out", out, "--interval", "0.9").code == 0
     written = pd.read_csv(out)
     assert (written[["prediction", "lower", "upper"]].to_numpy() == np.column_stack((mean, low, high))).all()

@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
+import shoal as api
+from shoal.data.encoding import Encoding
+from shoal.data.terms import Indicator
+from shoal.fitting.leaks import AgainstTarget, telling_gaps
 from shoal.results.findings import Finding, FindingKind
 from shoal.results.plain import read
+from shoal.solve.moments import Moments
 from support.data.encoding import saved
 from support.tables import fitted, shoal
 
@@ -66,6 +72,10 @@ CASES: dict[str, tuple[dict[str, Any], FindingKind | None, tuple[str, ...]]] = {
     "rows counted": ({"id": lambda t: np.random.default_rng(1).permutation(ROWS) + 1000}, FindingKind.ID, ("id",)),
     "copies": ({"metres": lambda t: 1000 * t["a"], "back": lambda t: -t["b"]}, FindingKind.DUPLICATE, ("metres", "back")),
     "dates": ({"when": lambda t: pd.date_range("2020-01-01", periods=ROWS).astype(str)}, FindingKind.DATES, ("when",)),
+    "gaps": ({"x": lambda t: np.where(t["y"] + noise[6] > 4, np.nan, noise[5]),
+              "z": lambda t: np.where(noise[7] > 1, np.nan, noise[6])}, FindingKind.GAPS, ("x",)),
+    "gaps by chance": ({"x": lambda t: np.where(noise[7] > 1, np.nan, noise[5])}, None, ()),
+    "few gaps": ({"x": lambda t: np.where(t["y"] > np.sort(t["y"])[-6], np.nan, noise[5])}, None, ()),
     "constants": ({"same": lambda t: 4, "word": lambda t: "x"}, FindingKind.CONSTANT, ("same", "word")),
 }  # fmt: skip
 
@@ -77,6 +87,34 @@ def test_a_finding_is_told_before_the_fit_and_beside_it(tmp_path: Path, case: st
     found = trained(tmp_path, data)  # cold: no pass was made for it
     assert [(finding.kind, finding.columns) for finding in found] == ([(kind, names)] if kind else [])
     assert inspected(tmp_path, data) == found
+
+
+def test_gaps_that_tell_of_the_target_are_tested_on_training_rows_and_go_with_their_remedy(tmp_path: Path) -> None:
+    data = table(x=lambda t: np.where(t["y"] + 2 * noise[6] > 4, np.nan, noise[5]))
+    train = data[np.arange(ROWS) % 5 != 0]
+    gone = train["x"].isna()
+    report = fitted(saved(tmp_path, data), "y", test_every=5)
+    (found,) = (read(Finding, finding) for finding in report["findings"])
+    apart = train["y"][gone].mean() - train["y"][~gone].mean()
+    p = stats.ttest_ind(train["y"][gone], train["y"][~gone]).pvalue
+    assert f"the mean of 'y' is {apart:.3g} higher in the {gone.sum()} rows without 'x'" in found.said
+    assert p < 0.001
+    assert "(p < 0.001)" in found.said
+    sums = AgainstTarget.of(Moments.of(np.column_stack([gone, train["y"]]).astype(float)))
+    (gap,) = telling_gaps(sums, Encoding((Indicator("x"),), {}, "y"))
+    assert gap.p_value == pytest.approx(p, rel=1e-9)
+    assert (
+        str(found.remedy)
+        == "To let the model see which rows these are, mark them in 0/1 columns of their own with --indicators."
+    )
+    assert "findings" not in fitted(saved(tmp_path, data), "y", test_every=5, indicators=True)
+
+
+def test_what_fills_gaps_is_said_in_the_terminal_and_the_summary(tmp_path: Path) -> None:
+    data = table(x=lambda t: np.where(noise[7] > 1, np.nan, np.round(noise[5], 3)))
+    said = f"Missing numbers were filled: 'x' with {data['x'].median():.4g} in {data['x'].isna().sum()} rows."
+    assert said in shoal("train", saved(tmp_path, data), "--target", "y").out
+    assert said in str(api.fit(saved(tmp_path, data), target="y").summary())
 
 
 def test_of_a_quotient_what_was_divided_is_left_out(tmp_path: Path) -> None:

@@ -49,3 +49,32 @@ def test_classes_without_an_end_are_warned_of_first_and_held_with_one_click(key:
     assert held.config["test_every"] == 5
     assert not held.result["outcome"]["separated"]
     assert not [button for button in settle(open_page("train", run=held.id)).button if "Fit again" in button.label]
+
+
+def test_gaps_that_tell_something_are_marked_with_one_click_before_the_fit_or_after_it() -> None:
+    rng = np.random.default_rng(3)
+    lines = ["area,price"]
+    for _ in range(200):
+        area, gone = float(rng.normal(50, 10)), rng.random() < 0.2
+        lines.append(f"{'' if gone else round(area, 2)},{3 * area + 90 * gone + float(rng.normal()):.3f}")
+    key = uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "flats.csv")) or ""
+    page = settle(open_page("train", data=key, target="price"))
+    assert "Missing numbers are filled, but they tell something" in said(page)
+    run = start(page)
+    page = settle(open_page("train", run=run.id))
+    assert "Replaced as follows." in said(page)
+    page = checked(widget(page, "button", "Fit again: with gaps marked").click().run())
+    again = find_run(address(page, "run"))
+    assert again is not None
+    settle(page)
+    assert again.config["indicators"] is True
+    assert again.result is not None
+    assert run.result is not None
+    assert again.result["test"]["r2"] > run.result["test"]["r2"] + 0.2
+    page = settle(open_page("train", data=key, target="price"))
+    page = checked(widget(page, "button", "Mark missing numbers").click().run())
+    assert "they tell something" not in said(page)
+    assert widget(page, "toggle", "Mark missing numbers with a column of their own").value is True
+    page = settle(open_page("tune", data=key, target="price"))
+    page = checked(widget(page, "button", "Mark missing numbers").click().run())
+    assert "indicators" in address(page, "study")
