@@ -77,8 +77,10 @@ def _nothing_yet() -> None:
         st.space("small")
         st.header("No runs yet", anchor=False, text_alignment="center")
         st.markdown(
-            "Every fit you start gets a line here: what it was, how good it is and how long it took. "
-            "You can compare runs, go on with them, tag them, and put them away.",
+            "Every fit that is started on these pages gets a line here: what it was, how good it is and how long it "
+            "took. You can compare runs, go on with them, tag them, and put them away. "
+            "A fit in the terminal is here with `--name`, `--register`, `--detach` or `--solver gradient`; "
+            "others are over with their command.",
             text_alignment="center",
         )
         places.link("data", "Choose data and start a fit", ":material/table_view:", **places.CHOOSE)

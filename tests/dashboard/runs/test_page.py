@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from shoal.home import run_columns_path, runs_directory
 from shoal.library import notes
 from shoal.library.accounts import Summary
 from shoal.runs.folder import Run
-from shoal.runs.launch import launch
+from shoal.runs.launch import launch, list_runs
 from shoal.settings.values import config_from, page_config
+from support.cli import shoal
 from support.dashboard.runs_page import EXACT, FIRST, SECOND, asked, awake, choose, many, press, rows
 from support.pages import checked, open_page, said, settle, uploaded, widget
-from support.runs import ended, made
+from support.runs import ended, made, small_table
 
 
 def test_first_visit_says_what_this_page_is_for() -> None:
@@ -27,6 +29,23 @@ def test_first_visit_says_what_this_page_is_for() -> None:
     assert "No runs yet" in [found.value for found in page.header]
     assert not page.dataframe
     assert not awake(page)
+
+
+def test_of_fits_in_the_terminal_those_are_listed_that_the_page_says(tmp_path: Path) -> None:
+    data = small_table(tmp_path)
+    assert shoal("train", str(data), "--target", "y").code == 0
+    page = open_page("runs")
+    (said_so,) = (text.value for text in page.markdown if "A fit in the terminal" in text.value)
+    flags = re.findall(r"`(--[^`]*)`", said_so)
+    assert flags == ["--name", "--register", "--detach", "--solver gradient"]
+    values = {"--name": ["first"], "--register": ["prices"], "--solver gradient": ["--epochs", "1"]}
+    for count, flag in enumerate(flags, 1):
+        done = shoal("train", str(data), "--target", "y", *flag.split(), *values.get(flag, []))
+        assert done.code == 0, done.err
+        assert len(list_runs()) == count, flag
+    for run in list_runs():
+        assert ended(run) == "finished"
+    assert len(open_page("runs").dataframe[0].value) == len(flags)
 
 
 def test_a_run_is_told_in_plain_words(three: list[Run]) -> None:
