@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shoal.api.robust_estimators import HuberRegressor, QuantileRegressor
     from shoal.client.service import RemoteShoal
     from shoal.errors import TrainingError
-    from shoal.registry.calls import compare, history, promote, rollback
+    from shoal.registry.calls import compare, drift, history, promote, rollback
     from shoal.results.answers.table import TableLook
     from shoal.tasks.workers import close_pools
 
@@ -58,6 +58,7 @@ __all__ = [
     "close_pools",
     "compare",
     "connect",
+    "drift",
     "fit",
     "history",
     "inspect",
@@ -83,7 +84,7 @@ _ELSEWHERE = {
     "PenaltyPath": "shoal.api.penalty_path",
     "TrainingError": "shoal.errors",
     "close_pools": "shoal.tasks.workers",
-    **dict.fromkeys(("compare", "promote", "rollback", "history"), "shoal.registry.calls"),
+    **dict.fromkeys(("compare", "drift", "promote", "rollback", "history"), "shoal.registry.calls"),
 }
 
 

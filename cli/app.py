@@ -311,13 +311,15 @@ def _predict(chosen: argparse.Namespace) -> None:
     )
     model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
     keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
-    found = predict_file(model, config, chosen.out, progress, chosen.interval, keep, chosen.threshold)
+    found = predict_file(model, config, chosen.out, progress, chosen.interval, keep, chosen.threshold, summed=True)
     clear_line()
+    not_kept = cli_models.keep_seen(model, found.seen)
     with said_beside(chosen.out):
         if chosen.json:
             print_json(found.as_dict())
         else:
             _show_predicted(found)
+            show_notes(filter(None, [not_kept]))
 
 
 def _predict_there(chosen: argparse.Namespace, there: RemoteShoal) -> None:

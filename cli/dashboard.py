@@ -269,7 +269,8 @@ def _add_serve(add: Add) -> None:
 
 def _serve(chosen: argparse.Namespace) -> None:
     from shoal.library import tokens
-    from shoal.serving.app import PredictionApp
+    from shoal.registry.drift import SeenRows
+    from shoal.serving.app import PredictionApp, kept_by
     from shoal.serving.door import PredictionDoor
     from shoal.serving.served_model import WatchedModel
     from shoal.serving.server import address_of, ended_by_signals, listening, serve
@@ -287,7 +288,11 @@ def _serve(chosen: argparse.Namespace) -> None:
             print(f"token of this process: {door.own}", flush=True)
         elif door.needs_token:
             print(f"It asks for one of {plural(len(good), 'token')} of 'shoal token list'.", flush=True)
-        serve(PredictionApp(model, door, lambda served, predictions: None), found)
+        seen = SeenRows()
+        try:
+            serve(PredictionApp(model, door, kept_by(seen)), found)
+        finally:
+            seen.flush()
     print("The server has ended.")
 
 

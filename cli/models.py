@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from shoal.words import short
 
 if TYPE_CHECKING:
     from shoal.library.saved_models import Model
+    from shoal.results.answers.drift import SeenColumn
     from shoal.settings.config import RunConfig
 
 REFUSED = 3  # the exit code of a promotion that the check did not allow
@@ -28,7 +29,8 @@ def add_commands(add: Add) -> None:
         "models",
         help="all saved models; save the model of a run, and give versions a word of their own",
         usage="shoal models [add RUN [NAME] | alias NAME[:VERSION] WORD | unalias NAME WORD | compare NAME:1 NAME:2 "
-        "--data FILE | promote NAME:VERSION --to champion --data FILE | rollback NAME | history NAME] [--json]",
+        "--data FILE | promote NAME:VERSION --to champion --data FILE | rollback NAME | history NAME | "
+        "drift NAME] [--json]",
         description="Without words: all saved models. `promote` gives an alias only to a version that does not score "
         "worse on the file than the one that has it; else it says so and ends with code 3.",
     )
@@ -41,6 +43,7 @@ def add_commands(add: Add) -> None:
         "--not-worse-by", type=float, default=0.0, metavar="X",
         help="promote: how much worse the score may be, in its own unit (default: 0)",
     )  # fmt: skip
+    models.add_argument("--days", type=int, metavar="N", help="drift: the last N days with predictions (default: 31)")
     models.add_argument("--json", action="store_true", help="print one JSON object")
     models.set_defaults(command=_models)
 
@@ -50,6 +53,13 @@ def model_path(text: str) -> Path:
     from shoal.library import aliases
 
     return aliases.model_path(text)
+
+
+def keep_seen(model: Path, seen: Mapping[str, SeenColumn]) -> str:
+    """For `drift`; why that failed, if it did."""
+    from shoal.registry.drift import record
+
+    return record(model, seen)
 
 
 def _models(chosen: argparse.Namespace) -> int:
@@ -100,9 +110,11 @@ def _change(chosen: argparse.Namespace) -> int:
         print(f"{version.name}@{chosen.to} is version {version.number} again")
     elif deed == "history" and len(rest) == 1:
         _history(chosen, rest[0])
+    elif deed == "drift" and len(rest) == 1:
+        _drift(chosen, rest[0])
     else:
         raise ConfigError(
-            f"Expected add, alias, unalias, compare, promote, rollback or history with what they are about, got "
+            f"Expected add, alias, unalias, compare, promote, rollback, history or drift with what they are about, got "
             f"'{' '.join(chosen.words)[:100]}'. See 'shoal models --help'."
         )
     return 0
@@ -168,6 +180,40 @@ def _history(chosen: argparse.Namespace, named: str) -> None:
             for one in moves
         ]
         table(("when", "alias", "version", "before", "who", "why"), rows, right={2, 3})
+
+
+def _drift(chosen: argparse.Namespace, named: str) -> None:
+    from shoal.library import aliases
+    from shoal.registry.drift import report
+
+    if chosen.days is not None and chosen.days < 1:
+        raise ConfigError(f"Expected a number of days from 1 on, got {chosen.days}.")
+    version = aliases.resolve(named) if set(named) & set("@:") else aliases.chosen_version(_named(named))
+    found = report(version, chosen.days)
+    if chosen.json:
+        print_json(found.as_dict())
+        return
+    if not found.columns:
+        print(f"Nothing has been predicted with {found.model} yet, so there is nothing to compare with training.")
+        return
+    print(f"{found.model}, rows predicted from {found.since} to {found.until}: {found.rows:,}")
+    rows = [
+        (one.column, one.kind, one.size, _figure(one.psi), _figure(one.shift), _share(one.missing),
+         _share(one.missing_before), _share(one.unknown), one.words or "-")
+        for one in found.columns
+    ]  # fmt: skip
+    head = ("column", "kind", "drift", "PSI", "shift", "missing", "in training", "unknown", "why")
+    table(head, rows, right={3, 4, 5, 6, 7})
+    print(found.in_words + (f" {found.advice}" if found.advice else ""))
+    show_notes(found.notes)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.3g} %"
 
 
 def _moment(at: float) -> str:

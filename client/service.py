@@ -211,6 +211,10 @@ class RemoteShoal:
         ]
         return found
 
+    def drift(self, model: str, days: int | None = None) -> dict[str, Any]:
+        """How far the rows that a version, NAME:3, has predicted are from those that it was trained on."""
+        return self._transport.get(f"{_version(model)}/drift", **({} if days is None else {"days": days}))
+
     def tune(
         self, data: str | Path, target: str, *, folds: int = 10, fold_by: str = "", **knobs: Any
     ) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from shoal.data.dataset import Manifest
+from shoal.data.dataset import Dataset, Manifest
 from shoal.data.encoding import Encoding, encoding_from
+from shoal.data.summaries.columns import training_columns
 from shoal.data.terms import Factor, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DamagedFile, StateError
 from shoal.files.output import Output
@@ -141,14 +142,17 @@ def not_there(report: FitReport, what: str) -> str:
 
 
 def model_of(
-    encoding: Encoding, report: FitReport, config: RunConfig, data: Manifest, written: Mapping[str, str],
+    encoding: Encoding, report: FitReport, config: RunConfig, dataset: Dataset, written: Mapping[str, str],
     layers: StoredLayers | None = None,
 ) -> ModelFile:  # fmt: skip
     """The model file of a fit to a data set; how long it took and in which run is not part of it."""
-    known = {column: tuple(levels) for column, levels in encoding.known.items()}
+    known, data = {column: tuple(levels) for column, levels in encoding.known.items()}, dataset.manifest
     if encoding.offset:
         encoding = replace(encoding, terms=(*encoding.terms, encoding.offset))
-    design = Design(tuple(encoding.as_list()), known, dict(encoding.usual), dict(written), _seen(encoding, data))
+    columns = training_columns(dataset, [*dict.fromkeys((*encoding.columns, *encoding.known))])
+    design = Design(
+        tuple(encoding.as_list()), known, dict(encoding.usual), dict(written), _seen(encoding, data), columns
+    )
     parts = tuple(OriginPart(title(part.file), part.rows, part.content) for part in data.parts)
     origin = Origin(title(config.file), data.content, report.rows_read, parts)
     said = replace(report, timings={}, run_id="")

@@ -55,7 +55,7 @@ def described(fit: Fit, training: GradientTraining | None = None, notes: Iterabl
         routine=(*said.routine, *routine_among(more)),
         **changes,
     )
-    data = fit.prepared.dataset.manifest
+    data = fit.prepared.dataset
     return Trained(fit, said, model_of(fit.prepared.encoding, said, fit.config, data, written_columns(fit.prepared)))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.home import models_directory
+from shoal.library.saved_models import Version
 from shoal.results.plain import Malformed, plain, read
 
 FILE = "alias-history.json"
@@ -33,6 +34,13 @@ class AliasMove:
     who: str
     why: str = ""
     back: bool = False
+    mark: str = ""  # the checksum of that version's model
+
+
+def mark_of(name: str, number: int | None) -> str:
+    """The checksum of a version's model; empty where it cannot be told."""
+    card = Version(name, number).known if number is not None else None
+    return (card.file_checksum or "") if card else ""
 
 
 def user() -> str:
@@ -48,7 +56,10 @@ def moves(name: str) -> list[AliasMove]:
     path = models_directory() / name / FILE
     try:
         said = sealed.read(path, FILE)
-        return [read(AliasMove, entry, "moves") for entry in said.get("moves", [])]
+        found = [read(AliasMove, entry, "moves") for entry in said.get("moves", [])]
+        if other := next((one for one in found if one.mark and mark_of(name, one.version) not in ("", one.mark)), None):
+            raise Malformed(f"version {other.version} is another model than the one that it is about")
+        return found
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, DamagedFile, Malformed, TypeError) as error:
@@ -80,8 +91,9 @@ def add(name: str, made: Sequence[AliasMove]) -> None:
     sealed.write(path, {"moves": entries}, FILE)
 
 
-def move(alias: str, version: int | None, before: int | None, who: str, why: str, back: bool) -> AliasMove:
-    return AliasMove(alias, version, before, time.time(), (who or user())[:LONGEST_WHO], why[:LONGEST_WHY], back)
+def move(name: str, alias: str, version: int | None, before: int | None, who: str, why: str, back: bool) -> AliasMove:
+    said = (who or user())[:LONGEST_WHO], why[:LONGEST_WHY]
+    return AliasMove(alias, version, before, time.time(), *said, back, mark_of(name, version))
 
 
 def earlier(name: str, alias: str) -> list[int]:

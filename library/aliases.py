@@ -36,7 +36,7 @@ def resolve(text: str) -> Version:
 def model_path(named: str | Path) -> Path:
     """A file of that name, or else the model file of a saved model."""
     path = Path(named)
-    if path.exists() or path.suffix == ".json" or len(path.parts) > 1:
+    if (path.exists() and not path.is_dir()) or path.suffix == ".json" or len(path.parts) > 1:
         return path
     return resolve(str(named)).model_path
 
@@ -85,19 +85,13 @@ def aliases(model: Model) -> dict[str, int]:
     found = {word: number for word, number in sorted(said.items()) if isinstance(number, int) and WORD.fullmatch(word)}
     meant = said.get(MEANT, {})  # older versions did not say
     for number in found.values():
-        mark = _mark(model.version(number))
+        mark = alias_history.mark_of(model.name, number)
         if mark and meant.get(str(number), mark) != mark:
             raise StateError(
                 f"The aliases of {model.name} are not what was written: version {number} is another model than the one "
                 f"that they mean ('{path}'). Give them anew."
             )
     return found
-
-
-def _mark(version: Version | None) -> str:
-    """The checksum of a version's model; empty where it cannot be told."""
-    card = version.known if version else None
-    return (card.file_checksum or "") if card else ""
 
 
 def known_aliases(model: Model) -> dict[str, int]:
@@ -165,6 +159,6 @@ def _change(name: str, alias: str, number: int | None, who: str, why: str, back:
             return
         now = {**before, alias: number}
         kept = {word: own for word, own in now.items() if own is not None}
-        marks = {str(own): _mark(found.version(own)) for own in kept.values()} if found else {}
+        marks = {str(own): alias_history.mark_of(name, own) for own in kept.values()}
         sealed.write(folder / FILE, {**kept, MEANT: {own: mark for own, mark in marks.items() if mark}}, FILE)
-        alias_history.add(name, [alias_history.move(alias, number, before.get(alias), who, why, back)])
+        alias_history.add(name, [alias_history.move(name, alias, number, before.get(alias), who, why, back)])

@@ -35,12 +35,14 @@ def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Predictions of the model file `job["model"]` for the config's file, in predictions.csv of the job's folder; with
     the ends of intervals if `job["interval"]` is a level, beside the columns `job["keep"]`, and called yes from the
     probability `job["threshold"]` on."""
+    from shoal.registry.drift import record
     from shoal.tasks.predict import predict_file
     from shoal.tasks.previews import first_part, first_rows
 
     out, interval = run.directory / "predictions.csv", run.job.get("interval")
     keep, threshold = run.job.get("keep") or (), run.job.get("threshold")
-    found = predict_file(Path(run.job["model"]), config, out, progress, interval, keep, threshold)
+    found = predict_file(Path(run.job["model"]), config, out, progress, interval, keep, threshold, summed=True)
+    record(Path(run.job["model"]), found.seen)
     return {**found.as_dict(), "preview": first_rows(first_part(config.file), config.dialect)}
 
 

@@ -1,4 +1,5 @@
-"""What `import shoal` hands out about versions of saved models: `compare`, `promote`, `rollback`."""
+"""What `import shoal` hands out about versions of saved models: `compare`, `promote`, `rollback`,
+`history`, `drift`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from shoal.library import alias_history, aliases
 from shoal.library.alias_history import AliasMove
 from shoal.library.saved_models import Model, find_model
 from shoal.results.answers.comparison import PromotionAnswer, VersionComparison
+from shoal.results.answers.drift import DriftReport
 from shoal.settings.config import RunConfig
 
 
@@ -35,6 +37,15 @@ def rollback(model: str, alias: str = aliases.CHAMPION) -> str:
 def history(model: str) -> list[AliasMove]:
     """Every move of an alias of a model, the newest first."""
     return alias_history.moves(_named(model).name)[::-1]
+
+
+def drift(model: str, days: int | None = None) -> DriftReport:
+    """How far the rows that a version has predicted are from those that it was trained on: NAME is its champion, or
+    else the latest. `days` are the last ones with predictions; all that are kept, if not given."""
+    from shoal.registry.drift import report
+
+    version = aliases.resolve(model) if set(model) & set("@:") else aliases.chosen_version(_named(model))
+    return report(version, days)
 
 
 def _named(text: str) -> Model:

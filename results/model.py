@@ -42,6 +42,21 @@ ADVICE = (
 
 
 @dataclass(frozen=True)
+class TrainingColumn:
+    """What a column was like in training, to tell how far later rows are from it: of numbers the `edges` between bins
+    of about as many rows each, of texts the commonest `levels`; `shares` are those of the bins, or of the levels and
+    then of all others, among rows with a value."""
+
+    rows: int  # that were looked at
+    missing: float  # share of rows without a value
+    shares: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
+    levels: tuple[str, ...] | None = None  # None of numbers
+    mean: float | None = None
+    deviation: float | None = None
+
+
+@dataclass(frozen=True)
 class Design:
     """The terms of the model as `data.encoding` writes them, and all levels of text columns that were seen; `usual` are
     those that most training rows have."""
@@ -51,6 +66,7 @@ class Design:
     usual: dict[str, str] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)  # columns of numbers, by an example of how they were written
     seen: dict[str, tuple[float, float]] = field(default_factory=dict)  # smallest and largest of each; dates in days
+    columns: dict[str, TrainingColumn] = field(default_factory=dict)  # of files from before: none
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from shoal.dashboard.http.visit import Visit
 from shoal.dashboard.monitoring.exposition import CONTENT_TYPE, Family, Figure, single, text_of
 from shoal.dashboard.monitoring.tally import AnswerCounts
 from shoal.errors import TrainingError
+from shoal.library.saved_models import Version
+from shoal.registry.drift import SeenRows
 from shoal.serving import bodies
 from shoal.serving.door import PredictionDoor
 from shoal.serving.served_model import ServedModel, WatchedModel
@@ -133,6 +135,16 @@ class PredictionApp:
             single("shoal_up_since_seconds", "gauge", "When this server began, in seconds since 1970.", self.began),
         ]  # fmt: skip
         return Response(text_of(families), headers={"Content-Type": CONTENT_TYPE})
+
+
+def kept_by(seen: SeenRows) -> OnAnswer:
+    """Sum up the rows of saved models, for whoever looks how far they are from training."""
+
+    def add(served: ServedModel, found: RowPredictions) -> None:
+        if served.number is not None:
+            seen.add(Version(served.name, served.number), served.predictor.model.file.design, found.columns)
+
+    return add
 
 
 class GoneError(Exception):

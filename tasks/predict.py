@@ -16,6 +16,7 @@ from shoal.data.notation.dates import ORDERS, has_times
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
 from shoal.data.sniffing import detect_encoding
+from shoal.data.summaries.columns import sampled, tallied
 from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
 from shoal.files.parts import parts_of, title
@@ -25,6 +26,7 @@ from shoal.fitting.model_file import SavedModel, in_days, load_model, without_ze
 from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import LOCATED, Predict, PredictLines
 from shoal.passes.ingest import FileReading
+from shoal.results.answers.drift import SeenColumn
 from shoal.results.answers.predictions import FilePredictions, UnpredictedRow, unknown_told
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
@@ -53,6 +55,7 @@ def predict_file(
     interval: float | None = None,
     keep: Sequence[str] = (),
     threshold: float | None = None,
+    summed: bool = False,
 ) -> FilePredictions:
     """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
 
@@ -60,6 +63,7 @@ def predict_file(
     of a yes/no model `set`, the values that are usual at that level: one, or both with a | between.
     Of a yes/no model `row,prediction,probability`: its yes from the threshold on, of 0.5 if none is given. Of several
     classes the likeliest, and `probability_CLASS` of each.
+    `summed`: also what its columns were like, in `seen`.
     With columns to `keep`, or `all` of them, or `ids`, these stand before the prediction in place of the row's number.
     """
     output = Output(out, {"the file with the rows to predict for": config.file, "the model's own file": model_path})
@@ -97,8 +101,14 @@ def predict_file(
             *(UnpredictedRow(bad.problem, line=bad.line, file=bad.part) for bad in dataset.manifest.bad_rows),
             *(UnpredictedRow(what, row=row) for row, what in writing.undefined),
         ),
-        warnings=tuple(_warnings(model, dataset, writing)),
+        warnings=tuple(_warnings(model, dataset, writing)), seen=_seen(model, dataset) if summed else {},
     )  # fmt: skip
+
+
+def _seen(model: SavedModel, dataset: Dataset) -> dict[str, SeenColumn]:
+    """What some rows from all over the file were like, by the bins of training."""
+    design = model.file.design
+    return tallied(design.columns, sampled(dataset, list(design.columns)), design.known_levels)
 
 
 def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[str]:

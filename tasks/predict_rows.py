@@ -86,8 +86,9 @@ class RowPredictor:
         loss = self.model.fitted[3]
         ends: tuple[Array, Array] | None = None
         if width is not None:
-            even = loss is None or isinstance(loss, Multinomial | NetworkMean) or loss.spread_is == "even"
-            ends = (means - width, means + width) if even else loss.interval(means, width)  # type: ignore[union-attr]
+            said = self.model.report.prediction_interval
+            even = said is None or loss is None or isinstance(loss, Multinomial | NetworkMean) or said.spread == "even"
+            ends = (means - width, means + width) if even else loss.interval(means, width, said.spread)  # type: ignore[union-attr]
         lower, upper = (None, None) if ends is None else (self._told(there, end) for end in ends)
         return RowPredictions(self._told(there, means), None, notes, lower, upper, columns=columns)
 

@@ -24,6 +24,8 @@ FREE = {"errors", "files", "home", "tracing", "utils", "words"}
 MATHEMATICS = "kernels losses models results solve solve.classes solve.rows"
 ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes settings"  # of tables
 PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics people plugins results results.answers runs search settings storage"
+ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes data.summaries settings"  # of tables
+PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results results.answers runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "results.answers",
     "files": "kernels",
@@ -51,6 +53,7 @@ MAY_IMPORT: dict[str, str] = {
     "data.shapes": "data.notation models settings",
     "data": "data.formats data.notation data.shapes kernels models plugins settings solve",
     "data.first_look": "data data.formats data.notation kernels settings",
+    "data.summaries": "data models results results.answers",
     "data.recipes": "data data.notation kernels models",
     "data.parts": "data data.first_look data.formats data.notation data.recipes kernels settings solve",
     "whatif": ROWS,
@@ -72,7 +75,7 @@ MAY_IMPORT: dict[str, str] = {
     "runs": "database people results results.answers settings storage training",
     "tasks": f"{ROWS} coordinator engines engines.cluster fitting fitting.classes fitting.looks fitting.losses fitting.robust metrics networks passes planning results.answers runs sparse storage tasks.outcomes training tuning whatif",
     "tasks.outcomes": f"{ROWS} coordinator fitting fitting.losses passes results.answers whatif worker",
-    "library": "database metrics people results runs settings storage",
+    "library": "database metrics people results results.answers runs settings storage",
     "people": "",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
     "exports": "data data.shapes fitting losses models report results settings tasks",
@@ -85,7 +88,7 @@ MAY_IMPORT: dict[str, str] = {
     "cli": "cli.team client dashboard.http data data.notation exports fitting library metrics people registry results results.answers runs search serving settings storage tasks",
     "dashboard.parts": "charts library people results results.answers runs settings",
     "registry": f"{ROWS} coordinator fitting library losses passes results results.answers tasks tasks.outcomes worker",
-    "serving": "dashboard.api dashboard.http dashboard.monitoring data data.notation fitting library settings tasks",
+    "serving": "dashboard.api dashboard.http dashboard.monitoring data data.notation fitting library registry settings tasks",
     "dashboard.fits": "dashboard.parts results runs settings",
     "dashboard.tables": "dashboard.parts data people results results.answers runs settings",
     "dashboard.forms": "dashboard.parts plugins results.answers runs settings",
@@ -95,9 +98,9 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.train": f"{PAGE} dashboard.live",
     "dashboard.tune": f"{PAGE} models solve whatif",
     "dashboard.search": PAGE,
-    "dashboard.api": f"{PAGE} dashboard.live exports fitting shoal tasks",
+    "dashboard.api": f"{PAGE} dashboard.live exports fitting registry shoal tasks",
     "dashboard.runs": f"{PAGE} training",
-    "dashboard.models": f"{PAGE} charts data data.notation fitting losses solve tasks",
+    "dashboard.models": f"{PAGE} charts data data.notation fitting losses registry solve tasks",
     "dashboard.system": f"{PAGE} database kernels",
     "dashboard.monitoring": f"{PAGE} dashboard.system shoal",
     "dashboard": " ".join(f"dashboard.{page}" for page in ["api", "data", "http", "live", "models", "monitoring", "parts", "runs", "search", "system", "tables", "train", "tune"]),

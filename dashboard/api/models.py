@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from shoal.fitting.model_file import load_model
 from shoal.library import alias_history, aliases
 from shoal.library.saved_models import Model, Version, find_model, list_models
 from shoal.library.tokens import KnownTokens
+from shoal.registry.drift import SeenRows, report
 from shoal.results.model import ModelFile
 from shoal.results.plain import plain
 from shoal.runs.launch import launch_job
@@ -25,6 +27,7 @@ from shoal.tasks.predict_rows import RowPredictor
 from shoal.utils import identity_of
 
 LATEST = "latest"
+DAYS = {"type": "integer", "minimum": 1, "maximum": 31, "description": "the last days with predictions; else all"}
 
 
 def operations() -> list[Operation]:
@@ -52,6 +55,8 @@ def operations() -> list[Operation]:
                   compare_versions, {200: "Job", 202: "Job"}, "write", "Compare", {"wait": WAIT}, (404, 409, 507)),
         Operation("POST", f"{version}/promotions", "promoteVersion", "Give an alias if a check passes, as a job",
                   promote, {200: "Job", 202: "Job"}, "write", "Promote", {"wait": WAIT}, (404, 409, 507)),
+        Operation("GET", f"{version}/drift", "getDrift", "How far predicted rows are from those of training", drift,
+                  {200: "Drift"}, query={"days": DAYS}, problems=(404, 409)),
         Operation("POST", f"{version}/predict", "predictRows", "Predict rows at once", predict, {200: "Predictions"},
                   "read", "Rows", problems=(404, 409)),
         Operation("POST", f"{version}/predictions", "predictDataset", "Predict a table, as a job", predict_table,
@@ -169,11 +174,23 @@ def promote(asked: ApiRequest) -> Given:
     return waited(job_of(run, lambda: run), asked)
 
 
+def drift(asked: ApiRequest) -> Given:
+    return Given(report(version_of(asked), asked.query["days"]).as_dict())
+
+
 def _who(asked: ApiRequest) -> str:
     """The name of the token that asks; people in the dashboard are not told apart."""
     kind, _, given = asked.headers.get("authorization", "").partition(" ")
     token = _tokens().admits(given.strip()) if kind.lower() == "bearer" else None
     return f"token {token.name}" if token else "dashboard"
+
+
+@functools.cache
+def _seen() -> SeenRows:
+    """Rows of this server, which are summed up beside its answers."""
+    found = SeenRows()
+    atexit.register(found.flush)
+    return found
 
 
 @functools.cache
@@ -195,6 +212,7 @@ def predict(asked: ApiRequest) -> Given:
     version = version_of(asked)
     predictor = predictor_of(version)
     found = predictor.predict(asked.body["rows"])
+    _seen().add(version, predictor.model.file.design, found.columns)
     return Given({
         "model": version.name, "version": version.number, "target": predictor.model.target,
         "predictions": found.predictions, "probabilities": found.probabilities, "notes": found.notes,

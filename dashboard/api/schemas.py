@@ -106,7 +106,14 @@ SCHEMAS: dict[str, Schema] = {
     "Alias": made({"version": {"type": "integer", "minimum": 1, "maximum": 999_999_999}}),
     "History": made({"moves": {"type": "array", "items": made(
         {"alias": TEXT, "version": {"type": ["integer", "null"]}, "before": {"type": ["integer", "null"]}, "at": TIME,
-         "who": TEXT, "why": TEXT, "back": {"type": "boolean"}})}}),
+         "who": TEXT, "why": TEXT, "back": {"type": "boolean"}, "mark": TEXT})}}),
+    "Drift": made(
+        {"model": TEXT, "rows": COUNT, "since": TEXT, "until": TEXT, "size": TEXT, "in_words": TEXT, "advice": TEXT,
+         "columns": {"type": "array", "items": made(
+             {"column": TEXT, "kind": TEXT, "size": TEXT, "rows": COUNT, "psi": NUMBER, "shift": NUMBER,
+              "missing": NUMBER, "missing_before": NUMBER, "unknown": NUMBER, "words": TEXT})},
+         "notes": {"type": "array", "items": TEXT}},
+    ),
     "Compare": made(
         {"dataset": DATASET_ID, "with": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
          "settings": SETTINGS},

@@ -38,7 +38,7 @@ def described_loss(fit: LossFit) -> Trained:
     """All but how long it took."""
     said = _report(fit)
     prepared = fit.prepared
-    data = prepared.dataset.manifest
+    data = prepared.dataset
     return Trained(None, said, model_of(prepared.encoding, said, fit.config, data, written_columns(prepared)))
 
 

@@ -90,6 +90,6 @@ def _described(
         network=network, warnings=(*said.warnings, *notes),
     )  # fmt: skip
     file = model_of(
-        prepared.encoding, said, trained.config, prepared.dataset.manifest, written_columns(prepared), trained.layers
+        prepared.encoding, said, trained.config, prepared.dataset, written_columns(prepared), trained.layers
     )
     return Trained(None, said, file)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.results.answers.drift import SeenColumn
 from shoal.results.plain import plain, read
 from shoal.words import plural
 
@@ -56,6 +57,7 @@ class FilePredictions:
     not_predicted: tuple[UnpredictedRow, ...] = ()  # the first of them
     warnings: tuple[str, ...] = ()
     preview: RowsShown | None = None
+    seen: dict[str, SeenColumn] = field(default_factory=dict)  # what its columns were like, where somebody keeps that
 
     @property
     def predicted(self) -> int:
@@ -74,6 +76,7 @@ class FilePredictions:
         """The object that `predict --json` prints."""
         said: dict[str, Any] = plain(self)
         said["not_predicted"] = [row.as_dict() for row in self.not_predicted]
+        del said["seen"]
         if self.preview is None:  # nobody asked
             del said["preview"]
         return said

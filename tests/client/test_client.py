@@ -131,3 +131,13 @@ def test_versions_are_compared_promoted_and_rolled_back(there: RemoteShoal, serv
         service.ask("POST", "/models/two/versions/1/comparisons", {"dataset": service.dataset, "with": 9}).status == 404
     )
     assert service.ask("POST", "/models/two/versions/1/promotions", asked, token=service.reader).status == 403
+
+
+def test_rows_that_are_predicted_there_tell_how_far_they_are_from_training(
+    there: RemoteShoal, service: Service, table: Path, tmp_path: Path
+) -> None:
+    there.predict("small:1", table, out=tmp_path / "out.csv")
+    found = there.drift("small:1", days=1)
+    assert found["rows"] >= 400
+    assert {column["size"] for column in found["columns"]} == {"small"}
+    assert service.ask("GET", "/models/small/versions/1/drift?days=0").status == 422

@@ -16,7 +16,8 @@ from shoal.dashboard.tables import recent
 from shoal.errors import Reason, Standing, TrainingError
 from shoal.fitting.model_file import save_model
 from shoal.home import own_lock, runs_directory, searches_directory
-from shoal.library import accounts, aliases, archives, notes, saved_models
+from shoal.library import accounts, alias_history, aliases, archives, notes, predicted_columns, saved_models
+from shoal.results.answers.drift import SeenColumn
 from shoal.runs import tickets
 from shoal.runs.documents import write_json
 from shoal.runs.folder import Run, list_runs, write_state
@@ -159,6 +160,22 @@ def _champions(place: Place) -> Parts:
     return {name: _part(lambda name=name: aliases.resolve(f"{name}@champion").label) for name in names}  # type: ignore[misc]
 
 
+def _moves(place: Place) -> Parts:
+    names = [model.name for model in saved_models.list_models()]
+    return {name: _part(lambda name=name: repr(alias_history.moves(name))) for name in names}  # type: ignore[misc]
+
+
+def _predicted(place: Place) -> None:
+    _saved(place)
+    for rows, model in enumerate(saved_models.list_models(), 1):
+        predicted_columns.add(model.latest, {"a": SeenColumn(10 * rows, 0, (4 * rows, 6 * rows), 0, 0.5, 2.0)})
+
+
+def _summed(place: Place) -> Parts:
+    latest = [model.latest for model in saved_models.list_models()]
+    return {one.label: _part(lambda one=one: repr(predicted_columns.days_of(one))) for one in latest}  # type: ignore[misc]
+
+
 # ------------------------------------------------------------------ searches
 
 
@@ -265,6 +282,8 @@ def _come_in(place: Place) -> Parts:
 HOME_KINDS = (
     FileKind("cards of saved models", "models/*/v*/card.json", _cards, made_again=False, make=_saved),
     FileKind("aliases of models", "models/*/aliases.json", _champions, made_again=False, make=_aliased),
+    FileKind("history of aliases", "models/*/alias-history.json", _moves, made_again=False, make=_aliased),
+    FileKind("sums of predicted rows", "models/*/v*/predicted.json", _summed, made_again=False, make=_predicted),
     FileKind("columns of the list of runs", "columns/runs.json", _columns, made_again=False, make=_with_columns),
     FileKind("ways from runs to their models", f"runs/{FIRST}/saved.json", _ways_back, False, _saved, spare=True),
     FileKind("accounts of runs", "runs/*/summary.json", _listed, make=_with_accounts, spare=True),
