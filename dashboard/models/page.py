@@ -16,6 +16,9 @@ from shoal.dashboard.models import (
     diagnostics as diagnostics_view,
 )
 from shoal.dashboard.models import (
+    drift as drift_view,
+)
+from shoal.dashboard.models import (
     export as export_view,
 )
 from shoal.dashboard.models import (
@@ -23,6 +26,9 @@ from shoal.dashboard.models import (
 )
 from shoal.dashboard.models import (
     predict as predict_view,
+)
+from shoal.dashboard.models import (
+    promotion as promotion_view,
 )
 from shoal.dashboard.models import (
     versions as versions_view,
@@ -42,6 +48,7 @@ VIEWS = {
     "Coefficients": ":material/bar_chart:",
     "Diagnostics": ":material/scatter_plot:",
     "Predict": ":material/online_prediction:",
+    "Drift": ":material/trending_up:",
     "Export": ":material/ios_share:",
     "Lineage": ":material/account_tree:",
     "Versions": ":material/history:",
@@ -224,6 +231,9 @@ def _views(model: Model, version: Version, file: ModelFile) -> None:
     if tabs["Predict"].open:
         with tabs["Predict"]:
             predict_view.show(version)
+    if tabs["Drift"].open:
+        with tabs["Drift"]:
+            drift_view.show(version)
     if tabs["Export"].open:
         with tabs["Export"]:
             export_view.show(version, file)
@@ -233,6 +243,7 @@ def _views(model: Model, version: Version, file: ModelFile) -> None:
     if tabs["Versions"].open:
         with tabs["Versions"]:
             versions_view.show(model, version)
+            promotion_view.show(model, version)
 
 
 def _coefficients(version: Version, report: FitReport) -> None:
