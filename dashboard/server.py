@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 from streamlit import runtime
 
-from shoal.dashboard.http import access, connections, download_route, printed_address, upload_route
+from shoal.dashboard.http import access, connections, download_route, printed_address, upload_route, who
 from shoal.dashboard.http.gate import Gate
 from shoal.dashboard.http.own_page import OwnPage
 from shoal.dashboard.http.repeated_lines import FewOfAKind
@@ -36,6 +36,7 @@ from shoal.dashboard.tune import route as tune_route
 from shoal.dashboard.tune import studies
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import dashboard_log, home, keep_private, make_folder, tightened
+from shoal.people.acting import pages_are_of
 from shoal.utils import trim_memory
 
 log = logging.getLogger("shoal")
@@ -202,6 +203,7 @@ def prepare() -> None:
         if said:
             log.warning(said)
         access.adopt_environment()
+        pages_are_of(who.of_page)
         printed_address.begin()
         uploads.largest()
         connections.per_address(1)

@@ -23,6 +23,7 @@ from shoal.errors import DamagedFile, Reason, TrainingError
 from shoal.files.parts import title
 from shoal.home import archive_directory, names_in, runs_directory
 from shoal.library import notes
+from shoal.people.belongings import visible
 from shoal.results.outcome import Headline, headline_of
 from shoal.results.plain import Malformed, plain, read
 from shoal.runs.documents import read_json
@@ -136,13 +137,13 @@ def _run_folders() -> list[str]:
 
 
 def run_names() -> list[str]:
-    """The folders of runs, the newest first."""
-    return sorted(names_in(runs_directory()), reverse=True)
+    """The folders of runs that whoever acts may see, the newest first."""
+    return visible(runs_directory(), sorted(names_in(runs_directory()), reverse=True))
 
 
 def _archived() -> list[Summary]:
     names = [name for name in names_in(archive_directory()) if name.endswith(".tar.xz") and name[0] != "."]
-    return [archived_summary(name.removesuffix(".tar.xz")) for name in names]
+    return [archived_summary(name.removesuffix(".tar.xz")) for name in visible(archive_directory(), names)]
 
 
 def _forget_all_but(folders: list[str]) -> None:

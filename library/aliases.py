@@ -15,6 +15,8 @@ from shoal.files import sealed
 from shoal.home import by_beginning, models_directory
 from shoal.library import alias_history
 from shoal.library.saved_models import Model, Version, find_model, list_models, locked
+from shoal.people.deeds import allow
+from shoal.people.rights import Verb
 from shoal.utils import disk_errors
 from shoal.words import listed
 
@@ -152,6 +154,8 @@ def take_away(model: Model, alias: str, who: str = "", why: str = "") -> None:
 
 def _change(name: str, alias: str, number: int | None, who: str, why: str, back: bool = False) -> None:
     folder = models_directory() / name
+    said = ", ".join(f"{alias} {'taken away' if number is None else number}" for alias, number in changes.items())
+    allow(Verb.CHANGE, folder, f"alias {said}")
     with locked(folder), disk_errors("the model"):
         found = find_model(name)
         before = known_aliases(found) if found else {}

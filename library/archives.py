@@ -27,9 +27,13 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
+from shoal.files import sealed
 from shoal.home import archive_directory, entry_name, lock_file, runs_directory, trash_directory
 from shoal.library import accounts
-from shoal.runs.folder import ENDED, Run, find_run, write_json
+from shoal.people.belongings import OWNER, document_of, sees
+from shoal.people.deeds import allow
+from shoal.people.rights import Verb
+from shoal.runs.folder import ENDED, Run, is_run, write_json
 from shoal.utils import is_full, sync_folder
 
 # Of a run with 1,500 columns (1.2 MB): gzip -1 0.66 MB in 0.03 s, gzip -6 0.65 MB in 0.09 s, xz -1 0.52 MB in 0.19 s,
@@ -54,7 +58,7 @@ def archive_path(run_id: str) -> Path:
 
 def is_archived(run_id: str) -> bool:
     """Whether it is in the archive only."""
-    return archive_path(run_id).exists() and find_run(run_id) is None
+    return archive_path(run_id).exists() and not is_run(entry_name(run_id)) and sees(archive_path(run_id))
 
 
 def archive_size(run_id: str) -> int:
@@ -85,6 +89,7 @@ def archive(run: Run, progress: _Share = _silent) -> Path:
         try:
             _pack(run.directory, unfinished, progress)
             _compare(run.directory, unfinished, progress)
+            _copy_owner(run.directory, path)
             write_json(path.with_name(f"{run.id}.json"), account.as_dict())
             os.replace(unfinished, path)
         except BaseException:
@@ -93,6 +98,15 @@ def archive(run: Run, progress: _Share = _silent) -> Path:
         sync_folder(path.parent)
         _remove_folder(run.directory)
     return path
+
+
+def _copy_owner(folder: Path, archive: Path) -> None:
+    """Whose it is stands beside the archive too, before that is there: nobody unpacks one to learn it."""
+    with contextlib.suppress(FileNotFoundError):
+        owner = sealed.read(folder / OWNER, OWNER)
+        beside = document_of(archive)
+        assert beside is not None
+        sealed.write(beside, owner, beside.name)
 
 
 def _pack(folder: Path, path: Path, progress: _Share) -> None:
@@ -180,7 +194,7 @@ def restore(run_id: str, progress: _Share = _silent) -> Run:
     with _one_at_a_time(), _disk_errors(f"the folder of the run {run_id}"):
         path = _existing(run_id)
         folder = runs_directory() / Path(run_id).name
-        if find_run(folder.name) is not None:
+        if is_run(folder.name):
             raise StateError(f"Expected an archived run to restore, but the folder of {run_id} is there. Use that.")
         unpacked = path.with_name(f".{folder.name}.restoring")
         try:
@@ -237,6 +251,7 @@ def _existing(run_id: str) -> Path:
 
 def delete(run: Run) -> int:
     """Remove a run that has ended, for good; the bytes that are free again."""
+    allow(Verb.CHANGE, run.directory, "run deleted")
     with _held(run, "delete"), _disk_errors(f"what goes away with the run {run.id}"):
         freed = size_of(run.directory)
         leftover = archive_path(run.id)  # of a process that was killed between making it and removing the folder
@@ -250,6 +265,7 @@ def delete(run: Run) -> int:
 
 def delete_archived(run_id: str) -> int:
     """Remove an archive for good; the bytes that are free again."""
+    allow(Verb.CHANGE, archive_path(run_id), "archive deleted")
     with _one_at_a_time(BUSY), _disk_errors(f"the folder of the archive of {run_id}"):
         path = _existing(run_id)
         freed = path.stat().st_size
@@ -273,7 +289,8 @@ def _forget_records_of(archived: str) -> None:
 
 def _remove_archive(path: Path) -> None:
     path.unlink(missing_ok=True)
-    path.with_name(f"{path.name.removesuffix(ENDING)}.json").unlink(missing_ok=True)
+    for ending in (".json", f".{OWNER}"):
+        path.with_name(f"{path.name.removesuffix(ENDING)}{ending}").unlink(missing_ok=True)
 
 
 def _remove_folder(folder: Path) -> None:

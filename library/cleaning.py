@@ -42,6 +42,8 @@ from shoal.home import (
 from shoal.library import archives
 from shoal.library.inventory import Item, entries, items
 from shoal.library.kinds import DiskKind, kind_of
+from shoal.people.deeds import allow
+from shoal.people.rights import SERVICE, Verb
 from shoal.runs import tickets
 from shoal.runs.folder import ENDED, PATIENCE, Run
 
@@ -252,6 +254,7 @@ def _with_checkpoints(runs: Iterable[Item], found: Iterable[Item]) -> Iterator[I
 
 def clean(name: str, choice: Criteria = ALL) -> Cleaned:
     """Remove what the choice names and nobody needs; what came to be needed meanwhile stays."""
+    allow(Verb.ADMINISTER, SERVICE, f"cleaned up {name}")
     wanted = plan(name, choice)
     kept = wanted.kept.copy()
     gone: list[tuple[Item, Path]] = []

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import ConfigError, DamagedFile, StateError
+from shoal.people.deeds import allow
+from shoal.people.rights import Verb
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, write_json
 
@@ -46,6 +48,7 @@ def of(values: Any) -> About:
 
 def write(run: Run, tags: Iterable[str], note: str, name: str | None = None) -> About:
     """Say it anew; the whole of it or nothing is written. Without a name the run keeps the one it has."""
+    allow(Verb.CHANGE, run.directory, "run noted")
     about = About(checked_tags(tags), checked_note(note), read(run).name if name is None else checked_name(name))
     try:
         write_json(run.directory / FILE, {"tags": list(about.tags), "note": about.note, "name": about.name})

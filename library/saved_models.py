@@ -31,6 +31,10 @@ from shoal.files.parts import title
 from shoal.home import lock_file, models_directory
 from shoal.library.model_cards import CARD, card_anew, card_of, read_card
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
+from shoal.people.acting import person
+from shoal.people.belongings import claim, sees, thing_at, visible
+from shoal.people.deeds import allow
+from shoal.people.rights import Verb, may
 from shoal.results.card import ModelCard
 from shoal.results.model import ModelFile, checksum_at_end, read_model
 from shoal.results.plain import Malformed
@@ -49,11 +53,13 @@ def usual_name(file: str, target: str) -> str:
     """What a model of this column of this file is called, unless that name is another's."""
     stem = title(file).partition(".")[0]
     name = safe_name(f"{stem}-{target}")
-    found = find_model(name)
+    found, mine = _existing(name), may(person(), Verb.CHANGE, thing_at(models_directory() / name))
     latest = found.latest if found else None
-    if latest is None or latest.known is None or (latest.target == target and latest.file.partition(".")[0] == stem):
+    same = latest is None or latest.known is None
+    if mine and (same or (latest and latest.target == target and latest.file.partition(".")[0] == stem)):
         return name
-    return f"{name.encode()[: LONGEST - 9].decode(errors='ignore')}-{digest(f'{stem}/{target}')}"
+    whose = "" if mine else f"/{person().name}"
+    return f"{name.encode()[: LONGEST - 9].decode(errors='ignore')}-{digest(f'{stem}/{target}{whose}')}"
 
 
 # ------------------------------------------------------------------ what is there
@@ -202,14 +208,16 @@ def list_models() -> list[Model]:
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = [entry.name for entry in models_directory().iterdir() if is_name(entry.name)]
-    found = [Model(name, numbers) for name in names if (numbers := tuple(_numbers(models_directory() / name)))]
+    found = [model for name in visible(models_directory(), names) if (model := _existing(name))]
     return sorted(found, key=lambda model: (-model.latest.created, model.name))
 
 
 def find_model(name: str) -> Model | None:
-    """The model of this name. Names come from addresses, so nothing but a name gets through."""
-    if not is_name(name):
-        return None
+    """The model of this name, if whoever acts may see it. Names come from addresses: only names get through."""
+    return _existing(name) if is_name(name) and sees(models_directory() / name) else None
+
+
+def _existing(name: str) -> Model | None:
     numbers = tuple(_numbers(models_directory() / name))
     return Model(name, numbers) if numbers else None
 
@@ -221,7 +229,7 @@ def version_of(run: Run) -> Version | None:
     if not is_name(name) or not isinstance(number, int):
         return None
     version = Version(name, number)
-    return version if version.known and version.known.run == run.id else None
+    return version if version.known and version.known.run == run.id and sees(version.directory) else None
 
 
 # ------------------------------------------------------------------ save
@@ -242,7 +250,7 @@ def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Ve
         card = card_of(contents, run.id, result)
     except Malformed as error:
         raise StateError(f"What is said of the model of {run.id} is damaged ({error}). Resume the run.") from None
-    version = _save(chosen, run.model_path.read_bytes(), card)
+    version = _save(chosen, run.model_path.read_bytes(), card, run.directory)
     with contextlib.suppress(OSError):  # the folder may be gone by now; the model does not need it
         write_json(run.directory / POINTER, {"model": version.name, "version": version.number})
     return version
@@ -254,11 +262,15 @@ def _same_bytes(one: Path, other: Path) -> bool:
     return False
 
 
-def _save(name: str, model: bytes, card: ModelCard) -> Version:
+def _save(name: str, model: bytes, card: ModelCard, source: Path) -> Version:
+    """`source` is the folder of the run or version that it comes from, which tells whose it is."""
     folder = models_directory() / name
     card = dataclasses.replace(card, file_checksum=checksum_at_end(model))
     with disk_errors("the model"):
         folder.mkdir(parents=True, exist_ok=True)
+        if not _highest(folder):
+            claim(folder, source)
+        allow(Verb.CHANGE, folder, "model saved")
         unfinished = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
         unfinished.mkdir()
         try:
@@ -307,6 +319,7 @@ def _sweep(folder: Path) -> None:
 
 def write_note(version: Version, text: str) -> Version:
     """Keep what a person says about a version; a card that cannot be read is made anew from the model file."""
+    allow(Verb.CHANGE, version.directory, "model noted")
     with locked(models_directory() / version.name):
         current = Version(version.name, version.number)
         if not current.exists:
@@ -319,6 +332,7 @@ def write_note(version: Version, text: str) -> Version:
 
 def delete_version(version: Version) -> None:
     """Its number is not given again; the run it came from is not touched."""
+    allow(Verb.CHANGE, version.directory, f"version {version.number} deleted")
     folder = models_directory() / version.name
     if not folder.is_dir():
         return
@@ -342,13 +356,14 @@ def copy_version(version: Version, name: str) -> Version:
         raise StateError(f"Expected the version {version.label}, but it is gone. Choose another.")
     card = dataclasses.replace(version.card, copied_from=version.label, created=time.time())
     try:
-        return _save(checked_name(name), version.model_path.read_bytes(), card)
+        return _save(checked_name(name), version.model_path.read_bytes(), card, version.directory)
     except FileNotFoundError:
         raise StateError(f"Expected the version {version.label}, but it is gone. Choose another.") from None
 
 
 def rename_model(model: Model, name: str) -> Model:
     """Give a model another name, which no other has or had."""
+    allow(Verb.CHANGE, models_directory() / model.name, "model renamed")
     target = models_directory() / checked_name(name)
     if name == model.name:
         return model

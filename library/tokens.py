@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from shoal.errors import ConfigError, DamagedFile, StateError
+from shoal.errors import ConfigError, DamagedFile, NotAllowed, StateError
 from shoal.files import sealed
 from shoal.home import by_beginning, one_at_a_time, tokens_file
-from shoal.people import accounts
+from shoal.people import accounts, acting
 from shoal.people.person import ADMIN, EDITOR, ROLES, VIEWER, Person, lesser
 from shoal.people.records import Colleague
+from shoal.people.rights import SERVICE, Verb, may
 from shoal.utils import identity_of
 
 PREFIX = "shoal_"
@@ -71,6 +72,7 @@ def create(name: str, scope: str = "read", days: float = USUAL_DAYS, person: str
         raise ConfigError(f"Expected a name of 1 to {LONGEST_NAME} letters for a token, got '{name[:100]}'.")
     if scope not in SCOPES:
         raise ConfigError(f"Expected one of the scopes {', '.join(SCOPES)}, got '{scope}'. Choose one of them.")
+    _check_own(person)
     _check_person(person, scope)
     if not 0 < days <= LONGEST_DAYS:
         raise ConfigError(f"Expected a token to be good for up to {LONGEST_DAYS:g} days, got {days:g}. Choose fewer.")
@@ -80,6 +82,13 @@ def create(name: str, scope: str = "read", days: float = USUAL_DAYS, person: str
         _write([*tokens(), made])
     accounts.note("token made", f"{made.id} {plain} ({scope}) {person}".strip())
     return text, made
+
+
+def _check_own(person: str) -> None:
+    """Admins make and end all tokens, others their own."""
+    now = acting.person()
+    if not may(now, Verb.ADMINISTER, SERVICE) and (not person or now.name != person or now.rank < 0):
+        raise NotAllowed("Expected a token of your own, got one for somebody else. Ask an admin.")
 
 
 def _check_person(name: str, scope: str) -> None:
@@ -118,6 +127,7 @@ def revoke(which: str) -> AccessToken:
         found = named[0] if len(named) == 1 else by_beginning(which, {token.id: token for token in known}, "token")
         if found is None:
             raise StateError(f"Expected the id or name of a token, got '{which}'. See them with: shoal token list.")
+        _check_own(found.person)
         _write([token for token in known if token.id != found.id])
     accounts.note("token ended", f"{found.id} {found.name} {found.person}".strip())
     return found

@@ -1,4 +1,4 @@
-"""What can be done with accounts: add, change, remove; who may is decided by whoever calls, HTTP is at the gate.
+"""What can be done with accounts: add, change, remove, by admins; how one logs in is at the gate.
 
 There is always an admin among the people who can log in, or else nobody at all: then the dashboard is as it was before.
 """
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shoal.errors import Remedy, StateError
+from shoal.errors import NotAllowed, Remedy, StateError
 from shoal.home import one_at_a_time, people_file
 from shoal.people import passwords
 from shoal.people.acting import acting
@@ -27,6 +27,7 @@ from shoal.people.records import (
     checked_role,
     entry,
 )
+from shoal.people.rights import SERVICE, Verb, may
 
 
 @contextlib.contextmanager
@@ -72,6 +73,7 @@ def named(name: str) -> Colleague:
 
 
 def add(name: str, password: str, role: str, private: bool = False) -> Colleague:
+    _admins_only()
     new = Colleague(checked_name(name), checked_role(role), passwords.hashed(password), private=private)
     with _changing() as (store, known):
         if (before := known.get(new.name)) is not None:
@@ -89,30 +91,36 @@ def add(name: str, password: str, role: str, private: bool = False) -> Colleague
 
 
 def give_role(name: str, role: str) -> Colleague:
+    _admins_only()
     return _changed(name, f"role {checked_role(role)}", role=role)
 
 
 def disable(name: str) -> Colleague:
     """Their sessions and tokens end at once; what they made stays."""
+    _admins_only()
     return _changed(name, "person disabled", state=DISABLED)
 
 
 def enable(name: str) -> Colleague:
+    _admins_only()
     return _changed(name, "person enabled", state=ACTIVE)
 
 
 def set_password(name: str, password: str) -> Colleague:
     """All their sessions end."""
+    _admins_only(name)
     return _changed(name, "password set", password=passwords.hashed(password))
 
 
 def begin_private(name: str, private: bool) -> Colleague:
     """How what they make from now on begins."""
+    _admins_only(name)
     return _changed(name, "begins private" if private else "begins shared", private=private)
 
 
 def remove(name: str) -> Colleague:
     """The name is not given again: runs and models still say it. The last account of all may go."""
+    _admins_only()
     return _changed(name, "person removed", state=REMOVED, password="")
 
 
@@ -123,6 +131,13 @@ def logged_in(account: Colleague, password: str, origin: str) -> None:
         if (now := known.get(account.name)) is not None and now.password == account.password:
             store.put(_with(now, {"seen": time.time(), **anew}))
         store.note(entry(account.name, "logged in", "", origin))
+
+
+def _admins_only(but: str = "") -> None:
+    """NotAllowed for everybody else; `but` somebody about their own account."""
+    now = acting().person
+    if not may(now, Verb.ADMINISTER, SERVICE) and (not but or now.name != but.strip().lower() or now.rank < 0):
+        raise NotAllowed(f"Expected an admin for this, got {now.role or 'a stranger'}. Ask one of them.")
 
 
 def _changed(name: str, deed: str, **changes: Any) -> Colleague:
@@ -172,6 +187,7 @@ def note(deed: str, thing: str = "", who: str | None = None, origin: str | None 
 
 
 def audit(limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+    _admins_only()
     if not people_file().exists():
         return []
     with opened() as store:

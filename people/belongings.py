@@ -11,6 +11,7 @@ What is decided with this is in `rights`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from shoal.errors import DamagedFile
@@ -109,6 +110,14 @@ def sees(*paths: str | Path | None) -> bool:
     if may(now, Verb.ADMINISTER, SERVICE):
         return True
     return all(may(now, Verb.SEE, thing_at(path)) for path in paths if path)
+
+
+def visible(folder: Path, names: Iterable[str]) -> list[str]:
+    """Of the names of things in one of our folders, those that whoever acts sees."""
+    now = person()
+    if may(now, Verb.ADMINISTER, SERVICE):
+        return list(names)
+    return [name for name in names if may(now, Verb.SEE, thing_at(folder / name))]
 
 
 # ------------------------------------------------------------------ said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.errors import DiskFull, NotAllowed, ResourceError
-from shoal.people import accounts
+from shoal.people import accounts, belongings
 from shoal.people.acting import person
 from shoal.people.belongings import thing_at
 from shoal.people.person import ADMIN, EDITOR, MACHINE, ROLES
@@ -26,6 +26,14 @@ def check(verb: Verb, thing: Thing | Path | str, deed: str) -> None:
         )
     whose = listed(sorted(what.owners)) if what.owners else "somebody else"
     raise NotAllowed(f"Expected something of your own for this ({deed}), but it is {whose}'s. Ask them, or an admin.")
+
+
+def share(path: Path, private: bool) -> None:
+    """Let others see what is one's own, or not any more."""
+    allow(Verb.CHANGE, path, "made private" if private else "shared")
+    if not thing_at(path).owners:
+        raise NotAllowed("Expected something that belongs to somebody, but this is nobody's, and so everybody's.")
+    belongings.share(path, private, person())
 
 
 def allow(verb: Verb, thing: Thing | Path | str, deed: str, always: bool = False) -> None:

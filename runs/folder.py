@@ -39,6 +39,7 @@ from shoal.home import (
     runs_directory,
     why_unreadable,
 )
+from shoal.people.belongings import sees, visible
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed, read
 from shoal.results.tuned import CrossValidated
@@ -358,13 +359,16 @@ def new_run_id() -> str:
 
 
 def find_run(run_id: str) -> Run | None:
+    """None for one that is not here, and for one that whoever acts may not see: nobody learns which it is."""
     directory = runs_directory() / entry_name(run_id)
-    return Run(directory) if can_be(directory / "config.json") else None
+    return Run(directory) if can_be(directory / "config.json") and sees(directory) else None
 
 
 def list_runs() -> list[Run]:
-    """All runs, the newest first: their names begin with the time. Those that cannot be read are among them."""
-    return [Run(runs_directory() / name) for name in sorted(names_in(runs_directory()), reverse=True) if is_run(name)]
+    """All runs that whoever acts may see, the newest first: their names begin with the time. Those that cannot be read
+    are among them."""
+    names = visible(runs_directory(), sorted(names_in(runs_directory()), reverse=True))
+    return [Run(runs_directory() / name) for name in names if is_run(name)]
 
 
 def is_run(name: str) -> bool:

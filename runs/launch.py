@@ -20,8 +20,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.database import address
 from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, StateError, TrainingError
-from shoal.files.parts import absolute, seen_as
-from shoal.home import DATA_FORMAT, LATEST, by_beginning, jobs_directory, own_lock, runs_directory
+from shoal.files.parts import absolute, named, seen_as
+from shoal.home import (
+    DATA_FORMAT,
+    LATEST,
+    by_beginning,
+    jobs_directory,
+    own_lock,
+    runs_directory,
+    searches_directory,
+)
+from shoal.people import jobs
+from shoal.people.belongings import claim
+from shoal.people.deeds import allow, check
+from shoal.people.rights import SERVICE, Verb
 from shoal.results.plain import plain
 from shoal.results.tuned import CrossValidated
 from shoal.runs import awaiting, interruptions, made_files, scheduling, tickets
@@ -43,6 +55,7 @@ __all__ = [
     "metrics_of", "new_run_id", "post", "resolve", "resume", "wait_settled",
 ]  # fmt: skip
 
+STARTS = "run started"
 FOLDER = "the folder of a run"  # where a disk may be full
 BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
 LOOK = 0.05  # seconds between two looks for the outcome of a command
@@ -86,12 +99,19 @@ def launch(
     A trial says of which `search` it is: {"id": ..., "trial": ...}. A model whose penalty was chosen by
     cross-validation keeps how, and its error there. A run that a program asked for keeps which `request` that was.
     """
+    check(Verb.START, SERVICE, STARTS)
     more = {"search": dict(search or {}), "tuned": plain(tuned), "request": request}
-    return _new_run(config, {"task": "train", **{name: said for name, said in more.items() if said}})
+    source = searches_directory() / str(search["id"]) if search else None
+    return _new_run(config, {"task": "train", **{name: said for name, said in more.items() if said}}, source)
 
 
-def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None = None) -> Run:
+def _new_run(config: RunConfig, job: dict[str, Any], source: Path | None, snapshot: Snapshot | None = None) -> Run:
+    """`source` is what it comes from, where that is more than its table: a search, or the run of a checkpoint."""
     config = _from_anywhere(config)
+    table = next(iter(named(config.file)), None)
+    for part in (source, *named(config.file)):
+        if part is not None:
+            check(Verb.START, part, STARTS)
     with disk_errors(FOLDER):
         while True:
             directory = runs_directory() / new_run_id()
@@ -100,6 +120,8 @@ def _new_run(config: RunConfig, job: dict[str, Any], snapshot: Snapshot | None =
                 if _has_place(directory, config):
                     break
         try:
+            claim(directory, source or table)
+            allow(Verb.START, directory, STARTS)
             if snapshot is not None:
                 _checkpoints(Run(directory), config).save(snapshot)
             return _start(directory, job, config)
@@ -138,6 +160,7 @@ def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None
     `anew` forgets an earlier answer, which may have come from a full disk or a killed process.
     It ends when nobody waits for it any more (see `awaiting`).
     """
+    jobs.check(task, named(config.file), arguments or {})
     directory = jobs_directory() / task / _fingerprint(config, task, dict(arguments or {}))
     if anew or Run(directory).damage or made_files.damage(directory):
         _forget(Run(directory))
@@ -147,6 +170,11 @@ def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None
         except FileExistsError:
             return Run(directory)
         return _start(directory, {"task": task, **awaiting.begin(directory, task), **(arguments or {})}, config)
+
+
+def sees_job(job: Run) -> bool:
+    """Whether whoever acts sees all that a job has read: what it found is for nobody else."""
+    return bool(job.config) and jobs.sees_read(named(str(job.config.get("file") or "")), job.job)
 
 
 def _forget(job: Run) -> None:
@@ -192,6 +220,7 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
     if run.state == "paused":
         post(run, "resume", {})
         return run
+    allow(Verb.CHANGE, run.directory, "run resumed")
     if run.state == "queued":
         tickets.tickets()  # or why nobody can start it
         scheduling.hurry(run)
@@ -276,7 +305,8 @@ def fork(run: Run, step: int | None = None, changes: Mapping[str, Any] | None = 
     from shoal.runs.forks import forked
 
     config, snapshot = forked(_snapshot(run, step), changes or {})
-    return _new_run(config, {"task": "train", "forked_from": {"run": run.id, "step": snapshot.step}}, snapshot)
+    job = {"task": "train", "forked_from": {"run": run.id, "step": snapshot.step}}
+    return _new_run(config, job, run.directory, snapshot)
 
 
 def _snapshot(run: Run, step: int | None) -> Snapshot:
@@ -312,6 +342,7 @@ def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int
     A stop before training listens (in the queue, while the file is read, in an exact fit) goes to the process as a
     signal; so does one to a queued run without a process, which then loses its place.
     """
+    allow(Verb.CHANGE, run.directory, f"command {name}", always=name == "stop")
     state = run.state
     if name == "stop" and state == "interrupted" and interruptions.goes_on(run):
         return _stop_by_signal(run)  # before it goes on by itself

@@ -28,6 +28,9 @@ from shoal.files.parts import absolute, check_there, title
 from shoal.home import LATEST, by_beginning, can_be, entry_name, names_in, own_lock, searches_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version
+from shoal.people.belongings import claim, sees, visible
+from shoal.people.deeds import allow, check
+from shoal.people.rights import Verb
 from shoal.runs import slots
 from shoal.runs.documents import read_json
 from shoal.runs.folder import ACTIVE, Run, find_run, read_config, write_json, write_state
@@ -143,12 +146,12 @@ class Search:
 def find_search(search_id: str) -> Search | None:
     """By its name, which may come from an address."""
     directory = searches_directory() / entry_name(search_id)
-    return Search(directory) if (directory / "search.json").exists() else None
+    return Search(directory) if (directory / "search.json").exists() and sees(directory) else None
 
 
 def list_searches() -> list[Search]:
     """All, the newest first: their names begin with the time."""
-    names = sorted(names_in(searches_directory()), key=_in_order, reverse=True)
+    names = visible(searches_directory(), sorted(names_in(searches_directory()), key=_in_order, reverse=True))
     return [
         Search(searches_directory() / name) for name in names if can_be(searches_directory() / name / "search.json")
     ]
@@ -176,12 +179,15 @@ def resolve(name: str) -> Search:
 
 def start(config: RunConfig, plan: SearchPlan) -> Search:
     """Begin a search in a process of its own; it goes on when its starter is gone."""
+    check(Verb.START, config.file, "search started")
     config = trial_config(_checked(config), plan, {})
     found = space.combinations(plan.space, config)
     if found is not None and len(found) < 2:
         raise ConfigError("Expected a knob with more than one value to search, got none. Leave one of them open.")
     with disk_errors("the folder of a search"):
         directory = _new_directory()
+        claim(directory, config.file)
+        allow(Verb.START, directory, "search started")
         write_json(directory / "job.json", {"task": "search"})
         write_json(directory / "config.json", config.as_dict())
         write_json(directory / "search.json", plan.as_dict())
@@ -242,6 +248,7 @@ def side_by_side(config: RunConfig, plan: SearchPlan) -> int:
 
 def go_on(search: Search, trials: int | None = None, within: float | None = None) -> Search:
     """Continue a search whose process has ended, with what it has learnt; `trials` and `within` are new totals."""
+    allow(Verb.CHANGE, search.directory, "search continued")
     state, plan = search.standing.state, search.plan
     if state in ACTIVE:
         raise StateError(
@@ -281,6 +288,7 @@ def go_on(search: Search, trials: int | None = None, within: float | None = None
 
 def stop(search: Search) -> None:
     """Ask for an orderly end: trials that train are stopped, and tried again if the search is continued."""
+    allow(Verb.CHANGE, search.directory, "search stopped", always=True)
     state = search.standing.state
     if state not in ACTIVE:
         raise StateError(f"Expected a search that is running to stop, but {search.id} is {state}.")

@@ -91,7 +91,7 @@ MAY_IMPORT: dict[str, str] = {
     "serving": "dashboard.api dashboard.http dashboard.monitoring data data.notation fitting library registry settings tasks",
     "dashboard.fits": "dashboard.parts results runs settings",
     "dashboard.tables": "dashboard.parts data people results results.answers runs settings",
-    "dashboard.forms": "dashboard.parts plugins results.answers runs settings",
+    "dashboard.forms": "dashboard.http dashboard.parts people plugins results.answers runs settings",
     "dashboard.http": "dashboard.tables exports library people runs",
     "dashboard.data": PAGE,
     "dashboard.live": PAGE,
@@ -102,8 +102,9 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.runs": f"{PAGE} training",
     "dashboard.models": f"{PAGE} charts data data.notation fitting losses registry solve tasks",
     "dashboard.system": f"{PAGE} database kernels",
+    "dashboard.people": PAGE,
     "dashboard.monitoring": f"{PAGE} dashboard.system shoal",
-    "dashboard": " ".join(f"dashboard.{page}" for page in ["api", "data", "http", "live", "models", "monitoring", "parts", "runs", "search", "system", "tables", "train", "tune"]),
+    "dashboard": " ".join(f"dashboard.{page}" for page in ["api", "data", "http", "live", "models", "forms", "monitoring", "parts", "people", "runs", "search", "system", "tables", "train", "tune"]) + " people",
     "main": "dashboard runs",
 }  # fmt: skip
 ENGINES = {"engines.inline", "engines.processes", "engines.simulated", "engines.cluster.engine"}  # concrete ones

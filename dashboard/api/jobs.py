@@ -15,7 +15,7 @@ from shoal.dashboard.api.problems import missing
 from shoal.exports.names import FORMATS, ending
 from shoal.home import jobs_directory
 from shoal.runs import awaiting, made_files
-from shoal.runs.launch import LOOK, Run
+from shoal.runs.launch import LOOK, Run, sees_job
 
 FILES = {"predict": ("predictions.csv",), "export": tuple(f"export{ending(to)}" for to in FORMATS)}
 TASKS = ("inspect", "predict", "tune", "export", "compare", "promote")
@@ -72,7 +72,10 @@ def _found(asked: ApiRequest) -> Run:
     task, job = asked.path["task"], asked.path["job"]
     if task not in TASKS or not _ID.fullmatch(job) or not (jobs_directory() / task / job / "config.json").is_file():
         raise missing("job")
-    return Run(jobs_directory() / task / job)
+    found = Run(jobs_directory() / task / job)
+    if not sees_job(found):
+        raise missing("job")
+    return found
 
 
 def one_job(asked: ApiRequest) -> Given:

@@ -18,6 +18,7 @@ from shoal.dashboard.api.problems import Refusal
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import names_in, one_at_a_time, request_file
+from shoal.people.acting import person
 from shoal.runs.launch import Run, find_run, list_runs
 
 HEADER = "idempotency-key"
@@ -33,7 +34,7 @@ def run_once(asked: ApiRequest, launch: Callable[[str], Run]) -> tuple[Run, bool
         return launch(""), True
     if not 0 < len(key) <= LONGEST or not key.isascii() or not key.isprintable():
         raise Refusal(422, f"Expected an Idempotency-Key of 1 to {LONGEST} printable ASCII characters.")
-    caller = asked.headers.get("authorization", "")
+    caller = asked.headers.get("authorization", "") or person().name
     digest = hashlib.sha256(f"{caller}\n{key}".encode()).hexdigest()
     content = hashlib.sha256(json.dumps(asked.body, sort_keys=True).encode()).hexdigest()
     path = request_file(digest)

@@ -11,6 +11,7 @@ from shoal.errors import (
     DataError,
     DiskFull,
     EngineError,
+    NotAllowed,
     OutOfMemory,
     ResourceError,
     StateError,
@@ -18,6 +19,7 @@ from shoal.errors import (
 )
 
 _STATUS: tuple[tuple[type[TrainingError], int], ...] = (  # the first that fits
+    (NotAllowed, 403),
     (ConfigError, 422), (DataError, 422), (DamagedFile, 409), (StateError, 409), (DiskFull, 507), (OutOfMemory, 507),
     (ResourceError, 409), (EngineError, 409),
 )  # fmt: skip

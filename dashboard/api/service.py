@@ -10,6 +10,7 @@ from shoal.dashboard.api.jobs import job_of, waited
 from shoal.dashboard.api.operations import ApiRequest, Given, Operation
 from shoal.errors import DamagedFile
 from shoal.home import runs_directory
+from shoal.people.belongings import sees
 from shoal.runs.folder import Run, list_runs
 from shoal.runs.launch import launch_job
 from shoal.runs.scheduling import keep_going
@@ -45,6 +46,8 @@ def queue(asked: ApiRequest) -> Given:
         except DamagedFile:
             terms = Terms()
         run = Run(runs_directory() / ticket.run_id)
+        if not sees(run.directory):
+            continue  # its place is taken all the same
         waiting.append({
             "run": run.id, "place": place, "cause": run.standing.cause, "slots": terms.need,
             "seconds": max(0.0, ticket.age),

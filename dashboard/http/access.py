@@ -1,6 +1,7 @@
 """Who may come in: the password and its hash, signed sessions that end, and a limit on wrong tries. HTTP is in `gate`.
 
-The password is in SHOAL_HOME/password (hashed; `shoal password` writes it) or comes from SHOAL_PASSWORD.
+The password is in SHOAL_HOME/password (hashed; `shoal password` writes it) or comes from SHOAL_PASSWORD. Where people
+have accounts (`people`), it counts no more: sessions are then theirs.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from shoal.dashboard.http import printed_address
 from shoal.errors import ConfigError, DamagedFile
 from shoal.files import sealed
 from shoal.home import ended_sessions_file, password_file, session_key_file
+from shoal.people.known import KnownPeople
+from shoal.people.records import Colleague
 from shoal.utils import write_atomically
 
 SHORTEST = 8  # characters of a password
 COST, BLOCK, LANES = 1 << 15, 8, 1  # of scrypt: 32 MB and about 0.1 s a try
 SESSION = 7 * 86_400.0  # seconds until a person has to log in again
 VARIABLE = "SHOAL_PASSWORD"
+PEOPLE = KnownPeople()  # who has an account, as this process last saw it
 EVERYBODY = "*"  # in the place of a name among ended sessions: all that end before this time
 
 
@@ -136,12 +140,17 @@ def current_password() -> Hashed | None:
 
 def is_locked() -> bool:
     """Whether people have to log in."""
-    return current_password() is not None
+    return current_password() is not None or PEOPLE.are_there
 
 
 def seal() -> Hashed | None:
     """What sessions are signed for: the password, or else that an address was used; None where everybody may in."""
     return current_password() or (BY_ADDRESS if printed_address.is_needed() else None)
+
+
+def seal_of(colleague: Colleague) -> Hashed:
+    """What the sessions of a person are signed for: with another password they are over."""
+    return Hashed(f"account {colleague.name}".encode(), colleague.password.encode())
 
 
 # ------------------------------------------------------------------ sessions
@@ -175,24 +184,35 @@ class Sessions:
         """The cookie's name; cookies know no ports, and two dashboards on one machine must not mix theirs up."""
         return f"shoal_session_{hmac.digest(self.key, b'name of the cookie', 'sha256').hex()[:8]}"
 
-    def begin(self, password: Hashed) -> str:
-        claim = f"{int(self.clock() + SESSION)}.{secrets.token_hex(12)}"
+    def begin(self, password: Hashed, name: str = "") -> str:
+        """`name` is whose it is, where people have accounts."""
+        whose = f".{name.encode().hex()}" if name else ""
+        claim = f"{int(self.clock() + SESSION)}.{secrets.token_hex(12)}{whose}"
         return f"{claim}.{self._signature(claim, password)}"
 
     def is_valid(self, token: str, password: Hashed) -> bool:
         claim, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(claim, password).encode()):
             return False
-        until, _, name = claim.partition(".")
+        until, number = claim.split(".")[:2]
         ended = self._ended()
-        return float(until) > self.clock() and name not in ended and float(until) >= ended.get(EVERYBODY, 0.0)
+        return float(until) > self.clock() and number not in ended and float(until) >= ended.get(EVERYBODY, 0.0)
+
+    def colleague(self, token: str) -> Colleague | None:
+        """Whose session this is; None for none, for one that is over, and for somebody who cannot log in any more."""
+        try:
+            name = bytes.fromhex(token.split(".")[2]).decode()
+        except (IndexError, ValueError):
+            return None
+        found = PEOPLE.active(name)
+        return found if found is not None and self.is_valid(token, seal_of(found)) else None
 
     def end(self, token: str, password: Hashed) -> None:
         """Make a token worthless, also in the hands of somebody who copied it."""
         if self.is_valid(token, password):
-            until, name, _ = token.split(".")
+            until, number = token.split(".")[:2]
             still = {n: t for n, t in self._ended().items() if t > self.clock()}
-            _write_ended({**still, name: float(until)})
+            _write_ended({**still, number: float(until)})
 
     def _ended(self) -> dict[str, float]:
         """Where it is not known any more which sessions people ended, all are that have begun: they log in again."""

@@ -20,6 +20,7 @@ from shoal.errors import DamagedFile
 from shoal.exports.names import FORMATS, ending
 from shoal.home import jobs_directory
 from shoal.runs import made_files
+from shoal.runs.launch import Run, sees_job
 
 FOREVER = "private, max-age=31536000, immutable"
 EXPORTED = {**{f"export{ending(to)}": "export" for to in FORMATS}, "report.html": "report"}  # file: task of the job
@@ -98,7 +99,7 @@ def export_of(job: str, file: str) -> Path | None:
     if file not in EXPORTED or not JOB.fullmatch(job):
         return None
     path = jobs_directory() / EXPORTED[file] / job / file
-    return path if path.is_file() else None
+    return path if path.is_file() and sees_job(Run(path.parent)) else None
 
 
 def predictions_of(job: str) -> Path | None:
@@ -106,4 +107,4 @@ def predictions_of(job: str) -> Path | None:
     if not JOB.fullmatch(job):
         return None
     path = jobs_directory() / "predict" / job / "predictions.csv"
-    return path if path.is_file() else None
+    return path if path.is_file() and sees_job(Run(path.parent)) else None

@@ -1,4 +1,4 @@
-"""The gate around everything, HTTP and websocket: allowed hosts, whose page it is, the password, the rule for changes.
+"""The gate around everything, HTTP and websocket: allowed hosts, whose page it is, who asks, the rule for changes.
 
 Programs bring a token in place of a session (`Authorization: Bearer`), for the API and /metrics only; what it is
 worth is decided in `library.tokens`.
@@ -25,12 +25,16 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.dashboard.http import access, login_page, printed_address
-from shoal.dashboard.http.access import BROKEN, Hashed, Limiter, Sessions
+from shoal.dashboard.http import access, login_page, printed_address, who
+from shoal.dashboard.http.access import BROKEN, PEOPLE, Hashed, Limiter, Sessions
 from shoal.dashboard.http.problem import problem
 from shoal.dashboard.http.security_headers import OURS_ONLY, SecurityHeaders
 from shoal.dashboard.http.visit import API, HARMLESS, METRICS, Visit, host_allowed, local
 from shoal.library.tokens import KnownTokens
+from shoal.people import accounts
+from shoal.people.acting import as_person
+from shoal.people.person import STRANGER, Person
+from shoal.people.rights import SERVICE, may
 
 log = logging.getLogger("shoal")
 
@@ -54,6 +58,7 @@ NEEDS_PASSWORD = (
     "Set one where it runs with: shoal password."
 )
 BROKEN_FILE = "The file with the password cannot be read. Set a new one where the dashboard runs with: shoal password."
+PEOPLE_BROKEN = "The accounts cannot be read. Whoever runs the dashboard finds more in its log, and can put them back."
 NOT_IN = "You are not logged in any more.\nReload the page to log in."  # Streamlit shows it in a narrow box
 BY_ADDRESS = (
     "This dashboard is for whoever started it. Open the newest address that it printed there (http://...?token=...), "
@@ -64,6 +69,7 @@ NO_TOKEN = (
     "shoal token create NAME."
 )
 ONLY_READS = "This token may only read. Make one that may write with: shoal token create NAME --scope write."
+ONLY_LOOKS = "Your role lets you look, and not change anything. Ask an admin of this dashboard for another role."
 NOTHING = "There is nothing at this address. See /api/v1/docs."
 FOREIGN = "This can only be done from the dashboard's own pages."
 FAILED = "This failed for an unforeseen reason; your runs and models are not affected. The dashboard's log says more."
@@ -109,16 +115,21 @@ class Gate:
     def _may_pass(self, visit: Visit) -> bool:
         if visit.bearer:
             token = self.tokens.admits(visit.bearer)
-            return token is not None and (token.writes or visit.only_reads)
-        seal = access.seal()
-        return seal is None or self.sessions.is_valid(visit.cookie(self.sessions.cookie()), seal)
+            if token is None or not (token.writes or visit.only_reads):
+                return False
+        person = self._person(visit)
+        return person is not None and may(person, visit.verb, SERVICE)
+
+    def _person(self, visit: Visit) -> Person | None:
+        return who.of_visit(visit, self.sessions, self.tokens)
 
     async def _refusal(self, visit: Visit, receive: Receive) -> Response | None:
         """What to answer in the app's place; None lets the request pass."""
         if not host_allowed(visit.host, self.allowed_hosts):
             return _notice(400, "Unknown address", UNKNOWN_HOST)
-        password = access.current_password()
-        if password is None and visit.is_from_outside:
+        password = None if PEOPLE.are_there else access.current_password()
+        locked = access.is_locked()
+        if not locked and visit.is_from_outside:
             return _notice(503, "A password is needed", NEEDS_PASSWORD)
         changes = visit.method not in HARMLESS and visit.path != "/login"  # where the form says the same
         if changes and not visit.is_same_origin:
@@ -131,16 +142,19 @@ class Gate:
             return await self._program(visit)
         if visit.path in ("/login", "/logout"):
             return await self._at_the_door(visit, password, receive)
-        if password is None and visit.method == "GET" and visit.token and printed_address.is_needed():
+        if not locked and visit.method == "GET" and visit.token and printed_address.is_needed():
             return self._by_address(visit)
-        if not self._may_pass(visit):
+        person = self._person(visit)
+        if person is None:
             if visit.is_for_programs and not visit.wants_page:
                 return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
-            if password is None:
+            if not locked:
                 return self._outside(visit)
             if visit.method in HARMLESS and visit.wants_page:
                 return _go(f"{visit.up}login?next={quote(visit.here, safe='')}")
             return _sentence(visit, 401, NOT_IN)
+        if not may(person, visit.verb, SERVICE):
+            return _sentence(visit, 403, ONLY_LOOKS)
         if visit.path.startswith("/api/") and visit.method not in HARMLESS and not visit.is_our_page:
             return _sentence(visit, 403, FOREIGN)
         return None
@@ -149,8 +163,13 @@ class Gate:
         token = self.tokens.admits(visit.bearer)
         if token is None:
             return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+        person = who.of_token(token)
+        if person is None:  # whose it is cannot log in any more
+            return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if not token.writes and not visit.only_reads:
             return _sentence(visit, 403, ONLY_READS, {"WWW-Authenticate": 'Bearer error="insufficient_scope"'})
+        if not may(person, visit.verb, SERVICE):
+            return _sentence(visit, 403, ONLY_LOOKS, {"WWW-Authenticate": 'Bearer error="insufficient_scope"'})
         await run_in_threadpool(self.tokens.note_use, token)
         return None
 
@@ -176,7 +195,8 @@ class Gate:
             await send(message)
 
         try:
-            await self.app(self._inner(visit), receive, watched)
+            with as_person(self._person(visit) or STRANGER, visit.client):
+                await self.app(self._inner(visit), receive, watched)
         except (ClientDisconnect, SessionEndedError):
             return
         except Exception:
@@ -220,10 +240,10 @@ class Gate:
     # ---------------------------------------------------------------- log in, log out
 
     async def _at_the_door(self, visit: Visit, password: Hashed | None, receive: Receive) -> Response:
-        if password is None:
+        if not access.is_locked():
             return _go("./")
         if visit.path == "/logout":
-            return self._log_out(visit, password)
+            return await self._log_out(visit, password)
         if visit.method == "POST":
             return await self._log_in(visit, password, receive)
         return _go(local(visit.destination)) if self._may_pass(visit) else self._form(visit.destination)
@@ -243,33 +263,43 @@ class Gate:
             return _notice(401, "Open it by its address", BY_ADDRESS)
         return _sentence(visit, 401, BY_ADDRESS)
 
-    async def _log_in(self, visit: Visit, password: Hashed, receive: Receive) -> Response:
+    async def _log_in(self, visit: Visit, password: Hashed | None, receive: Receive) -> Response:
         fields = parse_qs((await _body(receive)).decode("utf-8", "replace"), keep_blank_values=True)
-        wanted, given = fields.get("next", [""])[0], fields.get("password", [""])[0]
+        wanted, given, name = (fields.get(field, [""])[0] for field in ("next", "password", "name"))
         refused = functools.partial(self._not_in, visit, wanted)
         if not visit.is_same_origin:
             return refused(403, "Please log in from this page.")
-        if password == BROKEN:
-            return refused(503, BROKEN_FILE)
+        if password == BROKEN or PEOPLE.broken:
+            return refused(503, PEOPLE_BROKEN if PEOPLE.broken else BROKEN_FILE)
         if wait := self.limiter.wait(visit.client):
             return refused(429, f"Too many tries. Wait {_seconds(wait)} and try again.", wait)
         self.limiter.tried(visit.client)
         async with self._one_at_a_time:
-            right = await run_in_threadpool(password.matches, given)
-        if not right:
+            if password is not None:
+                right = await run_in_threadpool(password.matches, given)
+                session = self.sessions.begin(password) if right else ""
+            else:
+                session = await run_in_threadpool(who.log_in, self.sessions, name, given, visit.client)
+        if not session:
             log.warning("A wrong password was given by %s.", visit.client)
             wait = self.limiter.wait(visit.client)
             later = f" Wait {_seconds(wait)} before the next try." if wait else ""
-            return refused(401, f"That is not the password.{later}", wait)
+            what = "the password" if password is not None else "a name and its password"
+            return refused(401, f"That is not {what}.{later}", wait)
         self.limiter.was_right(visit.client)
         answer = _go(local(wanted))
-        answer.headers["Set-Cookie"] = self._cookie(visit, self.sessions.begin(password), int(access.SESSION))
+        answer.headers["Set-Cookie"] = self._cookie(visit, session, int(access.SESSION))
         return answer
 
-    def _log_out(self, visit: Visit, password: Hashed) -> Response:
+    async def _log_out(self, visit: Visit, password: Hashed | None) -> Response:
         if visit.headers.get("sec-fetch-site") == "cross-site":
             return _go("./")  # a link on somebody's page does not log anybody out
-        self.sessions.end(visit.cookie(self.sessions.cookie()), password)
+        token = visit.cookie(self.sessions.cookie())
+        if (colleague := self.sessions.colleague(token)) is not None:
+            self.sessions.end(token, access.seal_of(colleague))
+            await run_in_threadpool(accounts.note, "logged out", "", colleague.name, visit.client)
+        elif password is not None:
+            self.sessions.end(token, password)
         answer = _go("login")
         answer.headers["Set-Cookie"] = self._cookie(visit, "", 0)
         return answer
@@ -284,7 +314,7 @@ class Gate:
     def _form(self, wanted: str, problem: str = "") -> Response:
         policy = login_page.CONTENT_POLICY.format(ancestors=self.headers.ancestors)
         headers = {"Cache-Control": "no-store", "Content-Security-Policy": policy}
-        return HTMLResponse(login_page.login_form(wanted, problem), headers=headers)
+        return HTMLResponse(login_page.login_form(wanted, problem, PEOPLE.are_there), headers=headers)
 
     def _cookie(self, visit: Visit, value: str, age: int) -> str:
         """Not for scripts, not for requests from other sites; a frame on another site is one, so that needs None."""

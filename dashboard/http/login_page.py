@@ -23,6 +23,7 @@ p { margin: 0 0 1.25rem; color: var(--quiet); overflow-wrap: anywhere; }
 label { display: block; font-weight: 600; margin-bottom: 0.35rem; }
 input { width: 100%; font: inherit; padding: 0.6rem 0.75rem; color: inherit; background: var(--card);
   border: 1px solid var(--line); border-radius: 8px; }
+label + input + label { margin-top: 1rem; }
 button { width: 100%; margin-top: 1rem; font: inherit; font-weight: 600; padding: 0.65rem; cursor: pointer; border: 0;
   color: var(--on-accent); background: var(--accent); border-radius: 8px; }
 button:hover { filter: brightness(1.08); }
@@ -41,19 +42,30 @@ CONTENT_POLICY = (
 )
 
 
-def login_form(destination: str, problem: str = "") -> str:
-    """The form; `destination` is where to go afterwards, `problem` why an earlier try failed."""
+_NAME = """<label for="name">Name</label>
+<input id="name" name="name" type="text" autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="64"
+ required autofocus{}>
+"""
+
+
+def login_form(destination: str, problem: str = "", named: bool = False) -> str:
+    """The form; `destination` is where to go afterwards, `problem` why an earlier try failed.
+
+    `named`: people log in with their names too.
+    """
     said = f'<div class="problem" role="alert" id="problem">{html.escape(problem)}</div>' if problem else ""
     described = ' aria-describedby="problem" aria-invalid="true"' if problem else ""
+    first, name = ("", _NAME.format(described)) if named else (" autofocus", "")
+    about = "This dashboard is for people with an account." if named else "This dashboard is protected by a password."
     return _page(
         "Log in to Shoal",
         f"""<h1>Log in</h1>
-<p>This dashboard is protected by a password.</p>
+<p>{about}</p>
 {said}<form method="post" action="login">
 <input type="hidden" name="next" value="{html.escape(destination)}">
-<label for="password">Password</label>
+{name}<label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024" required
- autofocus{described}>
+{first}{described}>
 <button type="submit">Log in</button>
 </form>""",
     )

@@ -10,6 +10,7 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from shoal.dashboard.http import access
+from shoal.people.rights import Verb
 
 API, METRICS = "/api/v1/", "/metrics"
 HARMLESS = {"GET", "HEAD", "OPTIONS"}
@@ -83,6 +84,11 @@ class Visit:
     def only_reads(self) -> bool:
         """Whether it changes nothing: a prediction of rows is sent, because it is long, and leaves nothing behind."""
         return self.method in HARMLESS or bool(self.method == "POST" and PREDICTS.fullmatch(self.path))
+
+    @property
+    def verb(self) -> Verb:
+        """What somebody needs to be allowed for this at least; of single things, those who know them decide."""
+        return Verb.SEE if self.only_reads else Verb.START
 
     def cookie(self, name: str) -> str:
         return cookie_parser(self.headers.get("cookie", "")).get(name, "")

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from shoal.dashboard.fits.result import show_result
+from shoal.dashboard.forms import whose
 from shoal.dashboard.live import controls
 from shoal.dashboard.live import panels as live_run
 from shoal.dashboard.live.network import show_network
@@ -58,6 +59,7 @@ def _head(run: Run, state: str, config: Mapping[str, Any]) -> None:
         known = state_of(state)
         st.badge(known.word, icon=known.symbol, color=known.badge)
         _naming(run, about)
+        whose.sharing(run.directory)
     name = table.title if table else title(config["file"])
     what = f"{model_title(config['model'], config['target'])} · " if about.name else ""
     line(f"{what}{results.subtitle(dict(config), name)} · run {run.id}{_lineage(run)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from shoal.dashboard.fits import trust
+from shoal.dashboard.forms import whose
 from shoal.dashboard.models import (
     actions as model_actions,
 )
@@ -192,6 +193,7 @@ def _detail_view(model: Model, version: Version) -> None:
             line(_subtitle(version, file))
         with st.container(horizontal=True, width="content", vertical_alignment="bottom", gap="small"):
             _switcher(model, version)
+            whose.sharing(version.directory.parent)
             model_actions.menu(model, version)
     model_actions.note(version)
     results.headline(file.report)

@@ -16,6 +16,7 @@ from shoal.dashboard.monitoring.exposition import Family, Figure, by_label, sing
 from shoal.errors import TrainingError
 from shoal.home import is_held, names_in, runs_directory
 from shoal.metrics import Round
+from shoal.people.belongings import thing_at
 from shoal.runs.folder import ACTIVE, ENDED, Run, is_run
 from shoal.runs.launch import metrics_of
 from shoal.runs.tickets import tickets
@@ -178,7 +179,9 @@ class RunFigures:
 
 
 def _each(name: str, help: str, values: dict[str, float]) -> Family:
-    return Family(name, "gauge", help, [Figure(value, {"run": run}) for run, value in values.items()])
+    """Of runs one by one; those that are private are counted elsewhere, and not named to a monitor."""
+    told = {run: value for run, value in values.items() if not thing_at(runs_directory() / run).private}
+    return Family(name, "gauge", help, [Figure(value, {"run": run}) for run, value in told.items()])
 
 
 def _begun_at(run: Run, storage: Storage) -> int:

@@ -9,7 +9,8 @@ Every view is drawn from its address, so reload, back button and shared links wo
     /search              Search     ?data=...  the form of a search;  ?id=ID  the search
     /runs                Runs       ?compare=ID,ID
     /models              Models     ?model=NAME&version=N
-    /system              System
+    /system              System     for admins, where people have accounts
+    /people              People     where people have accounts
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -36,6 +37,7 @@ TITLES = {
     "runs": ("Runs", ":material/list_alt:"),
     "models": ("Models", ":material/deployed_code:"),
     "system": ("System", ":material/monitor_heart:"),
+    "people": ("People", ":material/group:"),
 }
 
 
@@ -43,9 +45,11 @@ def _elsewhere() -> None:
     """Stands in for a page that is only pointed to: Streamlit tells pages apart by their address."""
 
 
-def page(name: str, view: Callable[[], None] = _elsewhere) -> Any:
+def page(name: str, view: Callable[[], None] = _elsewhere, hidden: bool = False) -> Any:
+    """`hidden` ones are not in the menu."""
     title, icon = TITLES[name]
-    return st.Page(view, title=title, icon=icon, url_path=name, default=name == "data")
+    shown: Literal["visible", "hidden"] = "hidden" if hidden else "visible"
+    return st.Page(view, title=title, icon=icon, url_path=name, default=name == "data", visibility=shown)
 
 
 def go(name: str, **address: str) -> None:

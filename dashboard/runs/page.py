@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.forms import whose
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice, section
 from shoal.dashboard.parts.states import ARCHIVED, GROUPS, STATES
@@ -29,7 +31,8 @@ from shoal.dashboard.runs.listing import (
 from shoal.dashboard.runs.listing import listing as listed
 from shoal.dashboard.runs.named_ticks import name_ticks
 from shoal.errors import StateError
-from shoal.library import accounts
+from shoal.home import runs_directory
+from shoal.library import accounts, archives
 from shoal.library.accounts import Summary
 from shoal.runs.scheduling import keep_going
 from shoal.words import MODELS, plural
@@ -58,9 +61,14 @@ def show() -> None:
     if not runs:
         _nothing_yet()
         return
+    runs = whose.only_mine(runs, _place)
     _list(runs, view)
     if active := [run for run in runs if run.is_active]:
         _refresh(names, active)
+
+
+def _place(run: Summary) -> Path:
+    return archives.archive_path(run.id) if run.archived else runs_directory() / run.id
 
 
 def _asked() -> View:

@@ -48,8 +48,8 @@ def show() -> None:
 
 
 def _log_out() -> None:
-    """The way out, where a password keeps others out."""
-    if access.is_locked():
+    """The way out, where a password keeps others out; people with accounts have it on every page."""
+    if access.is_locked() and not access.PEOPLE.are_there:
         st.html('<a class="sys-out" href="./logout" target="_self">Log out</a>', width="content")
 
 

@@ -15,6 +15,7 @@ import streamlit as st
 from shoal.dashboard.tables import server_files, uploads
 from shoal.dashboard.tables.samples import SAMPLES, Sample, generated, generated_at, sample_at
 from shoal.errors import TrainingError
+from shoal.people.belongings import sees
 from shoal.settings.config import DIALECT, RunConfig
 from shoal.settings.values import page_config
 
@@ -120,7 +121,7 @@ def find_table(key: str) -> Table | None:
     if sample := generated(key):
         return Table(key, sample.path, sample) if sample.path.is_file() else None
     path = server_files.find(key) or uploads.find(key)
-    return Table(key, path) if path else None
+    return Table(key, path) if path and sees(path) else None
 
 
 def table_of(file: str) -> Table | None:

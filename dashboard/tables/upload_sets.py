@@ -15,6 +15,7 @@ from shoal.dashboard.tables import uploads
 from shoal.errors import DataError
 from shoal.files.parts import is_part, natural
 from shoal.home import uploads_directory
+from shoal.people.belongings import claim, thing_at
 
 MOST = 1000  # files of one table that a browser sends one after the other
 
@@ -26,7 +27,11 @@ def together(keys: Sequence[str]) -> Path:
         raise DataError(f"Expected two to {MOST:,} files that have arrived. Upload them again.")
     names = _names(found)
     folder = uploads_directory() / _digest(names) / _title(list(names))
-    if not folder.is_dir():
+    new = not folder.is_dir()
+    if new or thing_at(folder).owners:
+        folder.parent.mkdir(exist_ok=True)
+        claim(folder, found[0])
+    if new:
         _make(folder, names)
     return folder
 

@@ -17,6 +17,9 @@ from pathlib import Path
 from shoal.dashboard.tables.room import Room
 from shoal.errors import ConfigError, DiskFull
 from shoal.home import alone_with, uploads_directory
+from shoal.people.belongings import claim, sees, thing_at
+from shoal.people.deeds import allow, check
+from shoal.people.rights import SERVICE, Verb
 from shoal.utils import is_full
 
 CHUNK = 1 << 20
@@ -86,8 +89,12 @@ class Incoming:
     def settle(self, name: str) -> Path:
         """Give the file its name; one that is there already stays, so that its data set is found again."""
         path = self.folder / self._digest.hexdigest()[:24] / safe_name(name)
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
+        new = not path.exists()
+        path.parent.mkdir(exist_ok=True)
+        if new or thing_at(path).owners:  # what belongs to nobody stays everybody's
+            claim(path)
+        allow(Verb.START, path, "file uploaded")
+        if new:
             self._unfinished.replace(path)
         return path
 
@@ -100,6 +107,7 @@ class Incoming:
 @contextlib.contextmanager
 def incoming(announced: int = 0) -> Iterator[Incoming]:
     """Room for a new file, of which so many bytes are announced; nothing of it stays unless it is settled."""
+    check(Verb.START, SERVICE, "file uploaded")
     folder = uploads_directory()
     with _full_disk_in_words():
         folder.mkdir(parents=True, exist_ok=True)
@@ -188,4 +196,5 @@ def find(key: str) -> Path | None:
     if not FOLDER.fullmatch(folder) or not name or safe_name(name) != name:
         return None
     path = uploads_directory() / key
-    return path if path.is_file() or path.is_dir() else None  # a folder holds several that came together
+    there = path.is_file() or path.is_dir()  # a folder holds several that came together
+    return path if there and sees(path) else None

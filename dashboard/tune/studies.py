@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shoal.errors import StateError
 from shoal.home import jobs_directory
-from shoal.runs.launch import Run
+from shoal.runs.launch import Run, sees_job
 from shoal.settings.limits import STUDIES_BYTES
 from shoal.whatif.answers import WhatIf
 from shoal.whatif.study import Study, open_study
@@ -39,7 +39,8 @@ class OpenStudy:
 def opened(job: str) -> OpenStudy:
     """The study that a finished job left. Names come from addresses, so nothing but a fingerprint gets through."""
     directory = jobs_directory() / "study" / job
-    if not JOB.fullmatch(job) or not (directory / "result.json").is_file():
+    here = JOB.fullmatch(job) and (directory / "result.json").is_file()
+    if not here or not sees_job(Run(directory)):
         raise StateError("This study is gone; it may have been cleaned up. Reload the page to make it again.")
     with _lock:
         found = _open.get(directory)

@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 
 from shoal.people import passwords
+from support.dashboard.team import Team, working_team
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="package")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    """One server for all that ask a real one."""
+    with working_team(tmp_path_factory.mktemp("team")) as found:
+        yield found
 
 
 @pytest.fixture

@@ -86,7 +86,11 @@ class Server:
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         wait_until_healthy(self.port, self.process)
-        if not self.cookie and not (self.home / "password").exists() and "SHOAL_NO_TOKEN" not in environment:
+        if (
+            not self.cookie
+            and not any((self.home / name).exists() for name in ("password", "people.sqlite"))
+            and "SHOAL_NO_TOKEN" not in environment
+        ):
             self.cookie = came_by(printed_address(self.home / "server.log", self.process))
 
     def new_context(self, browser: Browser, **how: Any) -> BrowserContext:
