@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
-from shoal.errors import DiskFull, NotAllowed, ResourceError
+from shoal.errors import DiskFull, NotAllowed, ResourceError, StateError
 from shoal.people import accounts, belongings
-from shoal.people.acting import person
+from shoal.people.acting import as_person, person
 from shoal.people.belongings import thing_at
-from shoal.people.person import ADMIN, EDITOR, MACHINE, ROLES
+from shoal.people.person import ADMIN, EDITOR, MACHINE, ROLES, STRANGER
 from shoal.people.rights import SERVICE, Thing, Verb, may
 from shoal.words import listed
 
@@ -26,6 +29,22 @@ def check(verb: Verb, thing: Thing | Path | str, deed: str) -> None:
         )
     whose = listed(sorted(what.owners)) if what.owners else "somebody else"
     raise NotAllowed(f"Expected something of your own for this ({deed}), but it is {whose}'s. Ask them, or an admin.")
+
+
+@contextlib.contextmanager
+def for_owner(path: Path) -> Iterator[None]:
+    """In a detached process: what is done here is done by whoever has this, with the rights they have now."""
+    owners = sorted(thing_at(path).owners)
+    if not owners:
+        yield
+        return
+    try:
+        owner = accounts.named(owners[0])
+        who = owner.person if owner.is_active else STRANGER
+    except StateError:
+        who = STRANGER
+    with as_person(dataclasses.replace(who, by=f"run {path.name}")):
+        yield
 
 
 def share(path: Path, private: bool) -> None:

@@ -250,8 +250,10 @@ class Life:
         try:
             from shoal.library.model_names import safe_name
             from shoal.library.saved_models import save_run
+            from shoal.people.deeds import for_owner
 
-            version = save_run(self.run, result, safe_name(name))
+            with for_owner(self.run.directory):
+                version = save_run(self.run, result, safe_name(name))
             self.log.info(f"The model is saved as {version.name}, version {version.number}.")
         except Exception as error:  # noqa: BLE001 - see above; the model file is in the run's folder all the same
             self.log.warning(f"The model could not be saved among the models: {failure(error)}")

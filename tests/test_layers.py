@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, str] = {
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
     "exports": "data data.shapes fitting losses models report results settings tasks",
     "search": "library metrics people plugins runs settings storage",
-    "processes": "data exports fitting library registry report runs search settings storage tasks whatif",
+    "processes": "data exports fitting library people registry report runs search settings storage tasks whatif",
     "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.losses fitting.robust metrics networks passes report results.answers runs sparse tasks tuning whatif worker",
     "client": "api results",
     "shoal": "api client fitting library registry results.answers settings tasks",

@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from shoal import __version__
-from shoal.dashboard.api import datasets, jobs, models, runs, service
+from shoal.dashboard.api import datasets, jobs, models, runs, service, sharing
 from shoal.dashboard.api.operations import ROOT, Operation
 from shoal.dashboard.api.schemas import SCHEMAS, ref
 from shoal.dashboard.http.problem import MEDIA_TYPE, problem
@@ -33,7 +33,7 @@ STATIC = {"docs": ("reference.html", "text/html"), "reference.js": ("reference.j
 
 @functools.cache
 def operations() -> tuple[Operation, ...]:
-    return tuple(one for part in (service, datasets, runs, models, jobs) for one in part.operations())
+    return tuple(one for part in (service, datasets, runs, models, jobs, sharing) for one in part.operations())
 
 
 def routes() -> list[BaseRoute]:

@@ -66,7 +66,7 @@ def operations() -> list[Operation]:
     ]  # fmt: skip
 
 
-def _model(asked: ApiRequest) -> Model:
+def model_of(asked: ApiRequest) -> Model:
     found = find_model(asked.path["model"])
     if found is None:
         raise missing("model")
@@ -75,7 +75,7 @@ def _model(asked: ApiRequest) -> Model:
 
 def version_of(asked: ApiRequest) -> Version:
     """By its number, an alias, or as the latest."""
-    model, which = _model(asked), asked.path["version"]
+    model, which = model_of(asked), asked.path["version"]
     if which == LATEST:
         return model.latest
     number = which if which.isascii() and which.isdecimal() else aliases.aliases(model).get(which, "")
@@ -105,7 +105,7 @@ def listed(asked: ApiRequest) -> Given:
 
 
 def show(asked: ApiRequest) -> Given:
-    return Given(said(_model(asked)))
+    return Given(said(model_of(asked)))
 
 
 def show_version(asked: ApiRequest) -> Given:
@@ -123,7 +123,7 @@ def file_of(model: ModelFile) -> dict[str, Any]:
 
 
 def give_alias(asked: ApiRequest) -> Given:
-    model = _model(asked)
+    model = model_of(asked)
     version = model.version(asked.body["version"])
     if version is None:
         raise missing("version")
@@ -132,7 +132,7 @@ def give_alias(asked: ApiRequest) -> Given:
 
 
 def take_alias(asked: ApiRequest) -> Given:
-    model = _model(asked)
+    model = model_of(asked)
     if asked.path["alias"] not in aliases.aliases(model):
         raise missing("alias")
     aliases.take_away(model, asked.path["alias"], _who(asked))

@@ -146,6 +146,9 @@ SCHEMAS: dict[str, Schema] = {
          "folds": {"type": "integer", "minimum": 2, "maximum": 1000}, "fold_by": {"type": "string", "maxLength": 1000}},
         ("dataset", "target"),
     ),
+    "Sharing": made({"owners": {"type": "array", "items": TEXT, "description": "none: it is everybody's"},
+                     "private": {"type": "boolean"}}),
+    "Share": made({"private": {"type": "boolean"}}),
     "Queue": made(
         {"slots": COUNT, "free": COUNT,
          "waiting": {"type": "array", "items": made({"run": TEXT, "place": COUNT, "cause": TEXT, "slots": COUNT,

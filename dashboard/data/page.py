@@ -11,6 +11,7 @@ from shoal.dashboard.data import chosen, gaps
 from shoal.dashboard.data import options as reading
 from shoal.dashboard.data.choose import choose_view
 from shoal.dashboard.data.columns import column_table
+from shoal.dashboard.forms import whose
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import pick_column
@@ -25,7 +26,7 @@ from shoal.dashboard.parts.targets import (
 )
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.parts.wording import LABELS, help_for
-from shoal.dashboard.tables import at_hand, choices, generation, recent
+from shoal.dashboard.tables import at_hand, choices, generation, recent, uploads
 from shoal.dashboard.tables.needed import Inspection, inspection, nothing_there
 from shoal.dashboard.tables.samples import generated
 from shoal.dashboard.tables.sources import Asked
@@ -85,6 +86,8 @@ def _table_view(found: Asked) -> None:
 
 def _header(found: Asked, result: TableLook | None) -> None:
     at_hand.header("data", found, found.table.title)
+    if uploads.key_of(found.table.path):
+        whose.sharing(found.table.path)
     parts = [file_size(size_of(str(found.table.path)))]
     if result:
         parts = [plural(result.rows, "row"), plural(len(result.columns), "column"), *parts]

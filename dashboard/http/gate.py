@@ -297,7 +297,7 @@ class Gate:
         token = visit.cookie(self.sessions.cookie())
         if (colleague := self.sessions.colleague(token)) is not None:
             self.sessions.end(token, access.seal_of(colleague))
-            await run_in_threadpool(accounts.note, "logged out", "", colleague.name, visit.client)
+            await run_in_threadpool(who.written, accounts.note, "logged out", "", colleague.name, visit.client)
         elif password is not None:
             self.sessions.end(token, password)
         answer = _go("login")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -11,11 +13,14 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from shoal.dashboard.http import access
 from shoal.dashboard.http.access import PEOPLE, Sessions
 from shoal.dashboard.http.visit import Visit
+from shoal.errors import TrainingError
 from shoal.home import session_key_file
 from shoal.library.tokens import AccessToken, KnownTokens
 from shoal.people import accounts, passwords
 from shoal.people.acting import Acting
 from shoal.people.person import MACHINE, STRANGER, Person
+
+log = logging.getLogger("shoal")
 
 
 def of_visit(visit: Visit, sessions: Sessions, tokens: KnownTokens) -> Person | None:
@@ -45,11 +50,19 @@ def log_in(sessions: Sessions, name: str, password: str, origin: str) -> str:
     right = passwords.matches(password, found.password if found else "")
     if found is None or not right:
         # What was given as a name may be a password that somebody typed into the wrong field.
-        accounts.note("wrong password", wanted if wanted in PEOPLE.everybody() else "", "a stranger", origin)
+        written(accounts.note, "wrong password", wanted if wanted in PEOPLE.everybody() else "", "a stranger", origin)
         return ""
-    accounts.logged_in(found, password, origin)
+    written(accounts.logged_in, found, password, origin)
     now = PEOPLE.active(wanted)
     return sessions.begin(access.seal_of(now), wanted) if now else ""
+
+
+def written(note: Callable[..., None], *what: object) -> None:
+    """Somebody comes or goes on a full disk too, where that cannot be written down: the server's log has it."""
+    try:
+        note(*what)
+    except (TrainingError, OSError) as error:
+        log.warning("A login or logout could not be written down: %s", error)
 
 
 def of_page() -> Acting | None:

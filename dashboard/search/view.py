@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from shoal.dashboard.forms import whose
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, line, notice
 from shoal.dashboard.parts.states import State, state_of
@@ -72,6 +73,7 @@ def _head(search: Search, plan: SearchPlan, state: str, account: Account) -> Non
         heading(plan.name or f"Search for settings: {MODELS.get(str(config.get('model')), '')} model")
         known = ended_as(state, account)
         st.badge(known.word, icon=known.symbol, color=known.badge)
+        whose.sharing(search.directory)
     at_hand.take_up(str(config.get("file", "")))
     table = table_of(str(config.get("file", "")))
     name = table.title if table else str(config.get("file", "")).rpartition("/")[2]

@@ -28,12 +28,14 @@ OPERATIONS = {
     **dict.fromkeys(("getHealth", "getVersionOfService", "getQueue", "listDatasets", "listRuns", "listModels"), EVERYBODY),
     **dict.fromkeys(("uploadDataset",), EDITORS),
     **dict.fromkeys(("getDataset", "getRun", "getRounds", "followRun", "getRunModel", "getModel", "getVersion",
-                     "getModelFile", "predictRows", "getJob", "getJobFile"), HERS),
+                     "getModelFile", "predictRows", "getJob", "getJobFile", "getDatasetSharing", "getRunSharing",
+                     "getModelSharing"), HERS),
     **dict.fromkeys(("inspectDataset", "createRun", "commandRun", "saveModel", "giveAlias", "takeAlias", "predictDataset",
-                     "exportVersion", "tune"), CHANGES_HERS),
+                     "exportVersion", "tune", "shareDataset", "shareRun", "shareModel"), CHANGES_HERS),
 }  # fmt: skip
 BODIES = {
     "uploadDataset": b"a,b\n1,2\n", "inspectDataset": {}, "createRun": {"dataset": "{dataset}", "target": "y"},
+    **{name: {"private": True} for name in ("shareDataset", "shareRun", "shareModel")},
     "commandRun": {"name": "pause"}, "saveModel": {"name": "hers"}, "giveAlias": {"version": 1},
     "predictRows": {"rows": [{}]}, "predictDataset": {"dataset": "{dataset}"},
     "tune": {"dataset": "{dataset}", "target": "y"},

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from shoal.dashboard.parts import places
 from shoal.dashboard.tables import uploads
 from shoal.errors import NotAllowed
-from shoal.library.saved_models import save_run
+from shoal.library.saved_models import find_model, save_run
 from shoal.people import accounts, acting, passwords
 from shoal.people.acting import Acting, as_person
 from shoal.people.person import STRANGER, Person
@@ -91,6 +91,7 @@ def test_pages_show_what_somebody_may_see(
         elif who in ("bob", "vera"):
             assert "secret" not in shown, (who, shown)
             assert addresses[name].get("run", "no run") not in shown, (who, shown)
+            assert "secret" not in text_of(open_page("data", choose="table")), who
     looking.append(STRANGER)
     assert "not logged in any more" in text_of(open_page(name, **addresses[name]))
 
@@ -139,3 +140,17 @@ def test_a_viewer_starts_nothing(tmp_path: Path) -> None:
     config = config_from({"file": str(small_table(tmp_path)), "target": "y"})
     with as_person(vera), pytest.raises(NotAllowed, match="role editor for this"):
         launch(config)
+
+
+def test_a_run_keeps_its_model_with_the_rights_of_whoever_started_it(tmp_path: Path) -> None:
+    """Its process has the machine, and the name of another's model among its settings."""
+    table = small_table(tmp_path)
+    with as_person(accounts.named("bob").person):
+        run = launch(config_from({"file": str(table), "target": "y", "register": "secret-model"}))
+    assert ended(run) == "finished", run.error
+    assert find_model("secret-model").numbers == (1,)  # type: ignore[union-attr]
+    assert "could not be saved among the models" in (run.directory / "log.txt").read_text()
+    with as_person(accounts.named("ada").person):
+        again = launch(config_from({"file": str(table), "target": "y", "register": "secret-model"}))
+    assert ended(again) == "finished", again.error
+    assert find_model("secret-model").numbers == (2, 1)  # type: ignore[union-attr]
