@@ -159,7 +159,7 @@ def can_be(path: Path) -> bool:
 
 
 def restored_path(name: str) -> Path:
-    """Where a file of a backup lay below the home that it was made of, see `library.backups`."""
+    """Where a file of a backup lay below the home that it was made of, see `backup`."""
     return home() / name
 
 

@@ -154,8 +154,7 @@ def take_away(model: Model, alias: str, who: str = "", why: str = "") -> None:
 
 def _change(name: str, alias: str, number: int | None, who: str, why: str, back: bool = False) -> None:
     folder = models_directory() / name
-    said = ", ".join(f"{alias} {'taken away' if number is None else number}" for alias, number in changes.items())
-    allow(Verb.CHANGE, folder, f"alias {said}")
+    allow(Verb.CHANGE, folder, f"alias {alias} {'taken away' if number is None else number}")
     with locked(folder), disk_errors("the model"):
         found = find_model(name)
         before = known_aliases(found) if found else {}

@@ -22,10 +22,8 @@ MADE = {"build", "dist", "site"}  # folders that are made from the rest
 FREE = {"errors", "files", "home", "tracing", "utils", "words"}
 
 MATHEMATICS = "kernels losses models results solve solve.classes solve.rows"
-ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes settings"  # of tables
-PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics people plugins results results.answers runs search settings storage"
 ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes data.summaries settings"  # of tables
-PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics plugins results results.answers runs search settings storage"
+PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics people plugins results results.answers runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "results.answers",
     "files": "kernels",
@@ -75,7 +73,8 @@ MAY_IMPORT: dict[str, str] = {
     "runs": "database people results results.answers settings storage training",
     "tasks": f"{ROWS} coordinator engines engines.cluster fitting fitting.classes fitting.looks fitting.losses fitting.robust metrics networks passes planning results.answers runs sparse storage tasks.outcomes training tuning whatif",
     "tasks.outcomes": f"{ROWS} coordinator fitting fitting.losses passes results.answers whatif worker",
-    "library": "database metrics people results results.answers runs settings storage",
+    "backup": "database",
+    "library": "metrics people results results.answers runs settings storage",
     "people": "",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
     "exports": "data data.shapes fitting losses models report results settings tasks",
@@ -84,7 +83,7 @@ MAY_IMPORT: dict[str, str] = {
     "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.losses fitting.robust metrics networks passes report results.answers runs sparse tasks tuning whatif worker",
     "client": "api results",
     "shoal": "api client fitting library registry results.answers settings tasks",
-    "cli.team": "database library",
+    "cli.team": "backup database library",
     "cli": "cli.team client dashboard.http data data.notation exports fitting library metrics people registry results results.answers runs search serving settings storage tasks",
     "dashboard.parts": "charts library people results results.answers runs settings",
     "registry": f"{ROWS} coordinator fitting library losses passes results results.answers tasks tasks.outcomes worker",

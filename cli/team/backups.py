@@ -1,4 +1,4 @@
-"""The command that makes, checks and restores backups; what is in one is known to `library.backups`."""
+"""The command that makes, checks and restores backups; what is in one is known to `backup`."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ def add_commands(add: Callable[..., Any]) -> None:
 
 def _backup(chosen: argparse.Namespace) -> None:
     from shoal import __version__
-    from shoal.library import backups
+    from shoal.backup.reading import check_backup, restore_backup
+    from shoal.backup.writing import write_backup
 
     if chosen.home:
         os.environ["SHOAL_HOME"] = chosen.home
     if chosen.deed == "create":
         output = Output(chosen.file).check()
-        contents = backups.write_backup(output, __version__)
+        contents = write_backup(output, __version__)
         if output.is_plain:
             os.chmod(output.path, 0o600)  # it holds what the files of SHOAL_HOME hold
         if not output.is_standard_output:
             print(f"{chosen.file}: {_told(contents)}")
     elif chosen.deed == "check":
-        print(f"{chosen.file} is whole: {_told(backups.check_backup(Path(chosen.file)))}")
+        print(f"{chosen.file} is whole: {_told(check_backup(Path(chosen.file)))}")
     else:
-        contents = backups.restore_backup(Path(chosen.file))
+        contents = restore_backup(Path(chosen.file))
         print(f"Restored {_told(contents)} Runs that were at work then are interrupted: shoal resume RUN.")
 
 

@@ -140,19 +140,19 @@ def take_alias(asked: ApiRequest) -> Given:
 
 
 def roll_back(asked: ApiRequest) -> Given:
-    model = _model(asked)
+    model = model_of(asked)
     aliases.roll_back(model, asked.path["alias"], _who(asked))
     return Given(said(model))
 
 
 def history(asked: ApiRequest) -> Given:
-    moves = alias_history.moves(_model(asked).name)[::-1]
+    moves = alias_history.moves(model_of(asked).name)[::-1]
     return Given({"moves": [plain(move) for move in moves]})
 
 
 def compare_versions(asked: ApiRequest) -> Given:
     version, body = version_of(asked), asked.body
-    other = _model(asked).version(body["with"])
+    other = model_of(asked).version(body["with"])
     if other is None:
         raise missing("version")
     config = page_config(table_of(body["dataset"]).path, settings_of(body))

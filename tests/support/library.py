@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +15,18 @@ from shoal.library.cleaning import Criteria, clean, plan
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from support.runs import ended, until
+from support.runs import ended, small_table, until
+
+
+def finished_run(folder: Path) -> Path:
+    """The folder of a real gradient run with checkpoints, to be copied."""
+    environment = {**os.environ, "SHOAL_HOME": str(folder / "home"), "SHOAL_SLOTS": "1"}
+    flags = ["--target", "y", "--solver", "gradient", "--workers", "1", "--epochs", "4", "--test-every", "5"]
+    more = ["--set", "checkpoint_seconds=0.01", "--model", "ridge", "--alpha", "0.5", "--json"]
+    command = [sys.executable, "-m", "shoal.cli.app", "train", str(small_table(folder)), *flags, *more]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return next((folder / "home" / "runs").iterdir())
 
 
 def a_copy(folder: Path, name: str | None = None) -> Run:

@@ -1,0 +1,1 @@
+"""All that people made in one file, and back."""
