@@ -31,7 +31,7 @@ def put(job: Job, before: Job | None, now: float) -> Job:
 
 
 def taken(job: Job, host: str, now: float, lease: float) -> Job:
-    return replace(job, state=RUNNING, host=host, taken_at=now, lease_until=now + lease, words="")
+    return replace(job, state=RUNNING, host=host, taken_at=now, lease_until=now + lease)
 
 
 def renewed(job: Job, now: float, lease: float) -> Job:
