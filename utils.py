@@ -187,6 +187,21 @@ def read_at(descriptor: int, target: memoryview, offset: int) -> None:
         rest, offset = rest[count:], offset + count
 
 
+_before_naming: list[Callable[[], None]] = []  # what this process does before a file of its gets its name
+
+
+def check_before_naming(check: Callable[[], None]) -> None:
+    """From now on: in a process that may lose its right to write without being told."""
+    _before_naming.append(check)
+
+
+def put_in_place(temporary: str | Path, path: Path) -> None:
+    """Give a file that is complete the name under which others read it."""
+    for check in _before_naming:
+        check()
+    os.replace(temporary, path)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """The whole file or none of it: readers see the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +209,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        os.replace(name, path)
+        put_in_place(name, path)
     except BaseException:
         os.unlink(name)
         raise

@@ -37,6 +37,7 @@ from shoal.cli.flags import (
 from shoal.cli.printing import clear_line, literal_streams, offers, print_json, said_beside, show_fit, show_notes, table
 from shoal.cli.team import backups as cli_backups
 from shoal.cli.team import database as cli_database
+from shoal.cli.team import hosts as cli_hosts
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import keep_private, tightened
 from shoal.settings.config import DIALECT, ON_CLUSTER
@@ -151,6 +152,7 @@ def _parser(asked: str | None = None) -> Parser:
     cli_dashboard.add_commands(add)
     cli_backups.add_commands(add)
     cli_database.add_commands(add)
+    cli_hosts.add_commands(add)
     cli_completion.add_commands(add, parser)
     return parser
 

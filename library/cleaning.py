@@ -44,6 +44,7 @@ from shoal.library.inventory import Item, entries, items
 from shoal.library.kinds import DiskKind, kind_of
 from shoal.people.deeds import allow
 from shoal.people.rights import SERVICE, Verb
+from shoal.queueing import team
 from shoal.runs import tickets
 from shoal.runs.folder import ENDED, PATIENCE, Run
 
@@ -103,7 +104,7 @@ class _Needs:
         self.runs = _runs_in(runs_directory())  # also one that is being launched and has no config yet
         jobs = [run for name in names_in(jobs_directory()) for run in _runs_in(jobs_directory() / name)]
         self.searches = _runs_in(searches_directory())
-        waiting = {ticket.run_id for ticket in tickets.tickets()}
+        waiting = {*(ticket.run_id for ticket in tickets.tickets()), *team.glance().jobs}
         self.active = {run.directory: run for run in [*self.runs, *jobs, *self.searches] if _is_active(run, waiting)}
         self.files = {path for run in self.active.values() for path in _files_of(run)}
 
@@ -328,7 +329,7 @@ def _remove_archive(run_id: str) -> Path | str:
 
 def _is_about_to_start(run: Run) -> bool:
     """Whether a run whose lock we have was launched or resumed a moment ago, so that its process will come."""
-    if tickets.has_ticket(run.id):
+    if tickets.has_ticket(run.id) or team.is_open(run.id):
         return True
     if (run.directory / "started").exists() or run.state in ENDED:
         return False

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.home import keep_private, own_lock, searches_directory
@@ -41,6 +41,13 @@ GRACE = 10.0  # seconds for the work to end once its folder is gone
 ORPHANED = 10.0  # seconds in which the process of a search may come back to its trials
 QUEUE = 3.0  # seconds between two looks whether somebody cares for the runs that wait, and for this one
 PROGRESS = 0.1  # seconds between two notes of how far it has come
+
+
+class Hosted(NamedTuple):
+    """What the process of a run is told by its run host."""
+
+    fence: int | None = None  # with which it is held: records of an older one are refused
+    again: str = ""  # why it is taken up once more
 
 
 class Stopped(BaseException):
@@ -185,8 +192,8 @@ class Seldom:
 class Life:
     """From the lock to the last word."""
 
-    def __init__(self, run: Run, log: RunLog, attendant: Attendant) -> None:
-        self.run, self.log, self.attendant = run, log, attendant
+    def __init__(self, run: Run, log: RunLog, attendant: Attendant, hosted: Hosted) -> None:
+        self.run, self.log, self.attendant, self._hosted = run, log, attendant, hosted
         self._unsaid: Standing | None = None  # for which there was no room
         attendant.chores.append(self._say_again)
         if search := run.search:
@@ -223,7 +230,7 @@ class Life:
             self._conclude(_quick_work(self.run, config, self._progress()))
             return
         tries = interruptions.begin_work(self.run, config, slots_for(config))
-        if tries and "stop" in close_open_commands(self.run):
+        if (tries or self._hosted.again) and "stop" in close_open_commands(self.run):
             self.say(interruptions.STOPPED)
             return
         self.say(Standing("preparing"))
@@ -232,7 +239,8 @@ class Life:
         from shoal.tasks.train import train_in_folder
 
         again = f"Its process was killed; it goes on by itself (try {tries} of {config.retries})." if tries else ""
-        report = train_in_folder(self.run, config, self._progress(), self.log, self._training_says, again)
+        fence, again = self._hosted.fence, self._hosted.again or again
+        report = train_in_folder(self.run, config, self._progress(), self.log, self._training_says, again, fence)
         self._conclude(report.as_dict())
 
     def _conclude(self, result: dict[str, Any]) -> None:
@@ -338,8 +346,10 @@ def failure(error: Exception) -> Standing:
     return Standing("failed", cause, Reason.UNFORESEEN)
 
 
-def main(directory: Path, lock: int | None = None, slots: Sequence[int] = ()) -> None:
+def main(directory: Path, lock: int | None = None, slots: Sequence[int] = (), hosted: Hosted | None = None) -> None:
     """One process a run: a second one, started by mistake, finds the lock taken and leaves.
+
+    `hosted` where a run host of a team has taken it.
 
     The slots are given back after the last word: the next run begins when this one has said how it ended.
     """
@@ -349,7 +359,7 @@ def main(directory: Path, lock: int | None = None, slots: Sequence[int] = ()) ->
     with own_lock(directory, given=lock) as mine:
         if not mine:
             return
-        _live(run)
+        _live(run, hosted or Hosted())
         # Before the lock goes: from then on the folder may be made anew, for a job that is started again.
         if not any((directory / name).exists() for name in ("config.json", "lock")):
             shutil.rmtree(directory, ignore_errors=True)  # removed by somebody: what was written since
@@ -358,7 +368,7 @@ def main(directory: Path, lock: int | None = None, slots: Sequence[int] = ()) ->
     scheduling.keep_going()
 
 
-def _live(run: Run) -> None:
+def _live(run: Run, hosted: Hosted) -> None:
     (run.directory / "started").touch()
     reserve.keep(run.directory)
     attendant = Attendant(run)
@@ -369,7 +379,7 @@ def _live(run: Run) -> None:
             spans.tracing("shoal-run", log.warning),
             spans.span(f"run: {run.task}", str(run.job.get("trace") or ""), run=run.id),
         ):
-            Life(run, log, attendant).live()
+            Life(run, log, attendant, hosted).live()
     except FolderGone:
         pass
     finally:

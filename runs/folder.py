@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError
+from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
 from shoal.home import (
     archive_directory,
     can_be,
@@ -40,6 +40,7 @@ from shoal.home import (
     why_unreadable,
 )
 from shoal.people.belongings import sees, visible
+from shoal.queueing import team
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed, read
 from shoal.results.tuned import CrossValidated
@@ -213,14 +214,14 @@ class Run:
             number = int((self.directory / "lock").read_text() or 0)
         except (OSError, ValueError):
             return None
-        return number if number and self.is_alive else None
+        return number if number and is_held(self.directory / "lock") else None
 
     # ---------------------------------------------------------------- state
 
     @property
     def is_alive(self) -> bool:
-        """Whether a process holds the run's lock."""
-        return is_held(self.directory / "lock")
+        """Whether a process holds the run's lock, or a run host of the team has it."""
+        return is_held(self.directory / "lock") or team.is_held(self.id)
 
     @property
     def is_active(self) -> bool:
@@ -305,12 +306,24 @@ class Run:
         return last_word(self.directory)
 
     def _without_process(self) -> Standing:
+        if team.is_set() and (standing := self._in_team()):
+            return standing
         if self.is_waiting and (place := self._place()):
             return place
         if not (self.directory / "started").exists() and self._age() < PATIENCE:
             return Standing("preparing", "Its process is starting.")
         soon = " It goes on by itself in a moment." if self._goes_on() else ""
         return Standing("interrupted", f"{KILLED}.{soon}", Reason.KILLED, (self._way_on(),))
+
+    def _in_team(self) -> Standing | None:
+        """As the queue of the team says, where it knows of this run."""
+        try:
+            if place := team.place_in_words(self.id):
+                return Standing("queued", place)
+            ended = team.ended_in_words(self.id)
+        except TrainingError as error:
+            return Standing("queued", f"It waits, but the queue cannot be read. {error.message}", Reason.RESOURCES)
+        return Standing(*ended, Reason.KILLED, (self._way_on(),)) if ended else None
 
     def _goes_on(self) -> bool:
         """Whether somebody takes it up from its checkpoint, see `interruptions`."""

@@ -31,15 +31,17 @@ from shoal.home import (
     searches_directory,
 )
 from shoal.people import jobs
+from shoal.people.acting import person
 from shoal.people.belongings import claim
 from shoal.people.deeds import allow, check
 from shoal.people.rights import SERVICE, Verb
+from shoal.queueing import team
+from shoal.queueing.jobs import CANCELLED
 from shoal.results.plain import plain
 from shoal.results.tuned import CrossValidated
 from shoal.runs import awaiting, interruptions, made_files, scheduling, tickets
 from shoal.runs.documents import RESUMABLE, read_json
 from shoal.runs.folder import ACTIVE, Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
-from shoal.runs.spawning import spawn
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.tracing import spans
@@ -60,6 +62,7 @@ FOLDER = "the folder of a run"  # where a disk may be full
 BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
 LOOK = 0.05  # seconds between two looks for the outcome of a command
 STARTING = 5.0  # seconds that a process may take to tell its number
+WITHDRAWN = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
 BUSY = 2.0  # seconds to wait for a store that another process has locked: a person waits as well
 
 
@@ -92,15 +95,17 @@ def metrics_of(run: Run) -> Iterator[Storage | None]:
 
 
 def launch(
-    config: RunConfig, search: Mapping[str, Any] | None = None, tuned: CrossValidated | None = None, request: str = ""
-) -> Run:
+    config: RunConfig, search: Mapping[str, Any] | None = None, tuned: CrossValidated | None = None, request: str = "",
+) -> Run:  # fmt: skip
     """Start a fit in a process of its own session; it goes on when its starter is gone. Gradient runs queue.
+
+    With the database of a team, a run host takes it, as a job of whoever acts: trials of a search stay here.
 
     A trial says of which `search` it is: {"id": ..., "trial": ...}. A model whose penalty was chosen by
     cross-validation keeps how, and its error there. A run that a program asked for keeps which `request` that was.
     """
     check(Verb.START, SERVICE, STARTS)
-    more = {"search": dict(search or {}), "tuned": plain(tuned), "request": request}
+    more = {"search": dict(search or {}), "tuned": plain(tuned), "request": request, "person": person().name}
     source = searches_directory() / str(search["id"]) if search else None
     return _new_run(config, {"task": "train", **{name: said for name, said in more.items() if said}}, source)
 
@@ -198,11 +203,8 @@ def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
         trace = {"trace": spans.here()} if spans.here() else {}
         write_json(directory / "job.json", {**job, **trace})
         write_json(directory / "config.json", config.as_dict())
-        if run.is_gradient:
-            scheduling.enqueue(run, config)
-            scheduling.keep_going()
-        else:
-            spawn(directory)
+        scheduling.enqueue(run, config)
+        scheduling.begin(run, config)
     return run
 
 
@@ -238,15 +240,10 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
             write_json(run.directory / "config.json", config.as_dict())
         for name in ("result.json", "error.json", "started", "progress.json"):
             (run.directory / name).unlink(missing_ok=True)
-        if run.is_gradient:
-            scheduling.enqueue(run, config)
-        else:
+        if not scheduling.enqueue(run, config):
             write_state(run.directory, Standing("preparing"))
     with disk_errors(FOLDER):
-        if run.is_gradient:
-            scheduling.keep_going()
-        else:
-            spawn(run.directory)
+        scheduling.begin(run, config)
     return run
 
 
@@ -373,13 +370,16 @@ def _advice(run: Run) -> Remedy:
 
 
 def _stop_by_signal(run: Run) -> int:
+    if job := team.cancel(run.id):  # its host hears of it, wherever that is
+        if job.state == CANCELLED:
+            write_state(run.directory, WITHDRAWN)
+        return BY_SIGNAL
     deadline = time.monotonic() + STARTING
     while (pid := run.pid) is None:
         with own_lock(run.directory, wait=LOOK) as mine:
             if mine:
                 scheduling.leave(run)
-                stopped = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
-                write_state(run.directory, stopped)
+                write_state(run.directory, WITHDRAWN)
                 return BY_SIGNAL
         if time.monotonic() > deadline:
             raise StateError(f"The process of {run.id} is starting right now. Try again in a second.")

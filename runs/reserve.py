@@ -6,10 +6,9 @@ What is said, and when, is known to the run process.
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
-from shoal.utils import is_full, write_atomically
+from shoal.utils import is_full, put_in_place, write_atomically
 
 NAME = "reserve"  # in the folder of a run, while its process lives
 SIZE = 16 * 1024  # bytes: a cause with its remedies has some hundred
@@ -35,7 +34,7 @@ def write(path: Path, data: bytes) -> None:
             raise
         try:
             _write_into(path.parent / NAME, data)
-            os.replace(path.parent / NAME, path)
+            put_in_place(path.parent / NAME, path)
         except OSError:
             raise error from None
 

@@ -22,9 +22,10 @@ from typing import IO
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
 from shoal.home import lock_file, queue_directory, runs_directory, sign
+from shoal.queueing import team
 from shoal.runs import interruptions
 from shoal.runs.folder import Run, read_config, write_state
-from shoal.runs.slots import slots_for, take
+from shoal.runs.slots import slots_for, slots_on_a_host, take
 from shoal.runs.spawning import spawn
 from shoal.runs.tickets import Terms, Ticket, issue, terms_here, ticket_of, tickets, tickets_at_work, withdraw
 from shoal.settings.config import RunConfig
@@ -40,11 +41,33 @@ DYING = 10.0  # seconds to wait for the lock of the queue while the process that
 BUSY = 1.0  # seconds to wait for the lock of a run that somebody is looking at
 
 
-def enqueue(run: Run, config: RunConfig) -> None:
-    """Give a run a place behind all others."""
+def is_for_hosts(run: Run) -> bool:
+    """Whether the run hosts of a team take it: all fits, where there is a team, but trials, which their search looks
+    after."""
+    return team.is_set() and run.task == "train" and not run.search
+
+
+def enqueue(run: Run, config: RunConfig) -> bool:
+    """Give a run a place behind all others; whether it has to wait for its turn, as exact fits and jobs do not."""
+    if is_for_hosts(run):
+        write_state(run.directory, Standing("queued", "It waits for a run host."))
+        return True
+    if not run.is_gradient:
+        return False
     terms = terms_here(slots_for(config))
     write_state(run.directory, Standing("queued", "Its process is starting."))  # read once somebody has its lock
     issue(run.id, terms)
+    return True
+
+
+def begin(run: Run, config: RunConfig) -> None:
+    """Give it to the hosts of the team, let the queue of this machine go on, or start it."""
+    if is_for_hosts(run):
+        team.put(run.id, slots_on_a_host(config), config.retries, str(run.job.get("person") or ""))
+    elif run.is_gradient:
+        keep_going()
+    else:
+        spawn(run.directory)
 
 
 def leave(run: Run) -> None:

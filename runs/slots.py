@@ -14,6 +14,7 @@ from typing import IO
 
 from shoal.errors import ConfigError
 from shoal.home import is_held, lock_file, slot_file
+from shoal.queueing.team import WHOLE
 from shoal.settings.config import RunConfig
 
 CLUSTER = "SHOAL_CLUSTER"  # the address of the cluster for runs of engine ray that name none
@@ -37,6 +38,12 @@ def slots_for(config: RunConfig) -> int:
     """What a run needs; one that wants more workers than there are slots takes them all."""
     elsewhere = config.engine == "ray" and (config.cluster or os.environ.get(CLUSTER))
     return 1 if config.engine == "inline" or elsewhere else min(config.workers or cores(), slots())
+
+
+def slots_on_a_host(config: RunConfig) -> int:
+    """What a run needs wherever it will be: all that a host has, unless its workers are counted."""
+    elsewhere = config.engine == "ray" and (config.cluster or os.environ.get(CLUSTER))
+    return 1 if config.solver != "gradient" or config.engine == "inline" or elsewhere else config.workers or WHOLE
 
 
 def free_slots(total: int | None = None) -> int:

@@ -224,11 +224,11 @@ def _staffed(config: RunConfig, newest: Snapshot | None) -> RunConfig:
 
 def train_in_folder(
     run: Run, config: RunConfig, progress: Progress, log: Callable[[str, str], None], state: Callable[[Standing], None],
-    again: str = "",
+    again: str = "", fence: int | None = None,
 ) -> FitReport:  # fmt: skip
     """A gradient run from its newest checkpoint, if it has one, to its model file; what its result.json says.
 
-    `again` says why, where nobody asked for it to go on.
+    `again` says why, where nobody asked for it to go on; `fence` is what a run host of a team holds it with.
     """
     # Imported here: an exact fit, which may take less time than this, needs none of it.
     from shoal.storage import place
@@ -244,7 +244,7 @@ def train_in_folder(
     checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn, run.owner)
     newest = checkpoints.newest()
     with (
-        place.open_for_run(run.directory, run.owner) as storage,
+        place.open_for_run(run.directory, run.owner, fence=fence) as storage,
         coordinated(_staffed(config, newest), progress) as coordinator,
     ):
         session = Session(storage, checkpoints, callbacks, log, state, again)

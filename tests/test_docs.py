@@ -42,7 +42,7 @@ def test_the_pages_of_the_dashboard_are_all_described() -> None:
 # ------------------------------------------------------------------ commands
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*(?![\w.-])")  # those with a dot are Streamlit's
-COMMAND = re.compile(r"(?<![\w/.-])shoal ([a-z]+)((?: \\\n|[^\n`])*)")
+COMMAND = re.compile(r"(?<![\w/.-])shoal ([a-z]+(?:-[a-z]+)*)((?: \\\n|[^\n`])*)")
 
 
 def commands(page: str) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,7 @@ from shoal.training.snapshots import (
     encode,
     fits_otherwise,
 )
-from shoal.utils import is_full, sync_folder, write_at
+from shoal.utils import is_full, put_in_place, sync_folder, write_at
 from shoal.words import listed
 
 __all__ = ["MAGIC", "Checkpoints", "Damaged", "OtherFormat", "Snapshot", "decode", "encode", "spread"]
@@ -287,7 +287,7 @@ def _write(path: Path, data: bytearray) -> None:
         try:
             write_at(descriptor, memoryview(data), 0)
             os.fsync(descriptor)
-            os.replace(temporary, path)
+            put_in_place(temporary, path)
         finally:
             os.close(descriptor)
     except BaseException:

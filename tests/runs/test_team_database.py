@@ -21,12 +21,14 @@ from support.cli import refused
 from support.records import read_log
 from support.runs import SLOW, ended, endless_run, paused, run_home, small_table, training, until
 from support.tables import shoal
+from support.team.hosts import hosts_in, started
 from support.team.postgres import PASSWORD, Postgres
 
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, team_database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with run_home(tmp_path / "home", monkeypatch):
+    with run_home(tmp_path / "home", monkeypatch), hosts_in(tmp_path) as up:
+        started(up, "one", 1, tmp_path)
         yield
     close_all()
 

@@ -1,0 +1,260 @@
+"""A run host, `shoal run-host`: takes jobs from the queue of the team, has them done, and says what became of them.
+
+What a run does is in `tasks`, its process in `processes.run`. The host renews its leases at every beat. A job that is
+lost to another host is killed, one that was cancelled is stopped; one whose process was killed is tried again. On
+SIGTERM it takes nothing new: gradient runs leave a checkpoint and go back to the queue, exact fits are finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shoal.errors import DamagedFile, Standing, TrainingError
+from shoal.home import home, runs_directory
+from shoal.queueing.jobs import Job, RunHost
+from shoal.queueing.queue import Queue
+from shoal.runs.documents import last_word
+from shoal.runs.folder import Run
+from shoal.runs.launch import post, wait_settled
+from shoal.utils import THREAD_LIMITS
+
+BEAT = 1.0  # seconds between two heartbeats
+LOOK = 0.2  # seconds between two looks for jobs
+SAVING = 20.0  # seconds for a run to leave a checkpoint before it is given back
+DRAINING = 120.0  # seconds for exact fits to be finished
+HANDED_ON = "Its run host was shut down."
+
+
+class WarmProcess:
+    """The process that makes those of runs (`processes.warm`), started anew when it is gone."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._channel, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "shoal.processes.warm", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd="/",
+            env={**os.environ, "SHOAL_HOME": str(home()), **THREAD_LIMITS},
+        )  # fmt: skip
+        theirs.close()
+        self._rest = b""
+
+    def say(self, **word: str | int) -> None:
+        with contextlib.suppress(OSError):  # it is gone, which `ended` tells
+            self._channel.sendall(json.dumps(word).encode() + b"\n")
+
+    def ended(self, wait: float) -> tuple[dict[str, int], bool]:
+        """Runs whose processes have ended, with their exit codes; and whether the warm process itself has, and all with
+        it. Waits so long for the first."""
+        found: dict[str, int] = {}
+        while select.select([self._channel], [], [], 0 if found else wait)[0]:
+            try:
+                data = self._channel.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                self._start()
+                return found, True
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                word: dict[str, Any] = json.loads(line)
+                found[str(word["ended"])] = int(word["code"])
+        return found, False
+
+    def close(self) -> None:
+        """With all processes of runs that it has made."""
+        self._channel.close()
+        self._process.kill()
+        self._process.wait()
+
+
+@dataclass
+class HeldJob:
+    """A job in the hands of this host."""
+
+    job: Job
+    need: int
+    stopped: bool = False
+    given_back: bool = False  # it is killed in order to be given back
+    saving: tuple[int, float] | None = None  # the command for a checkpoint, and when it was asked for
+    code: int | None = None  # with which its process ended
+
+    @property
+    def life(self) -> str:
+        """One run may be taken more than once."""
+        return f"{self.job.id} {self.job.fence}"
+
+
+class HostLoop:
+    """One iteration is `step`; collaborators are passed in."""
+
+    def __init__(self, queue: Queue, host: RunHost, warm: WarmProcess, say: Callable[[str], None]) -> None:
+        self.queue, self.warm, self.say = queue, warm, say
+        self.held: dict[str, HeldJob] = {}
+        self.host = queue.greet(host)
+        self._beaten = 0.0
+        self._away = ""  # what was said of the database, if it is away
+        self._resting = 0.0  # until when others may say, after that, that they live: then what is overdue is lost
+        self._drained: float | None = None  # since when nothing new is taken
+
+    def drain(self) -> None:
+        """The first time in order, the second time at once: what is at work goes back to the queue."""
+        if self._drained is None:
+            self._drained = time.monotonic()
+            self.host = replace(self.host, draining=True)
+        else:
+            self._drained = -DRAINING
+
+    @property
+    def is_done(self) -> bool:
+        return self._drained is not None and not self.held
+
+    def step(self) -> None:
+        ended, gone = self.warm.ended(LOOK)
+        for held in self.held.values():
+            if held.code is None and (held.life in ended or gone):
+                held.code = ended.get(held.life, -signal.SIGKILL)
+        try:
+            self._report()
+            self._beat()
+            if self._away:
+                self._resting, self._away = time.monotonic() + self.queue.lease, ""
+            if self._drained is None and time.monotonic() >= self._resting:
+                self._claim()
+        except TrainingError as error:
+            if error.message != self._away:
+                self.say(f"{error.message} Runs go on; trying again.")
+            self._away = error.message
+        if self._drained is not None:
+            self._send_back()
+
+    # ---------------------------------------------------------------- leases
+
+    def _beat(self) -> None:
+        if time.monotonic() - self._beaten < BEAT:
+            return
+        told = self.queue.heartbeat(self.host, {name: held.job.fence for name, held in self.held.items()})
+        self._beaten = time.monotonic()
+        for name, word in told.items():
+            held = self.held[name]
+            if word == "lost":
+                self.say(f"{name}: lost to another host.")
+                self.warm.say(kill=held.life)
+                del self.held[name]
+            elif word == "cancelled" and not held.stopped:
+                held.stopped = True
+                self.warm.say(stop=held.life)
+
+    # ---------------------------------------------------------------- jobs
+
+    def _claim(self) -> None:
+        while (free := self.host.slots - sum(held.need for held in self.held.values())) > 0:
+            job = self.queue.claim(self.host, free)
+            if job is None:
+                return
+            self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        self.held[job.id] = held = HeldJob(job, min(job.need, self.host.slots))
+        run = Run(runs_directory() / job.id)
+        if not (run.directory / "config.json").exists():
+            where = "Give dashboards and run hosts the same SHOAL_HOME, in a folder that all of them see."
+            self.queue.fail(
+                job.id, job.fence, f"Its folder is not there on the host {self.host.name}. {where}", again=False
+            )
+            del self.held[job.id]
+        elif _said(run) is not None:  # its last host died as it was about to tell
+            held.code = 0
+            self._report()
+        else:
+            number = f" (try {job.tries} of {job.allowed})" if job.tries else ""
+            again = f"{job.words} It goes on by itself at the host {self.host.name}{number}." if job.fence else ""
+            self.warm.say(start=held.life, run=job.id, fence=job.fence, again=again)
+            self.say(f"{job.id}: taken{number}.")
+
+    def _report(self) -> None:
+        """What became of jobs whose processes have ended; one that cannot be told now is told later."""
+        for name, held in list(self.held.items()):
+            if held.code is not None:
+                self._tell(name, held)
+                del self.held[name]
+
+    def _tell(self, name: str, held: HeldJob) -> None:
+        said, fence, code = _said(Run(runs_directory() / name)), held.job.fence, held.code or 0
+        if said is None and held.given_back:
+            known, how = self.queue.give_back(name, fence, HANDED_ON), "given back"
+        elif said is None:
+            how = f"ended by signal {-code}" if code < 0 else "ended before it had a result"
+            why = f"Its process {how} at the host {self.host.name}."
+            known = self.queue.fail(name, fence, why, again=True)
+        else:
+            known, how = self._tell_last_word(name, fence, said), said.state
+        self.say(f"{name}: {how}." if known else f"{name}: lost to another host.")
+
+    def _tell_last_word(self, name: str, fence: int, said: Standing) -> bool:
+        if said.state == "finished":
+            return self.queue.finish(name, fence, said.cause)
+        if said.state == "stopped":
+            return self.queue.drop(name, fence, said.cause)
+        return self.queue.fail(name, fence, said.cause, again=False)
+
+    # ---------------------------------------------------------------- end in order
+
+    def _send_back(self) -> None:
+        for name, held in self.held.items():
+            if not held.given_back and self._is_saved(Run(runs_directory() / name), held):
+                held.given_back = True
+                self.warm.say(kill=held.life)
+
+    def _is_saved(self, run: Run, held: HeldJob) -> bool:
+        """Whether it may go: what it has done is in a checkpoint, or nothing is worth waiting for."""
+        late = time.monotonic() - (self._drained or 0.0)
+        if not run.is_gradient:
+            return late > DRAINING
+        if held.saving is None:
+            try:
+                held.saving = post(run, "checkpoint"), time.monotonic()
+            except TrainingError:
+                return True  # it has not begun, or is about to end
+        command, asked = held.saving
+        return (
+            time.monotonic() - asked > SAVING or late > DRAINING or wait_settled(run, command, 0.0).outcome is not None
+        )
+
+
+def _said(run: Run) -> Standing | None:
+    """Its last word; one that cannot be read is one all the same."""
+    try:
+        return last_word(run.directory)
+    except DamagedFile as damage:
+        return Standing("failed", damage.message, damage.reason)
+
+
+def main(queue: Queue, host: RunHost, say: Callable[[str], None]) -> int:
+    """Until it is told to end."""
+    warm = WarmProcess()
+    try:
+        loop = HostLoop(queue, host, warm, say)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: loop.drain())
+        say(f"run host {host.name} is up, with {host.slots} slots.")
+        while not loop.is_done:
+            loop.step()
+        queue.part(loop.host)
+    finally:
+        warm.close()
+    return 0

@@ -1,0 +1,181 @@
+"""The warm process of a run host, `python -m shoal.processes.warm SOCKET`: it has imported what fits need, and makes a
+process for each run by a fork; which run, and what becomes of it, is decided by `processes.host`.
+
+It has one thread and no connection, so that a fork is safe. A run's process is as any other (`processes.run`), in a
+session of its own, but ends with its host. It begins by a new lock in the folder of the run. Who had the one before,
+and does not know that its lease is over, finds another in its place before it gives any file a name, and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from shoal.errors import DamagedFile, Standing
+from shoal.home import keep_private, runs_directory
+from shoal.processes.run import Hosted
+from shoal.processes.run import main as main_of_run
+from shoal.runs.documents import last_word
+from shoal.runs.spawning import STOPS
+from shoal.utils import check_before_naming, die_with_parent
+
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
+
+
+class Warm:
+    """Words come in as lines of JSON: {"start": LIFE, "run": RUN, "fence": 0, "again": ""}, {"kill": LIFE},
+    {"stop": LIFE}; out go {"ended": LIFE, "code": N}. A run that is taken once more has another life."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self._rest = b""
+        self.children: dict[int, str] = {}
+        self.woken, waker = socket.socketpair()
+        self.woken.setblocking(False)
+        waker.setblocking(False)
+        self._waker = waker
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        """Until the host hangs up."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.channel, selectors.EVENT_READ)
+            selector.register(self.woken, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self.woken:
+                        with contextlib.suppress(BlockingIOError):
+                            self.woken.recv(4096)
+                        self._bury()
+                    elif not self._hear():
+                        return
+
+    def _hear(self) -> bool:
+        """Whatever has come; False when the host has hung up."""
+        try:
+            data = self.channel.recv(1 << 16)
+        except ConnectionError:
+            return False
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._do(json.loads(line))
+        return bool(data)
+
+    def _do(self, word: dict[str, Any]) -> None:
+        if "start" in word:
+            self._start(word["start"], word["run"], Hosted(word["fence"], word["again"]))
+        for name, number in SIGNALS.items():
+            for pid, life in self.children.items():
+                if word.get(name) == life:
+                    os.kill(pid, number)
+
+    def _start(self, life: str, run: str, hosted: Hosted) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._become(runs_directory() / run, hosted)
+        self.children[pid] = life
+
+    def _bury(self) -> None:
+        while self.children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            life = self.children.pop(pid)
+            said = json.dumps({"ended": life, "code": os.waitstatus_to_exitcode(status)})
+            self.channel.sendall(said.encode() + b"\n")
+
+    def _become(self, directory: Path, hosted: Hosted) -> NoReturn:
+        """In the child: a process of a run, from its lock to its last word."""
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # heard once it knows what to do about them
+            os.setsid()
+            die_with_parent()
+            for own in (self.channel, self.woken, self._waker):
+                own.close()
+            _write_to(directory / "log.txt")
+            gc.enable()
+            fence = FolderFence(directory)
+            check_before_naming(fence.check)
+            if _last_word(directory) is None:  # its last host may have died before it told
+                main_of_run(directory, fence.lock, hosted=hosted)
+            code = 0
+        except BaseException:  # noqa: BLE001 - nothing may come back from here into the loop of its parent
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+
+class FolderFence:
+    """The lock of a run's folder, new and this process's, in place of the one that is there, whoever has that."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path, own = directory / "lock", directory / f".lock-{os.urandom(4).hex()}"
+        self.lock = os.open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        os.replace(own, self._path)
+        self._own = os.fstat(self.lock)
+
+    def check(self) -> None:
+        """End without a word if another process has put its lock there: its run goes on elsewhere."""
+        try:
+            with self._path.open("rb") as lock:  # opened, not only looked at: a network's disk then asks its server
+                found = os.fstat(lock.fileno())
+        except OSError:
+            return  # the folder was removed, which the attendant hears of, or cannot be written to either
+        if not os.path.samestat(found, self._own):
+            os._exit(0)
+
+
+def _last_word(directory: Path) -> Standing | None:
+    with contextlib.suppress(DamagedFile):
+        return last_word(directory)
+    return None
+
+
+def _write_to(log: Path) -> None:
+    with contextlib.suppress(OSError):  # a full disk: it writes to where its host does
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
+
+
+def _import() -> None:
+    """What a fit needs, once for all of them."""
+    import numpy.ma  # noqa: F401
+
+    import shoal.fitting.model_file
+    import shoal.tasks.train  # noqa: F401
+
+    gc.collect()
+    gc.freeze()  # what is shared with children is not touched by their looking for garbage
+    gc.disable()
+
+
+def main(channel: int) -> None:
+    die_with_parent()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # the host decides when it ends
+    _import()
+    with socket.socket(fileno=channel) as connected:
+        Warm(connected).serve()
+
+
+if __name__ == "__main__":
+    keep_private()
+    main(int(sys.argv[1]))

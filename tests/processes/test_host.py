@@ -1,0 +1,180 @@
+"""Run hosts: real ones, a real database, and what becomes of runs when hosts end, hang or are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shoal.queueing.jobs import CANCELLED, FINISHED, RUNNING, WAITING
+from shoal.queueing.team import needed_queue
+from shoal.runs.launch import Run, launch, post, resume
+from shoal.settings.values import config_from
+from support.runs import ended, endless_run, rounds, run_home, short_run, small_table, training, until
+from support.team.hosts import HostProcess, hosts_in, job_of, started
+
+
+@pytest.fixture(autouse=True)
+def home(team_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with run_home(tmp_path / "home", monkeypatch) as path:
+        yield path
+
+
+@pytest.fixture
+def start(home: Path, tmp_path: Path) -> Iterator[Callable[..., HostProcess]]:
+    with hosts_in(tmp_path) as up:
+        yield lambda name="one", slots=2: started(up, name, slots, tmp_path)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return small_table(tmp_path)
+
+
+def exact(data: Path) -> Run:
+    return launch(config_from({"file": str(data), "target": "y"}))
+
+
+def events(run: Run) -> list[str]:
+    return [entry.event for entry in needed_queue().tables.ledger(run.id)]
+
+
+def test_a_run_waits_for_a_host_in_words_and_is_done_by_the_first(
+    data: Path, start: Callable[..., HostProcess]
+) -> None:
+    run, other = exact(data), launch(short_run(data))
+    assert run.state == other.state == "queued"
+    assert "no run host is up; start one with `shoal run-host`" in run.cause
+    host = start()
+    assert ended(run) == ended(other) == "finished"
+    until(lambda: events(run) == events(other) == ["put", "taken", FINISHED])
+    assert run.report is not None
+    host.signal(signal.SIGTERM)
+    assert host.end() == 0
+    assert needed_queue().living_hosts() == []
+
+
+def test_a_host_that_is_killed_loses_its_runs_to_another_that_goes_on_from_the_checkpoint(
+    data: Path, start: Callable[..., HostProcess]
+) -> None:
+    first = start("first")
+    run = training(launch(endless_run(data, retries=3)))
+    family = psutil.Process(first.process.pid).children(recursive=True)
+    until(lambda: list(run.checkpoints_path.glob("step-*")))
+    made = rounds(run)
+    first.kill()
+    assert not psutil.wait_procs(family, timeout=60)[1], "processes of a host end with it"
+    start("second")
+    until(lambda: job_of(run.id).host == "second" and run.state == "running" and rounds(run) > made)
+    assert job_of(run.id).fence == 1
+    log = (run.directory / "log.txt").read_text()
+    assert "The run host first was lost. It goes on by itself at the host second (try 1 of 3)." in log
+    post(run, "stop")
+    assert ended(run) == "stopped"
+    until(lambda: events(run) == ["put", "taken", "lost", "taken", CANCELLED])
+
+
+def test_a_host_that_hangs_writes_nothing_when_it_comes_back(data: Path, start: Callable[..., HostProcess]) -> None:
+    first = start("first")
+    run = training(launch(endless_run(data, retries=3)))
+    old = until(lambda: run.pid)
+    first.signal(signal.SIGSTOP)  # its run process goes on, and must not write once the lease is over
+    start("second")
+    until(lambda: job_of(run.id).host == "second" and run.pid not in (None, old))
+    until(lambda: not psutil.pid_exists(old))  # it saw that the folder is another's by now
+    training(run)
+    first.signal(signal.SIGCONT)
+    until(lambda: "lost to another host" in first.log.read_text())
+    assert job_of(run.id).host == "second"
+    assert run.state == "running"
+    post(run, "stop")
+    assert ended(run) == "stopped"
+
+
+def test_a_run_process_that_is_killed_is_tried_again(data: Path, start: Callable[..., HostProcess]) -> None:
+    start()
+    run = training(launch(endless_run(data, retries=1)))
+    os.kill(until(lambda: run.pid), signal.SIGKILL)
+    until(lambda: "failed try" in events(run))
+    assert run.state in ("queued", "preparing", "running")
+    training(run)
+    os.kill(until(lambda: run.pid), signal.SIGKILL)
+    until(lambda: run.state == "failed")
+    assert run.cause.startswith("Its process ended by signal 9 at the host one. It was tried 2 times.")
+    resume(run)
+    assert training(run).state == "running"
+    post(run, "stop")
+    assert ended(run) == "stopped"
+
+
+def test_an_end_in_order_hands_runs_back_with_a_checkpoint_and_is_no_try(
+    data: Path, start: Callable[..., HostProcess]
+) -> None:
+    first = start("first")
+    run = training(launch(endless_run(data, checkpoint_seconds=1000)))
+    first.signal(signal.SIGTERM)
+    assert first.end() == 0
+    job = job_of(run.id)
+    assert (job.state, job.tries, job.words) == (WAITING, 0, "Its run host was shut down.")
+    assert run.state == "queued"
+    saved = max(int(path.name[5:17]) for path in run.checkpoints_path.glob("step-*"))
+    assert saved > 0
+    post(run, "stop")
+    assert (run.state, job_of(run.id).state) == ("stopped", CANCELLED)
+
+
+def test_a_stop_reaches_a_run_that_does_not_listen_yet(data: Path, start: Callable[..., HostProcess]) -> None:
+    start(slots=1)
+    busy = training(launch(endless_run(data)))
+    waiting = exact(data)
+    until(lambda: job_of(busy.id).state == RUNNING)
+    assert "no run host" not in waiting.cause
+    post(waiting, "stop")
+    assert waiting.state == "stopped"
+    needed_queue().cancel(busy.id)  # told to its host, not to the run
+    assert ended(busy) == "stopped"
+    until(lambda: job_of(busy.id).state == CANCELLED)
+
+
+def test_an_error_of_the_run_is_not_tried_again(data: Path, start: Callable[..., HostProcess]) -> None:
+    run = launch(config_from({"file": str(data), "target": "nobody"}))
+    start()
+    assert ended(run) == "failed"
+    until(lambda: events(run)[-1] == "failed")
+    assert "nobody" in job_of(run.id).words
+
+
+def test_a_folder_that_the_host_does_not_see_is_told(data: Path, start: Callable[..., HostProcess]) -> None:
+    run = exact(data)
+    aside = run.directory.with_name("aside")
+    run.directory.rename(aside)
+    start()
+    until(lambda: not job_of(run.id).is_open)
+    assert "Its folder is not there on the host one. Give dashboards and run hosts the same SHOAL_HOME" in (
+        job_of(run.id).words
+    )
+
+
+def test_a_last_word_that_its_host_could_not_report_is_reported_by_the_next(
+    data: Path, start: Callable[..., HostProcess]
+) -> None:
+    run = exact(data)
+    first = start("first")
+    assert ended(run) == "finished"
+    until(lambda: job_of(run.id).state == FINISHED)
+    first.kill()
+    result = (run.directory / "result.json").read_bytes()
+    resume_as_if_untold(run)
+    start("second")
+    until(lambda: job_of(run.id).state == FINISHED)
+    assert (run.directory / "result.json").read_bytes() == result
+
+
+def resume_as_if_untold(run: Run) -> None:
+    """Its host died after the run's last word and before it told the queue: the job is open, the result is there."""
+    queue = needed_queue()
+    queue.put(job_of(run.id))
