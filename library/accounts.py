@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import time
@@ -24,6 +25,7 @@ from shoal.files.parts import title
 from shoal.home import archive_directory, names_in, runs_directory
 from shoal.library import notes
 from shoal.people.belongings import visible
+from shoal.queueing import team
 from shoal.results.outcome import Headline, headline_of
 from shoal.results.plain import Malformed, plain, read
 from shoal.runs.documents import read_json
@@ -161,16 +163,28 @@ def summary_of(run: Run) -> Summary:
     key = key_of(run)
     known = _known.get(folder)
     if known and known[0] == key:
-        return known[1]
+        if known[1].state in ENDED:
+            return known[1]
+        if place := _place(run):
+            return dataclasses.replace(known[1], cause=place)
     kept = _kept(f"{folder}/{FILE}", key)
     if kept is None:
         kept = _made(run)
         if kept.state not in ENDED:
+            if team.is_set() and kept.state == "queued":
+                _known[folder] = key, kept
             return kept
         with contextlib.suppress(OSError):  # without room it is made anew the next time
             write_json(run.directory / FILE, {"version": VERSION, "key": key, "summary": kept.as_dict()})
     _known[folder] = key, kept
     return kept
+
+
+def _place(run: Run) -> str | None:
+    """Of one that waits in the queue of a team: hundreds may, and nothing else of them changes meanwhile."""
+    with contextlib.suppress(TrainingError):
+        return team.place_in_words(run.id)
+    return None
 
 
 def key_of(run: Run) -> _FileStamps:
@@ -234,7 +248,7 @@ def _made(run: Run) -> Summary:
     if gradient and not result:
         done = _done_so_far(run)
     train, test = _mapping(result.get("train")), _mapping(result.get("test"))
-    penalised = is_penalised({**RunConfig().as_dict(), **config})
+    penalised = is_penalised({**_usual(), **config})
     return Summary(
         id=run.id, state=state, cause=str(standing), reason=standing.reason,
         model=_text(config.get("model")), target=_text(config.get("target")), file=_text(config.get("file")),
@@ -249,6 +263,11 @@ def _made(run: Run) -> Summary:
         duration=_duration(run, state, result), forked_from=_text(_mapping(run.job.get("forked_from")).get("run")),
         tags=about.tags, note=about.note, name=about.name, search=run.search,
     )  # fmt: skip
+
+
+@functools.cache
+def _usual() -> dict[str, Any]:
+    return RunConfig().as_dict()
 
 
 def _duration(run: Run, state: str, result: dict[str, Any]) -> float | None:

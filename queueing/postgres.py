@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.database.connections import Database
+from shoal.database.plain_errors import plain_errors
 from shoal.errors import TrainingError
 from shoal.queueing.jobs import RUNNING, Job, RunHost
 from shoal.queueing.queue import TryAgain
@@ -28,13 +29,13 @@ class PostgresTables(SqlLooks):
         super().__init__(self._look)
 
     def _look(self, statement: str, values: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
-        with self._database.transaction() as connection:
+        with self._database.connection() as connection, plain_errors(self._database.shown):
             return _execute(connection, statement, values)
 
     def now(self) -> float:
         if self._clock:
             return self._clock()
-        with self._database.transaction() as connection:
+        with self._database.connection() as connection, plain_errors(self._database.shown):
             return _now(connection)
 
     def close(self) -> None:

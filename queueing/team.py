@@ -6,6 +6,7 @@ tickets (`runs.tickets`). A job has the name of its run.
 
 from __future__ import annotations
 
+import functools
 import getpass
 import os
 import time
@@ -18,7 +19,7 @@ from shoal.queueing.jobs import CANCELLED, FAILED, OPEN, RUNNING, WAITING, Job, 
 from shoal.queueing.queue import Queue
 from shoal.words import duration, plural
 
-LOOK = 0.3  # seconds for which a look at all open jobs is good enough: lists ask for hundreds of runs
+LOOK = 0.5  # seconds for which a look at all open jobs is good enough: lists ask for hundreds of runs
 WHOLE = 10_000  # slots: all that a host has, however many
 ENDING = 10.0  # seconds in which a run that has said its last word is reported by its host
 PERSON = "SHOAL_USER"  # whose jobs they are, where that is not the user of the system
@@ -67,6 +68,12 @@ class Glance:
     jobs: dict[str, Job] = field(default_factory=dict)  # the first one first
     hosts: tuple[RunHost, ...] = ()
 
+    @functools.cached_property
+    def ahead(self) -> dict[str, int]:
+        """How many wait before each that waits; counted once, since lists ask for all of them."""
+        waiting = (name for name, job in self.jobs.items() if job.state == WAITING)
+        return {name: place for place, name in enumerate(waiting)}
+
     def is_held(self, run: str) -> bool:
         """Whether a host has it, and has said so lately."""
         job = self.jobs.get(run)
@@ -84,8 +91,9 @@ def glance() -> Glance:
     seen = _seen.get(key)
     if seen is None or time.monotonic() - seen.at > LOOK:
         at = time.monotonic()
-        jobs = {job.id: job for job in queue.jobs(OPEN)}
-        seen = _seen[key] = Glance(at, queue.tables.now(), jobs, tuple(queue.living_hosts()))
+        jobs, hosts, now = queue.jobs(OPEN), queue.tables.hosts(), queue.tables.now()
+        living = tuple(host for host in hosts if now - host.seen < queue.lease)
+        seen = _seen[key] = Glance(at, now, {job.id: job for job in jobs}, living)
     return seen
 
 
@@ -130,8 +138,7 @@ def place_in_words(run: str) -> str | None:
         )
     if others := [other for other in job.after if other in seen.jobs]:
         return f"{before}It waits for {others[0]} to be finished."
-    waiting = [name for name, other in seen.jobs.items() if other.state == WAITING]
-    if ahead := waiting.index(run):
+    if ahead := seen.ahead[run]:
         return f"{before}It waits in the queue: {ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it."
     return f"{before}It is the first in the queue and waits for room on {plural(len(seen.hosts), 'run host')}."
 
@@ -152,14 +159,10 @@ def put(run: str, need: int, allowed: int, owner: str = "", priority: int = 0) -
     """Give a run to the hosts; one that has just ended is given again once its host has said so."""
     queue = needed_queue()
     deadline = time.monotonic() + ENDING
-    while True:
-        before = queue.get(run)
-        if before is None or not before.is_open:
-            break
+    while queue.put(Job(run, owner or person(), priority, need, allowed=allowed)).state == RUNNING:
         if time.monotonic() > deadline:
             raise StateError(f"The run {run} has a job in the queue that has not ended yet. Try again in a moment.")
         time.sleep(0.1)
-    queue.put(Job(run, owner or person(), priority, need, allowed=allowed))
     forget_looks()
 
 

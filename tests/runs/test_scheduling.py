@@ -309,7 +309,7 @@ def test_a_run_is_started_as_its_launcher_would_have_started_it(data: Path, monk
         first = launch(short_run(data, engine="inline"))
         until(schedulers)  # the process that starts the second one does not know what comes
         monkeypatch.setenv("SHOAL_OF_A_PLUGIN", "told")
-        for name in ("SHOAL_PASSWORD", "SHOAL_TOKEN", "SHOAL_DATABASE"):
+        for name in ("SHOAL_PASSWORD", "SHOAL_TOKEN"):
             monkeypatch.setenv(name, "secret words")
         second = launch(endless_run(data, engine="inline"))
         assert "secret words" not in "".join(ticket.path.read_text() for ticket in tickets.tickets())
@@ -319,6 +319,15 @@ def test_a_run_is_started_as_its_launcher_would_have_started_it(data: Path, monk
     assert psutil.Process(second.pid).environ()["SHOAL_HOME"] == os.environ["SHOAL_HOME"]
     post(second, "stop")
     assert ended(second) == "stopped"
+
+
+def test_what_is_secret_goes_into_no_ticket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_OF_A_PLUGIN", "told")
+    for name in ("SHOAL_PASSWORD", "SHOAL_TOKEN", "SHOAL_DATABASE"):
+        monkeypatch.setenv(name, "secret words")
+    terms = tickets.terms_here(1)  # with a database only trials of a search have one
+    assert terms.environment["SHOAL_OF_A_PLUGIN"] == "told"
+    assert "secret words" not in str(terms)
 
 
 def test_a_ticket_that_is_damaged_or_of_an_earlier_version_counts(data: Path) -> None:

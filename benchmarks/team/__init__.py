@@ -1,0 +1,1 @@
+"""Measurements of what a team shares: the queue and its run hosts."""
