@@ -120,7 +120,6 @@ def test_days_are_bounded_and_a_damaged_file_begins_anew(folder: Path, monkeypat
         monkeypatch.setattr(predicted_columns.time, "strftime", lambda _, day=day: f"2030-01-{day + 1:02}")
         predicted_columns.add(version, columns)
     monkeypatch.undo()
-    os.environ["SHOAL_HOME"] = str(folder / "home")
     assert len(predicted_columns.days_of(version)) == DAYS
     assert python.drift("other", days=2).rows == 80
     path.write_bytes(path.read_bytes()[:-9])
