@@ -18,7 +18,7 @@ from shoal.settings.values import config_from
 from shoal.tasks.predict_rows import RowPredictions
 
 JSON, CSV = "application/json", "text/csv"
-MOST_ROWS = 100_000  # of one request; larger tables are for `shoal predict`
+MOST_ROWS = 20_000  # of one request: it keeps others waiting; larger tables are for `shoal predict`
 KEYS = ("row", "rows", "interval", "threshold")
 DELIMITERS = ",;\t"
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from shoal.results.answers.drift import SeenColumn
 from shoal.results.plain import plain, read
-from shoal.words import plural
+from shoal.words import plural, shortened
 
 NAMED = 8  # levels of a column that a warning names
+LONGEST_LEVEL = 80  # letters of one of them
 
 
 @dataclass(frozen=True)
@@ -106,4 +107,4 @@ def unknown_told(references: Mapping[str, str], unknown: Mapping[str, Mapping[st
 
 
 def _as_said(level: str) -> str:
-    return "no value" if level == "__missing__" else f"'{level}'"
+    return "no value" if level == "__missing__" else f"'{shortened(level, LONGEST_LEVEL)}'"

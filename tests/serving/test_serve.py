@@ -108,6 +108,9 @@ def test_what_is_wrong_with_rows_is_named(server: PredictionServer) -> None:
     found = server.got("/predict", {"rows": [{**ROW, "city": "\x1b[31mrome"}, {**ROW, "size": None}]})
     assert "Column 'city': 1 row has a level that the model was not trained with" in found["notes"][0]
     assert None not in found["predictions"]
+    long = server.got("/predict", {"row": {**ROW, "city": "é" * 100_000}})
+    assert len(long["notes"][0]) < 500
+    assert "at most 20,000 rows" in detail({"rows": [ROW] * 20_001}, 413)
     status, _, body = server.ask("/predict", {"row": {**ROW, "city": "\x1b[31mrome"}})
     assert status == 200
     assert b"\x1b" not in body, "whoever prints an answer has no commands in it"
