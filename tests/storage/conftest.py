@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.database.connections import database
-from shoal.storage import Storage, open_storage
-from shoal.storage.outbox import Outbox
-from shoal.storage.postgres import PostgresStorage
+from shoal.storage import Storage
 from support.team.postgres import why_missing
+from support.team.stores import new_store
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,18 +19,7 @@ def _server_first(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("postgres")
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "outbox"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    if request.param == "postgres":
-        request.getfixturevalue("team_database")
-        with PostgresStorage(database(), "a run") as storage:
-            yield storage
-        return
-    if request.param == "outbox":
-        request.getfixturevalue("team_database")
-        with Outbox(PostgresStorage(database(), "a run"), tmp_path, tmp_path / "mark", timeout=60) as storage:
-            yield storage
-        return
-    url = {"memory": "memory://", "sqlite": f"sqlite://{tmp_path}/metrics.sqlite"}[request.param]
-    with open_storage(url) as storage:
+    with new_store(request.param, request, tmp_path) as storage:
         yield storage

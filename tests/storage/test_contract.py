@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,13 @@ from shoal.errors import StateError
 from shoal.metrics import Event, HostSample, LinkSample, Record, Round
 from shoal.storage import Storage
 from support.records import INF, NAN, host, round_, same, same_all, worker
+from support.team.stores import new_store
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "outbox"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
+    with new_store(request.param, request, tmp_path) as storage:
+        yield storage
 
 
 class TestContract:
