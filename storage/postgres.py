@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence, Sized
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shoal.database.connections import Database
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 W = TypeVar("W", bound=Sized)
 PAUSE = 0.05  # seconds between two tries
-NOBODY = uuid.UUID(int=0)
 
 # NaN is neither the lowest nor the highest: PostgreSQL takes it for greater than all numbers. The first one of equals.
 LOW = "low_loss, low"
@@ -299,16 +297,16 @@ class PostgresStorage(Storage):
     def take_by(self, look: uuid.UUID) -> list[Command]:
         """Commands that nobody else has taken; the same again to whoever asks again with the same `look`."""
         wanted = "of = %s AND (taken IS NULL OR taken = %s)"
+        waiting = f"SELECT 1 FROM commands WHERE {wanted.replace('%s', '(SELECT number FROM runs WHERE run = %s)', 1)}"
 
         def action(connection: Connection[Any]) -> list[Command]:
-            of = self._known(connection)
-            if of is None or not connection.execute(f"SELECT 1 FROM commands WHERE {wanted}", (of, look)).fetchone():
-                return []  # runs ask ten times a second: only a command is worth a lock
-            self._locked(connection)
+            of, _ = self._locked(connection)
             query = f"UPDATE commands SET taken = %s WHERE {wanted} RETURNING {COMMAND}"
             return sorted(map(command_of, connection.execute(query, (look, of, look))), key=lambda one: one.id)
 
-        return self._patiently(action)
+        # Runs ask ten times a second: that is one question, and only a command is worth a lock.
+        found = self._patiently(lambda one: one.execute(waiting, (self._run, look)).fetchone(), alone=True)
+        return self._patiently(action) if found else []
 
     def settle(self, id: int, round: int, outcome: str) -> None:
         def action(connection: Connection[Any]) -> None:
@@ -338,22 +336,21 @@ class PostgresStorage(Storage):
         row = connection.execute("SELECT number FROM runs WHERE run = %s", (self._run,)).fetchone()
         return int(row[0]) if row else None
 
-    def _patiently(self, action: Callable[[Connection[Any]], T], one_state: bool = False) -> T:
-        """In a transaction; tried again for a while if the database is away. What is done twice has to come to once."""
+    def _patiently(self, action: Callable[[Connection[Any]], T], one_state: bool = False, alone: bool = False) -> T:
+        """In a transaction; tried again for a while if the database is away. What is done twice has to come to once.
+
+        `alone`: a single query, which is a transaction by itself.
+        """
         end = time.monotonic() + self._timeout
         while True:
             try:
-                with self._transaction(one_state) as connection:
+                with self._database.single() if alone else self._database.transaction(one_state) as connection:
                     return action(connection)
             except DatabaseAway:
-                if time.monotonic() + PAUSE >= end or self._database.away_for > self._timeout:
-                    raise  # who has waited once for one that is away does not do so for every run of a list
+                # Who has waited once for one that is away does not do so for every run of a list.
+                if time.monotonic() + PAUSE >= end or (one_state and self._database.away_for > self._timeout):
+                    raise
             time.sleep(PAUSE)
-
-    @contextmanager
-    def _transaction(self, one_state: bool) -> Iterator[Connection[Any]]:
-        with self._database.transaction(one_state) as connection:
-            yield connection
 
     def _whole(self, found: W, wanted: int, what: str) -> W:
         if len(found) != wanted:
