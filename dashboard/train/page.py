@@ -96,16 +96,16 @@ def _form_view(found: Asked, like: Run | None) -> None:
     guidance.show(found, composer.switch_on, **chosen)
     composer.show()
     with about:  # drawn last: only now is it known what Tune is handed
-        _about(composer.asked, result, composer.model, composer.hand_over())
+        _about(composer.asked, result, composer.is_tuned, composer.hand_over())
 
 
-def _about(found: Asked, result: TableLook, model: str, study: dict[str, str]) -> None:
-    """One quiet line about the table, with the way back."""
+def _about(found: Asked, result: TableLook, is_tuned: bool, study: dict[str, str]) -> None:
+    """One quiet line about the table, with the way back; on to Tune where that has what is chosen here."""
     with st.container(horizontal=True, vertical_alignment="center", key="train-about"):
         size = f"{plural(result.rows, 'row')}, {plural(len(result.columns), 'column')}"
         st.caption(size, width="content")
         places.link("data", "See or change the data", icon=":material/table_view:", **found.address)
-        if model not in LOSSES and not suited_model(result, found.target):
+        if is_tuned and not suited_model(result, found.target):
             places.link("tune", "Tune the penalty", icon=":material/tune:", **found.address, **study)
 
 
@@ -144,6 +144,11 @@ class Composer:
         self.draft[knob] = True
         forget(f"{self.prefix}:{knob}")
         st.session_state.pop(f"{self.prefix}:{knob}", None)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the sliders of Tune are about such a model: they know squares, and no bound of coefficients."""
+        return self.model not in LOSSES and not self.draft.get("nonnegative")
 
     def _take_suited(self) -> None:
         """The model that was taken on the Data page for this target; once, so that another can be chosen here."""

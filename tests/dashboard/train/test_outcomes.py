@@ -294,3 +294,19 @@ def test_a_skewed_target_is_offered_by_its_logarithm_and_predicted_in_its_own_un
     saved = saved_models.save_run(run, run.result)
     form = settle(open_page("models", model=saved.name, version="1", view="Predict"))
     assert "times their prediction: here from" in text(form)
+
+
+def test_a_bound_at_0_is_a_switch_and_tune_which_has_none_is_not_offered() -> None:
+    rng = np.random.default_rng(7)
+    a, b = rng.normal(size=(2, 120)).round(3)
+    y = (2 * a - b + rng.normal(size=120)).round(3)
+    lines = ["a,b,y", *(f"{p},{q},{r}" for p, q, r in zip(a, b, y, strict=True))]
+    key = uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "bound.csv")) or ""
+    page = settle(open_page("train", data=key, target="y"))
+    assert "Tune the penalty" in [link.proto.label for link in page.get("page_link")]
+    page = settle(checked(widget(page, "toggle", "No coefficient below 0").set_value(True).run()))
+    assert "Tune the penalty" not in [link.proto.label for link in page.get("page_link")]
+    run = start(page)
+    assert run.result is not None
+    assert run.result["coefficients"]["b"] == 0
+    assert run.result["coefficients"]["a"] > 1
