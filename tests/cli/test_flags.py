@@ -130,7 +130,7 @@ def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
     assert {"inspect", "train", "dashboard", "--version"} <= set(completed([""], tmp_path))
     assert completed(["train", "x.csv", "--targ"], tmp_path) == ["--target"]
     assert completed(["tune", "x.csv", "--fold"], tmp_path) == ["--folds", "--fold-by"]
-    assert completed(["train", "--model", "l"], tmp_path) == ["linear", "lasso", "logistic"]
+    assert completed(["train", "--model", "l"], tmp_path) == ["linear", "lasso", "logistic", "lognormal"]
     assert completed(["completion", ""], tmp_path) == ["bash", "zsh", "fish"]
     assert completed(["train", "x"], tmp_path) == []  # the names of files are the shell's own business
 
