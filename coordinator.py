@@ -390,9 +390,9 @@ class ParameterServer:
 
     # ---------------------------------------------------------------- checkpoints
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain values and arrays from which `restore` goes on with the same bits."""
-        arrays = self.parameters.state() | self._board.state()
+    def state(self, whole: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain values and arrays to go on from with the same bits; not `whole`: without what parameter shards have."""
+        arrays = (self.parameters.state() if whole else self.parameters.counts()) | self._board.state()
         return {"version": self.version, "policy": self.policy.state(), "kind": self.kind}, arrays
 
     def restore(self, version: int, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -26,7 +26,7 @@ from shoal.passes.board import COPIES, MappedBoard, ServerBoard
 from shoal.steps.clipping import shortening
 from shoal.steps.optimizers import PartwiseRule, StepRule
 from shoal.steps.placement import ParameterPiece, Placement
-from shoal.worker import SharedArray, Worker
+from shoal.worker import Request, SharedArray, Worker
 
 LONG = 500_000  # numbers from which on one process steps in stretches as well: they stay in its cache
 OWN = -1  # the place of all pieces where no shard has any
@@ -166,6 +166,20 @@ class ShardedParameters(OwnParameters):
             for shard in self._wanted
         ]  # fmt: skip
 
+    def ask_each(self, request: Callable[[int, StepMemory, NDArray[np.int64], int], Request]) -> dict[int, Any]:
+        """What each shard answers about its stretches of the memory and the side that counts; again while one is lost.
+
+        Nothing where this process has all.
+        """
+        while self._spread is not None and self._placement.shards:
+            assert self._helpers is not None
+            asked = {n: request(n, self._spread.places, s, self._spread.side) for n, s in self._stretches.items()}
+            reports = self._helpers.ask(asked)
+            if len(reports) == len(asked):
+                return reports
+            self.tick()
+        return {}
+
     # ---------------------------------------------------------------- steps
 
     def apply(self, step: VectorStep, version: int) -> None:
@@ -296,6 +310,10 @@ class ShardedParameters(OwnParameters):
             self._board.announce(version)  # the shards have written it
         else:
             super().publish(version)
+
+    def counts(self) -> dict[str, NDArray[Any]]:
+        """Of `state`, what is of the vector as a whole: all that is left where shards have kept the rest."""
+        return {f"rule.{name}": array for name, array in self._spread.counts.items()} if self._spread else {}
 
     def state(self) -> dict[str, NDArray[Any]]:
         if (spread := self._spread) is None:

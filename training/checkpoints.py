@@ -3,6 +3,7 @@
 What does not belong here: what a snapshot means, its bytes (`snapshots`), and when one is due.
 
 Folder:  step-000000001200.ckpt          the newest `keep`, as they are
+         step-000000001200.ckpt-shard0-*.part  beside one whose parameters lie on several shards: what the shard had
          archive/step-000000000400.ckpt  older ones: packed if that helps, and the fewer the older
          .step-000000001300.ckpt-*.tmp   being written, or left behind by a process that was killed
 
@@ -13,36 +14,32 @@ is the oldest of its kind, because a newer one would be replaced before it could
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from shoal.errors import ConfigError, DiskFull, ResourceError, StateError
-from shoal.home import alone_with
+from shoal.errors import ConfigError, StateError
 from shoal.tracing import spans
-from shoal.training.snapshots import (
-    MAGIC,
-    START,
-    Damaged,
-    OtherFormat,
-    Snapshot,
-    check_start,
-    decode,
-    encode,
-    fits_otherwise,
+from shoal.training.checkpoint_files import (
+    content,
+    file_name,
+    is_of_other_format,
+    no_room,
+    parts_in,
+    remove_leftovers,
+    signature,
+    steps_in,
+    write_whole,
 )
-from shoal.utils import is_full, put_in_place, sync_folder, write_at
+from shoal.training.part_files import PARTS, composed
+from shoal.training.snapshots import MAGIC, Damaged, OtherFormat, Snapshot, decode, encode
+from shoal.utils import sync_folder
 from shoal.words import listed
 
 __all__ = ["MAGIC", "Checkpoints", "Damaged", "OtherFormat", "Snapshot", "decode", "encode", "spread"]
 
-FILE = re.compile(r"step-(\d{12,})\.ckpt")
 RUN = "run"  # in a snapshot's meta: whose it is
-TEMPORARY = re.compile(r"\.step-\d{12,}\.ckpt-.+\.tmp")
 
 
 def to_stderr(text: str) -> None:
@@ -65,7 +62,7 @@ class Checkpoints:
         self._latest: tuple[int, bytearray] | None = None
         self._whole: dict[Path, tuple[int, ...]] = {}  # what files looked like when they were found to be whole
         for folder in (self.directory, self.archive):
-            _remove_leftovers(folder)
+            remove_leftovers(folder)
 
     # ---------------------------------------------------------------- save
 
@@ -78,15 +75,16 @@ class Checkpoints:
             raise StateError(f"Expected a step of at least 0 to save, got {snapshot.step}.")
         with spans.span("checkpoint", step=snapshot.step):
             data = encode(replace(snapshot, meta={**snapshot.meta, RUN: self.of}) if self.of else snapshot)
-            path = self.directory / _name(snapshot.step)
+            path = self.directory / file_name(snapshot.step)
             try:
-                _write(path, data)
+                write_whole(path, data)
             except OSError as error:
-                raise _no_room(path, error) from error
+                raise no_room(path, error) from error
         self._remember(path)
-        self._latest = snapshot.step, data
+        self._latest = None if PARTS in snapshot.meta else (snapshot.step, data)
         self.forget_after(snapshot.step)
         self._thin()
+        self._remove_parts({name for name, _ in snapshot.meta.get(PARTS, ())}, snapshot.step)
         return path
 
     def forget_after(self, step: int) -> None:
@@ -94,32 +92,40 @@ class Checkpoints:
         if self._latest is not None and self._latest[0] > step:
             self._latest = None
         for folder in (self.directory, self.archive):
-            later = [other for other in _steps_in(folder) if other > step]
+            later = [other for other in steps_in(folder) if other > step]
             for other in later:
-                self._remove(folder / _name(other))
+                self._remove(folder / file_name(other))
             with contextlib.suppress(OSError):
                 if later:
                     sync_folder(folder)  # or they could be back after a loss of power
 
     def _thin(self) -> None:
         """Leave the newest `keep` as they are; pack or remove what is older."""
-        plain, packed = _steps_in(self.directory), _steps_in(self.archive)
+        plain, packed = steps_in(self.directory), steps_in(self.archive)
         newest = max(plain)
         older = sorted(plain)[: -self.keep]
         survivors = spread({*older, *packed} - (set(plain) - set(older)), newest)
         for step in older:
             if step in survivors and step not in packed and not self._pack(step):
                 continue
-            self._remove(self.directory / _name(step))
+            self._remove(self.directory / file_name(step))
         for step in packed:
             if step not in survivors:
-                self._remove(self.archive / _name(step))
+                self._remove(self.archive / file_name(step))
+
+    def _remove_parts(self, used: set[str], newest: int) -> None:
+        """Those of checkpoints that were never finished, or are gone by now; `used` are the ones of the newest."""
+        kept = set(steps_in(self.directory)) - {newest}
+        for step, part in parts_in(self.directory):
+            if step not in kept and part.name not in used:
+                with contextlib.suppress(OSError):
+                    part.unlink()
 
     def _pack(self, step: int) -> bool:
         """Copy a step to the archive; whether the plain file may go."""
-        plain, packed = self.directory / _name(step), self.archive / _name(step)
+        plain, packed = self.directory / file_name(step), self.archive / file_name(step)
         try:
-            _write(packed, encode(self._read(plain, step), pack=True))
+            write_whole(packed, encode(self._read(plain, step), pack=True))
         except OtherFormat:
             return False
         except Damaged as damage:
@@ -137,7 +143,7 @@ class Checkpoints:
     def _remove(self, path: Path) -> None:
         self._whole.pop(path, None)
         with contextlib.suppress(OSError):  # it is tried again after the next one
-            if not _is_of_other_format(path):
+            if not is_of_other_format(path):
                 path.unlink()
 
     # ---------------------------------------------------------------- load
@@ -193,13 +199,13 @@ class Checkpoints:
 
     def _files(self) -> Iterator[tuple[Path, int]]:
         """All files that should be checkpoints, newest step first, plain before packed."""
-        found = [(step, folder) for folder in (self.archive, self.directory) for step in _steps_in(folder)]
+        found = [(step, folder) for folder in (self.archive, self.directory) for step in steps_in(folder)]
         for step, folder in sorted(found, key=lambda item: (item[0], item[1] == self.directory), reverse=True):
-            yield folder / _name(step), step
+            yield folder / file_name(step), step
 
     def _is_whole(self, path: Path, step: int) -> bool:
         try:
-            if self._whole.get(path) != _signature(path):
+            if self._whole.get(path) != signature(path):
                 self._read(path, step)
                 self._remember(path)
         except (Damaged, OSError):
@@ -208,7 +214,12 @@ class Checkpoints:
 
     def _read(self, path: Path, step: int) -> Snapshot:
         """The snapshot in a file, Damaged, or FileNotFoundError; those of older versions do not say whose they are."""
-        snapshot = decode(_content(path))
+        try:
+            snapshot = composed(decode(content(path)), path.parent)
+        except Damaged:
+            if not path.exists():  # thinned out meanwhile, and its parts after it
+                raise FileNotFoundError(path) from None
+            raise
         if snapshot.step != step:
             raise Damaged(f"holds step {snapshot.step}, not the one that its name says")
         whose = snapshot.meta.get(RUN, self.of)
@@ -218,7 +229,7 @@ class Checkpoints:
 
     def _remember(self, path: Path) -> None:
         with contextlib.suppress(OSError):
-            self._whole[path] = _signature(path)
+            self._whole[path] = signature(path)
 
 
 def spread(steps: Iterable[int], newest: int) -> set[int]:
@@ -227,103 +238,3 @@ def spread(steps: Iterable[int], newest: int) -> set[int]:
     for step in sorted(steps, reverse=True):
         oldest[(newest - step).bit_length()] = step
     return set(oldest.values())
-
-
-# ------------------------------------------------------------------ files
-
-
-def _name(step: int) -> str:
-    return f"step-{step:012d}.ckpt"
-
-
-def _steps_in(folder: Path) -> list[int]:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return [int(match[1]) for name in os.listdir(folder) if (match := FILE.fullmatch(name))]
-    return []
-
-
-def _is_of_other_format(path: Path) -> bool:
-    try:
-        _content(path)
-    except OtherFormat:
-        return True
-    except (Damaged, OSError):
-        return False
-    return False
-
-
-def _signature(path: Path) -> tuple[int, ...]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a file that begins as a checkpoint does; Damaged or OtherFormat if it does not."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(START)
-            try:
-                check_start(memoryview(start))  # before the rest: a foreign file may be of any size
-            except OtherFormat:
-                if fits_otherwise(start + file.read()):
-                    raise Damaged(
-                        "is damaged: its checksum fits the format of this Shoal, not the one it names"
-                    ) from None
-                raise
-            return start + file.read()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise Damaged(f"could not be read: {error.strerror}") from error
-
-
-def _write(path: Path, data: bytearray) -> None:
-    """The whole file or nothing, safe from a loss of power: content first, then the name, then the folder."""
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sync_folder(path.parent.parent)
-    descriptor, temporary = _temporary(path)
-    try:
-        try:
-            write_at(descriptor, memoryview(data), 0)
-            os.fsync(descriptor)
-            put_in_place(temporary, path)
-        finally:
-            os.close(descriptor)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def _temporary(path: Path) -> tuple[int, Path]:
-    """A new file beside `path`, locked for as long as it is open, so that others see that it is in use."""
-    while True:
-        temporary = path.with_name(f".{path.name}-{os.urandom(4).hex()}.tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return descriptor, temporary
-        os.close(descriptor)  # taken for a leftover between its making and its lock
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove the unfinished files of processes that are gone: the kernel has let go of their locks."""
-    with contextlib.suppress(OSError):
-        for name in [name for name in os.listdir(folder) if TEMPORARY.fullmatch(name)]:
-            with contextlib.suppress(OSError), alone_with(folder / name) as alone:
-                if alone:
-                    os.unlink(folder / name)
-
-
-def _no_room(path: Path, error: OSError) -> ResourceError:
-    if is_full(error):
-        return DiskFull(
-            f"The disk is full: there is no room for the checkpoint '{path}'. The one before is untouched. "
-            "Free some space, or set SHOAL_HOME to a folder on a larger disk."
-        )
-    return ResourceError(
-        f"The checkpoint '{path}' could not be written: {error.strerror}. The one before is untouched. "
-        "Check the folder and its permissions."
-    )

@@ -6,7 +6,7 @@ Numbers come from `objective`, steps are made by the server, processes belong to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints, Snapshot
 from shoal.training.commands import Commands
 from shoal.training.objectives.base import UNKNOWN, DistanceToOptimum, Objective
+from shoal.training.part_files import save_parts
 from shoal.training.phases import (
     finishes,
     first_phase,
@@ -203,9 +204,8 @@ class Conductor:
                 self._score()
         if self.recorder.affordable:
             self._record()
-        if self.config.max_seconds and self.clock() > self.config.max_seconds:
-            cause = f"the time limit of {self.config.max_seconds:g} s is reached"
-            self.end(Standing("finished", cause, Reason.TIME_LIMIT))
+        if (limit := self.config.max_seconds) and self.clock() > limit:
+            self.end(Standing("finished", f"the time limit of {limit:g} s is reached", Reason.TIME_LIMIT))
         if self.config.checkpoint_seconds and self.clock() - self._saved >= self.config.checkpoint_seconds:
             self.checkpoint()
 
@@ -349,7 +349,8 @@ class Conductor:
         """Save, or, where there is no room, pause: the last good checkpoint stays. Whether it was saved."""
         self._saved = self.clock()
         try:
-            self.session.checkpoints.save(self.snapshot())
+            parts = save_parts(self.server.parameters, self.session.checkpoints.directory, self.server.version)
+            self.session.checkpoints.save(self.snapshot(parts))
             self.saving += self.clock() - self._saved
         except ResourceError as error:
             self.happened("warning", str(error), reason=error.reason)
@@ -361,10 +362,11 @@ class Conductor:
         self.session.callbacks.checkpoint_saved(self, self.server.version)
         return True
 
-    def snapshot(self) -> Snapshot:
-        meta, arrays = self.server.state()
+    def snapshot(self, parts: Mapping[str, Any]) -> Snapshot:
+        """The run as it is now; `parts` says what parameter shards have written of it themselves."""
+        meta, arrays = self.server.state(whole=not parts)
         meta |= {
-            "config": self.config.as_dict(), "resolved": vars(self.resolved), "phase": self.phase,
+            **parts, "config": self.config.as_dict(), "resolved": vars(self.resolved), "phase": self.phase,
             **self.objective.identity,
             "base_rate": self.base_rate, "alpha": self.objective.alpha, "compression": self.steering.compression,
             "staleness": self.in_force()["staleness"], "bad_epochs": self._bad_epochs,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pytest
 
 from shoal.errors import ResourceError
-from shoal.training import checkpoints
+from shoal.training import checkpoint_files, checkpoints
 from shoal.training.checkpoints import Snapshot, encode
 from shoal.utils import write_at
 from support.gradient.checkpoints import PACKED, Store, files, identical, same, snapshot
@@ -87,7 +87,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path
 SUICIDE = """
     import os, signal, sys
     from pathlib import Path
-    from shoal.training import checkpoints
+    from shoal.training import checkpoint_files, checkpoints
     import numpy as np
     def numbered(step):
         return checkpoints.Snapshot(step, {{}}, {{"w": np.full(50, float(step))}})
@@ -108,9 +108,9 @@ SUICIDE = """
 """
 # The second save writes step 2 and then copies step 1 to the archive, for which it first makes that folder.
 MOMENTS = [
-    ("checkpoints", "write_at", 1, "before step 2"), ("checkpoints", "write_at", 1, "half of step 2"),
+    ("checkpoint_files", "write_at", 1, "before step 2"), ("checkpoint_files", "write_at", 1, "half of step 2"),
     ("os", "fsync", 1, "before step 2"), ("os", "replace", 1, "before step 2"), ("os", "fsync", 2, "after step 2"),
-    ("checkpoints", "sync_folder", 2, "after step 2"), ("checkpoints", "write_at", 2, "half of the copy"),
+    ("checkpoint_files", "sync_folder", 2, "after step 2"), ("checkpoint_files", "write_at", 2, "half of the copy"),
     ("os", "fsync", 4, "before the copy"), ("os", "replace", 2, "before the copy"), ("os", "fsync", 5, "after the copy"),
 ]  # fmt: skip
 
@@ -145,7 +145,7 @@ def test_what_is_being_written_by_a_live_process_is_not_taken_for_a_leftover(
         code = f"import sys; from pathlib import Path; from shoal.training.checkpoints import *; print(Checkpoints(Path({str(tmp_path)!r})).steps())"
         seen.append(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout)
 
-    monkeypatch.setattr(checkpoints, "write_at", meanwhile)
+    monkeypatch.setattr(checkpoint_files, "write_at", meanwhile)
     store.save(snapshot(2))
     assert seen == ["[1]\n"]
     assert Store(tmp_path).steps() == [1, 2]
@@ -185,7 +185,7 @@ def test_a_failure_at_any_call_leaves_the_last_good_one(
         raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints if call == "write_at" else os, call, fail)
+        patch.setattr(checkpoint_files if call == "write_at" else os, call, fail)
         with pytest.raises(ResourceError, match="The one before is untouched") as raised:
             store.save(snapshot(2))
     assert ("disk is full" in str(raised.value)) == (code in (errno.ENOSPC, errno.EDQUOT))
@@ -271,14 +271,14 @@ def test_no_room_for_the_archive_leaves_the_old_one_where_it_is(
 ) -> None:
     store = Store(tmp_path, keep=1)
     store.save(snapshot(10))
-    written = checkpoints._write
+    written = checkpoints.write_whole
 
     def refuse(path: Path, data: bytearray) -> None:
         if path.parent.name == "archive":
             raise OSError(errno.ENOSPC, "No space left on device")
         written(path, data)
 
-    monkeypatch.setattr(checkpoints, "_write", refuse)
+    monkeypatch.setattr(checkpoints, "write_whole", refuse)
     store.save(snapshot(20))
     assert store.steps() == [10, 20]
     assert len(store.said) == 1

@@ -12,6 +12,7 @@ import pytest
 
 from shoal.engines.base import Engine
 from shoal.steps import placement
+from shoal.training.checkpoint_files import parts_in
 from shoal.training.conductor import Conductor
 from support.runs import until
 from support.tables import same_bits
@@ -59,7 +60,7 @@ def test_the_same_bits_for_any_number_of_shards_through_kills_commands_and_a_res
     assert not alone.events("shards")
     apart = list[int]()
     acts: dict[str, Callable[[Conductor], Any]] = {
-        "round2": lambda r: here(r, 3), "round5": kill, "round9": kill, "round14": lambda r: r.send("checkpoint"),
+        "round2": lambda r: here(r, 3), "round5": kill, "round9": kill, "round14": lambda r: (here(r, 3), r.send("checkpoint")),
         "round16": lambda r: (here(r, 3), r.send("kill_shard", shard=1)),
         "round20": lambda r: r.send("shards", count=1), "round24": lambda r: r.send("shards", count=2),
         "round26": lambda r: here(r, 2), "round40": lambda r: apart.append(r.server.parameters.steps_apart),
@@ -70,6 +71,7 @@ def test_the_same_bits_for_any_number_of_shards_through_kills_commands_and_a_res
     assert [event.data["outcome"] for event in harmed.events("command")] == ["done"] * 4
     assert course(harmed) == course(alone)
     assert same_bits(harmed.w, alone.w)
+    assert len([step for step, _ in parts_in(harmed.checkpoints.directory) if step == 14]) == 3
     saved = harmed.checkpoints.load(14)
     assert saved.meta["parameter_shards"] == 3
     for workers in (0, 2):  # in one process there can be one only, which is said
