@@ -70,6 +70,7 @@ class ShardedParameters(OwnParameters):
         self._losses: Counter[int] = Counter()  # in a row
         self._spread: _Spread | None = None
         self._worker = Worker()  # whom this process asks in place of shards
+        self._is_long = len(start) >= LONG and isinstance(board.shared, MappedBoard)
         self._numbers: dict[int, tuple[int, ...]] = {}  # of pieces
         self._pieces: dict[int, NDArray[np.int64]] = {}
         self._stretches: dict[int, NDArray[np.int64]] = {}
@@ -184,6 +185,9 @@ class ShardedParameters(OwnParameters):
 
     def apply(self, step: VectorStep, version: int) -> None:
         """By all shards at the same time; from its beginning again while one of them is lost."""
+        if self._helpers is None and not self._is_long:  # what most runs are, by the thousand steps a second
+            super().apply(step, version)
+            return
         self.tick()
         while (self._placement.shards or self._is_long) and self._is_partwise(step):
             if self._stepped(step, version):
@@ -191,10 +195,6 @@ class ShardedParameters(OwnParameters):
             self.tick()
         self._collect()
         super().apply(step, version)
-
-    @property
-    def _is_long(self) -> bool:
-        return len(self.w) >= LONG and isinstance(self._board.shared, MappedBoard)
 
     def _is_partwise(self, step: VectorStep) -> bool:
         """Whether parts can be stepped apart: not by a plug-in's rule or penalty that is about all of the vector."""

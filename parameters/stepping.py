@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from shoal.worker import SharedArray, Worker
 STRETCH = 65_536  # numbers that are stepped at a time: what is computed on the way stays in the cache
 
 
-@dataclass(frozen=True)
-class VectorStep:
+class VectorStep(NamedTuple):
     """What becomes of some updates, whoever applies them."""
 
     shards: tuple[int, ...]  # of rows: whose slots have the updates, in their order

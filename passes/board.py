@@ -151,7 +151,8 @@ class ServerBoard:
         """How the updates that workers have put into the slots are encoded; each is taken once."""
         encodings = tuple(self._encodings.pop(task) for task in tasks)
         for task, encoding in zip(tasks, encodings, strict=True):
-            self._sides[task.shard] ^= encoding.name != "none"
+            if encoding.name != "none":
+                self._sides[task.shard] ^= 1
         return encodings
 
     def collect(self, shards: Sequence[int], encodings: Sequence[Compression]) -> Array:

@@ -49,7 +49,7 @@ def clipped(gradient: Array, limit: float, ends: Sequence[int] = ()) -> Array:
     peak = peak_of(gradient) if limit else 0.0
     if peak == 0:
         return gradient
-    pieces = np.split(gradient, list(ends[:-1]))
+    pieces = np.split(gradient, list(ends[:-1])) if len(ends) > 1 else [gradient]  # most vectors are short
     factor = shortening(limit, peak, (squares_of(piece, peak) for piece in pieces))
     return shortened(gradient, peak, factor)
 

@@ -1,8 +1,10 @@
 """What one step takes with 1, 2 and 4 parameter shards, by the number of parameters; printed as the table of
 docs/networks.md. No worker computes meanwhile, as in mode sync, where all of them wait for the step.
 
-All counts take turns, `--repeats` times; a figure is the median of the steps, with the medians of the quickest and
-slowest turn. Four updates are added up in a step, as those of four shards of rows.
+All counts take turns, `--repeats` times; a figure is the median of the turns, each by its median step, with the
+quickest and slowest turn. Four updates are added up in a step, as those of four shards of rows. Beside it stands the
+processor time of a step in all processes together: where other programs want the cores, more processes are given more
+of them, and only processor time tells what the work itself takes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 
 from shoal.engines.processes import ProcessEngine
 from shoal.models import NoPenalty
@@ -29,7 +32,7 @@ from shoal.steps.placement import pieces_of
 SIZES = {"10 k": 10_000, "1 M": 1_000_000, "50 M": 50_000_000}
 COUNTS = (1, 2, 4)
 ROWS = (32,) * 4
-LEAST, SECONDS = 5, 1.0  # steps of a turn, and how long they take at least
+LEAST, SECONDS = 3, 1.0  # steps of a turn, and how long they take at least
 
 
 def rules(width: int) -> dict[str, StepRule]:
@@ -59,19 +62,29 @@ def here(held: ShardedParameters) -> bool:
     return held.count == 1 or sum(line["state"] == "here" for line in held.table()) == held.count
 
 
-def turn(held: ShardedParameters, step: Any, version: int) -> tuple[float, int]:
-    """The median of some steps, the first left out, in seconds; and the version after them."""
+def processor_seconds(held: ShardedParameters) -> float:
+    """Of this process and all shards so far."""
+    pids = {line["pid"] for line in held.table() if line["pid"]} | {os.getpid()}
+    times = [psutil.Process(pid).cpu_times() for pid in pids]
+    return sum(used.user + used.system for used in times)
+
+
+def turn(held: ShardedParameters, step: Any, version: int) -> tuple[float, float, int]:
+    """The median of some steps, the first left out, and their mean processor time; the version after them."""
     took: list[float] = []
+    used = processor_seconds(held)
     while len(took) <= LEAST or sum(took) < SECONDS:
         started = time.perf_counter()
         held.apply(step, version)
         version += 1
         held.publish(version)
         took.append(time.perf_counter() - started)
-    return float(np.median(took[1:])), version
+    return float(np.median(took[1:])), (processor_seconds(held) - used) / len(took), version
 
 
-def measured(engine: ProcessEngine, width: int, repeats: int) -> Iterator[tuple[str, dict[int, list[float]]]]:
+def measured(
+    engine: ProcessEngine, width: int, repeats: int
+) -> Iterator[tuple[str, dict[int, list[tuple[float, float]]]]]:
     with vector(engine, width) as (_, held):
         encoding = make_compression("none", width, 1.0)
         step = VectorStep(tuple(range(len(ROWS))), (encoding,) * len(ROWS), ROWS, 1e-3, 0, 0.0, NoPenalty())
@@ -79,20 +92,20 @@ def measured(engine: ProcessEngine, width: int, repeats: int) -> Iterator[tuple[
             held.begin(rule)
             version = 0
             held.publish(version)
-            found: dict[int, list[float]] = {count: [] for count in COUNTS}
+            found: dict[int, list[tuple[float, float]]] = {count: [] for count in COUNTS}
             for _ in range(repeats):
                 for count in COUNTS:
                     held.scale(count)
                     while not here(held):
                         time.sleep(0.05)
-                    seconds, version = turn(held, step, version)
-                    found[count].append(seconds)
+                    seconds, used, version = turn(held, step, version)
+                    found[count].append((seconds, used))
             yield name, found
 
 
-def told(seconds: list[float]) -> str:
-    low, middle, high = (1e3 * float(value) for value in (min(seconds), np.median(seconds), max(seconds)))
-    return f"{middle:.3g} ({low:.3g} to {high:.3g})"
+def told(turns: list[tuple[float, float]]) -> str:
+    seconds, used = 1e3 * np.array(turns).T
+    return f"{np.median(seconds):.3g} ({seconds.min():.3g} to {seconds.max():.3g}); {np.median(used):.3g}"
 
 
 def main() -> None:
@@ -100,7 +113,9 @@ def main() -> None:
     parser.add_argument("--only", choices=list(SIZES))
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
-    print(f"{os.cpu_count()} cores; milliseconds a step, load before {os.getloadavg()[0]:.1f}")
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; milliseconds a step (quickest to slowest turn); of processors"
+    )
     print("| parameters | step rule |" + "".join(f" {count} |" for count in COUNTS))
     print("|---|---|" + "---|" * len(COUNTS))
     with ProcessEngine(1) as engine:

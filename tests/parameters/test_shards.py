@@ -16,7 +16,6 @@ from shoal.engines.helper_processes import HelperProcesses
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.models import L1L2, Array, NoPenalty, Penalty
-from shoal.parameters import shards
 from shoal.parameters.own import OwnParameters
 from shoal.parameters.shards import ShardedParameters
 from shoal.parameters.stepping import VectorStep
@@ -128,7 +127,7 @@ def test_a_long_vector_is_stepped_in_stretches_by_one_process_with_the_same_bits
     rigs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, rig, sharded, _ = rigs
-    monkeypatch.setattr(shards, "LONG", WIDTH)
+    monkeypatch.setattr(sharded, "_is_long", True)
     for rule in RULES.values():
         for each in (alone, rig):
             each.begin(rule())
