@@ -113,9 +113,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(SIZES))
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; milliseconds a step (quickest to slowest turn); of processors"
-    )
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ms a step (quickest to slowest turn); of processors")
     print("| parameters | step rule |" + "".join(f" {count} |" for count in COUNTS))
     print("|---|---|" + "---|" * len(COUNTS))
     with ProcessEngine(1) as engine:
