@@ -116,8 +116,7 @@ class ParameterServer:
     for by the verbs under "what a run may ask for", and by the steering, which the run writes and the server reads.
     """
 
-    POLL = 0.05  # seconds between two looks at clock and commands when nothing else happens
-    STALL = 1.0  # seconds between two ticks from which on this process itself was held up
+    POLL, STALL = 0.05, 1.0  # seconds between two looks at clock and commands; from which on this process was held up
 
     def __init__(
         self, engine: Engine, shards: Shards, model: StepModel, start: Array, steering: Steering,

@@ -21,7 +21,8 @@ import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from shoal.errors import Standing
-from shoal.home import own_lock, runs_directory
+from shoal.files.locks import own_lock
+from shoal.home import runs_directory
 from shoal.metrics import HostSample, Round, WorkerSample
 from shoal.runs.folder import Run, new_run_id, write_state
 from shoal.settings.config import RunConfig

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.dashboard import Feeder, made_run
-from shoal.home import own_lock
+from shoal.files.locks import own_lock
 from shoal.runs.folder import Run
 from shoal.storage import Storage, open_storage
 from support.browser import Server, free_port

@@ -20,7 +20,8 @@ from typing import IO, Any, TypeVar
 from shoal.data.dataset import Dataset
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.files import sealed
-from shoal.home import MANIFEST, UNFINISHED, alone_with, cache_directory, cache_index, hold, make_folder
+from shoal.files.locks import alone_with, hold
+from shoal.home import MANIFEST, UNFINISHED, cache_directory, cache_index, make_folder
 from shoal.utils import identity_of
 
 T = TypeVar("T")

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.files.checksums import FileBytes, RunningProof, Seal, contents, damaged, mapped, mapped_to_prove, written
-from shoal.home import DATA_FORMAT, MANIFEST, hold
+from shoal.files.locks import hold
+from shoal.home import DATA_FORMAT, MANIFEST
 from shoal.models import Array
 from shoal.settings.limits import MOST_LEVELS
 from shoal.solve.moments import Moments

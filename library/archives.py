@@ -28,7 +28,8 @@ from typing import IO, Any, Final
 
 from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.files import sealed
-from shoal.home import archive_directory, entry_name, lock_file, runs_directory, trash_directory
+from shoal.files.locks import lock_file
+from shoal.home import archive_directory, entry_name, runs_directory, trash_directory
 from shoal.library import accounts
 from shoal.people.belongings import OWNER, document_of, sees
 from shoal.people.deeds import allow

@@ -1,6 +1,6 @@
 """How to clean up under SHOAL_HOME while runs are at work; what there is, is in `inventory`. No command line, no pages.
 
-What is in use stays. Readers of a data set or of shards have a share of the lock on its manifest (`home.hold`), run
+What is in use stays. Readers of a data set or of shards have a share of the lock on its manifest (`locks.hold`), run
 processes have the lock of their folder, and the files of runs that wait or work are named in their configs. What goes
 is renamed to SHOAL_HOME/removed-* first, under that lock, and deleted then: whoever comes at the same moment finds a
 whole folder or none. Links are neither followed nor removed, so nothing outside SHOAL_HOME is touched.
@@ -21,17 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ResourceError, TrainingError
+from shoal.files.locks import alone_with, lock_file
 from shoal.home import (
     DATA_FORMAT,
     MANIFEST,
     REMOVED,
-    alone_with,
     archive_directory,
     cache_directory,
     cache_index,
     home,
     jobs_directory,
-    lock_file,
     models_directory,
     names_in,
     removed_path,

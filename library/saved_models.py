@@ -27,8 +27,9 @@ from typing import Any
 
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.files import sealed
+from shoal.files.locks import lock_file
 from shoal.files.parts import title
-from shoal.home import lock_file, models_directory
+from shoal.home import models_directory
 from shoal.library.model_cards import CARD, card_anew, card_of, read_card
 from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.people.acting import person

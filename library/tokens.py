@@ -17,7 +17,8 @@ from pathlib import Path
 
 from shoal.errors import ConfigError, DamagedFile, NotAllowed, StateError
 from shoal.files import sealed
-from shoal.home import by_beginning, one_at_a_time, tokens_file
+from shoal.files.locks import one_at_a_time
+from shoal.home import by_beginning, tokens_file
 from shoal.people import accounts, acting
 from shoal.people.person import ADMIN, EDITOR, ROLES, VIEWER, Person, lesser
 from shoal.people.records import Colleague

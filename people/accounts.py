@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shoal.errors import NotAllowed, Remedy, StateError
-from shoal.home import one_at_a_time, people_file
+from shoal.files.locks import one_at_a_time
+from shoal.home import people_file
 from shoal.people import passwords
 from shoal.people.acting import acting
 from shoal.people.person import ADMIN

@@ -24,7 +24,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
-from shoal.home import keep_private, own_lock, searches_directory
+from shoal.files.locks import own_lock
+from shoal.home import keep_private, searches_directory
 from shoal.runs import interruptions, reserve, scheduling
 from shoal.runs.awaiting import WaitWatch
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state

@@ -11,7 +11,8 @@ import sys
 import time
 
 from shoal.errors import StateError
-from shoal.home import keep_private, sign
+from shoal.files.locks import sign
+from shoal.home import keep_private
 from shoal.runs import scheduling
 from shoal.runs.tickets import tickets
 

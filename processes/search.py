@@ -29,7 +29,8 @@ import optuna
 from optuna.trial import TrialState
 
 from shoal.errors import DataError, Reason, ResourceError, Standing, StateError, TrainingError
-from shoal.home import keep_private, own_lock
+from shoal.files.locks import own_lock
+from shoal.home import keep_private
 from shoal.library import notes
 from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told

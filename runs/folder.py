@@ -30,15 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
-from shoal.home import (
-    archive_directory,
-    can_be,
-    entry_name,
-    is_held,
-    names_in,
-    runs_directory,
-    why_unreadable,
-)
+from shoal.files.locks import is_held
+from shoal.home import archive_directory, can_be, entry_name, names_in, runs_directory, why_unreadable
 from shoal.people.belongings import sees, visible
 from shoal.queueing import team
 from shoal.results.fit import FitReport
@@ -60,19 +53,8 @@ ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 KILLED = "The run ended before it was finished: its process was stopped"
 
 __all__ = [
-    "ACTIVE",
-    "ENDED",
-    "FITTED",
-    "PATIENCE",
-    "RUN_NAME",
-    "Run",
-    "find_run",
-    "is_run",
-    "list_runs",
-    "new_run_id",
-    "read_config",
-    "write_json",
-    "write_state",
+    "ACTIVE", "ENDED", "FITTED", "PATIENCE", "RUN_NAME", "Run",
+    "find_run", "is_run", "list_runs", "new_run_id", "read_config", "write_json", "write_state",
 ]  # fmt: skip
 
 

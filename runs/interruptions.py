@@ -13,7 +13,8 @@ import signal
 from dataclasses import replace
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError
-from shoal.home import lock_file, runs_directory
+from shoal.files.locks import lock_file
+from shoal.home import runs_directory
 from shoal.runs.documents import last_word, read_json
 from shoal.runs.folder import Run, write_state
 from shoal.runs.spawning import killed_by

@@ -20,16 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.database import address
 from shoal.errors import DamagedFile, Reason, Remedy, ResourceError, Standing, StateError, TrainingError
+from shoal.files.locks import own_lock
 from shoal.files.parts import absolute, named, seen_as
-from shoal.home import (
-    DATA_FORMAT,
-    LATEST,
-    by_beginning,
-    jobs_directory,
-    own_lock,
-    runs_directory,
-    searches_directory,
-)
+from shoal.home import DATA_FORMAT, LATEST, by_beginning, jobs_directory, runs_directory, searches_directory
 from shoal.people import jobs
 from shoal.people.acting import person
 from shoal.people.belongings import claim, sees_everything
@@ -52,16 +45,13 @@ if TYPE_CHECKING:
     from shoal.training.checkpoints import Checkpoints, Snapshot
 
 __all__ = [
-    "Run", "Settled", "find_run", "fork", "launch",
-    "launch_job", "list_runs",
-    "metrics_of", "new_run_id", "post", "resolve", "resume", "wait_settled",
+    "Run", "Settled", "find_run", "fork", "launch", "launch_job", "list_runs", "metrics_of",
+    "new_run_id", "post", "resolve", "resume", "wait_settled",
 ]  # fmt: skip
 
-STARTS = "run started"
-FOLDER = "the folder of a run"  # where a disk may be full
+STARTS, FOLDER = "run started", "the folder of a run"  # a deed; where a disk may be full
 BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
-LOOK = 0.05  # seconds between two looks for the outcome of a command
-STARTING = 5.0  # seconds that a process may take to tell its number
+LOOK, STARTING = 0.05, 5.0  # seconds between two looks for an outcome; that a process may take to tell its number
 WITHDRAWN = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
 BUSY = 2.0  # seconds to wait for a store that another process has locked: a person waits as well
 
@@ -86,7 +76,6 @@ def metrics_of(run: Run) -> Iterator[Storage | None]:
     if not run.has_records:
         yield None
         return
-
     with run.open_records(BUSY) as storage:
         yield storage
 
@@ -201,8 +190,7 @@ def _fingerprint(config: RunConfig, *more: Any) -> str:
 def _start(directory: Path, job: dict[str, Any], config: RunConfig) -> Run:
     run = Run(directory)
     with spans.span("launch", run=run.id):
-        trace = {"trace": spans.here()} if spans.here() else {}
-        write_json(directory / "job.json", {**job, **trace})
+        write_json(directory / "job.json", {**job, **({"trace": here} if (here := spans.here()) else {})})
         write_json(directory / "config.json", config.as_dict())
         scheduling.enqueue(run, config)
         scheduling.begin(run, config)

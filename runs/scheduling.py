@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import IO
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
-from shoal.home import lock_file, queue_directory, runs_directory, sign
+from shoal.files.locks import lock_file, sign
+from shoal.home import queue_directory, runs_directory
 from shoal.queueing import team
 from shoal.runs import interruptions
 from shoal.runs.folder import Run, read_config, write_state

@@ -13,7 +13,8 @@ import os
 from typing import IO
 
 from shoal.errors import ConfigError
-from shoal.home import is_held, lock_file, slot_file
+from shoal.files.locks import is_held, lock_file
+from shoal.home import slot_file
 from shoal.queueing.team import WHOLE
 from shoal.settings.config import RunConfig
 

@@ -20,7 +20,8 @@ from typing import NamedTuple
 from shoal.database.address import VARIABLE as DATABASE
 from shoal.errors import DamagedFile
 from shoal.files import sealed
-from shoal.home import at_work_directory, names_in, one_at_a_time, queue_directory, waiting_directory
+from shoal.files.locks import one_at_a_time
+from shoal.home import at_work_directory, names_in, queue_directory, waiting_directory
 from shoal.runs.slots import cores, free_slots, slots
 from shoal.words import duration
 

@@ -24,9 +24,10 @@ from shoal.data.formats.pairs import has_pairs
 from shoal.errors import DamagedFile, DataError, StateError
 from shoal.files import sealed
 from shoal.files.checksums import mapped, write_whole
+from shoal.files.locks import hold
 from shoal.files.parts import absolute, parts_of, title
 from shoal.files.remote import place, remote_file
-from shoal.home import MANIFEST, hold
+from shoal.home import MANIFEST
 from shoal.kernels.pairs_kernel import ALL_READ, NOT_RISING, ReadRows, read_pairs
 from shoal.models import Array
 from shoal.settings.config import RunConfig

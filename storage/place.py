@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shoal.database.address import VARIABLE, is_set
 from shoal.errors import StateError, TrainingError
 from shoal.files import sealed
-from shoal.home import is_held, one_at_a_time
+from shoal.files.locks import is_held, one_at_a_time
 from shoal.storage import open_storage
 from shoal.storage.base import TIMEOUT, Storage
 

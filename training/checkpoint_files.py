@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from shoal.errors import DiskFull, ResourceError
-from shoal.home import alone_with
+from shoal.files.locks import alone_with
 from shoal.training.snapshots import START, Damaged, OtherFormat, check_start, fits_otherwise
 from shoal.utils import is_full, put_in_place, sync_folder, write_at
 

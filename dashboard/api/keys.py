@@ -17,7 +17,8 @@ from shoal.dashboard.api.operations import ApiRequest
 from shoal.dashboard.api.problems import Refusal
 from shoal.errors import DamagedFile
 from shoal.files import sealed
-from shoal.home import names_in, one_at_a_time, request_file
+from shoal.files.locks import one_at_a_time
+from shoal.home import names_in, request_file
 from shoal.people.acting import person
 from shoal.runs.launch import Run, find_run, list_runs
 

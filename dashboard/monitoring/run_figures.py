@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from shoal.dashboard.monitoring.exposition import Family, Figure, by_label, single
 from shoal.errors import TrainingError
-from shoal.home import is_held, names_in, runs_directory
+from shoal.files.locks import is_held
+from shoal.home import names_in, runs_directory
 from shoal.metrics import Round
 from shoal.people.belongings import thing_at
 from shoal.runs.folder import ACTIVE, ENDED, Run, is_run

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 
 from shoal.errors import ResourceError, StateError, TrainingError
-from shoal.home import home, is_held, jobs_directory, runs_directory, slot_file
+from shoal.files.locks import is_held
+from shoal.home import home, jobs_directory, runs_directory, slot_file
 from shoal.metrics import WorkerSample
 from shoal.runs import slots as run_slots
 from shoal.runs import tickets as run_queue

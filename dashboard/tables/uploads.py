@@ -16,7 +16,8 @@ from pathlib import Path
 
 from shoal.dashboard.tables.room import Room
 from shoal.errors import ConfigError, DiskFull
-from shoal.home import alone_with, uploads_directory
+from shoal.files.locks import alone_with
+from shoal.home import uploads_directory
 from shoal.people.belongings import claim, sees, thing_at
 from shoal.people.deeds import allow, check
 from shoal.people.rights import SERVICE, Verb

@@ -11,7 +11,8 @@ import pytest
 
 from shoal.dashboard.tables import recent
 from shoal.errors import Standing, StateError
-from shoal.home import lock_file, own_lock, queue_directory, recent_tables_file, runs_directory, searches_directory
+from shoal.files.locks import lock_file, own_lock
+from shoal.home import queue_directory, recent_tables_file, runs_directory, searches_directory
 from shoal.library import archives, notes
 from shoal.library.saved_models import Version, copy_version, list_models, version_of, write_note
 from shoal.runs import scheduling, tickets

@@ -21,7 +21,7 @@ from streamlit import runtime
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 
 from shoal.dashboard import server
-from shoal.home import own_lock
+from shoal.files.locks import own_lock
 from shoal.storage import open_storage
 from support.browser import Server, free_port
 from support.dashboard.session_tabs import SessionTab

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from shoal.errors import StateError
-from shoal.home import archive_directory, lock_file
+from shoal.files.locks import lock_file
+from shoal.home import archive_directory
 from shoal.library import accounts, archives, notes
 from shoal.runs.folder import Run, find_run
 from shoal.runs.launch import launch_job, list_runs, resume

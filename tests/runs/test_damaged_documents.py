@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from shoal.errors import Reason, Standing, StateError
-from shoal.home import own_lock, runs_directory
+from shoal.files.locks import own_lock
+from shoal.home import runs_directory
 from shoal.runs import launch as launching
 from shoal.runs.documents import read_json, write_json
 from shoal.runs.folder import Run, read_config, write_state

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from shoal.errors import Reason
-from shoal.home import lock_file, queue_directory, runs_directory
+from shoal.files.locks import lock_file
+from shoal.home import queue_directory, runs_directory
 from shoal.runs import interruptions, scheduling, tickets
 from shoal.runs.launch import Run, launch, metrics_of, post, resume, wait_settled
 from shoal.settings.config import RunConfig

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from shoal.errors import ConfigError, Standing, StateError
-from shoal.home import is_held, own_lock
+from shoal.files.locks import is_held, own_lock
 from shoal.runs import tickets
 from shoal.runs.folder import new_run_id, write_state
 from shoal.runs.launch import find_run, fork, launch, metrics_of, post, resolve, resume, wait_settled

@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 from shoal.errors import ConfigError, StateError
-from shoal.home import lock_file, queue_directory
+from shoal.files.locks import lock_file
+from shoal.home import queue_directory
 from shoal.runs import scheduling, slots, tickets
 from shoal.runs.launch import Run, launch, list_runs, post, resume, wait_settled
 from shoal.settings.config import RunConfig

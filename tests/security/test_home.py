@@ -14,7 +14,8 @@ import pytest
 
 import shoal as api
 from shoal.errors import StateError
-from shoal.home import is_held, kernels_directory, make_folder, runs_directory, tightened
+from shoal.files.locks import is_held
+from shoal.home import kernels_directory, make_folder, runs_directory, tightened
 from support.browser import ROOT
 from support.runs import until
 from support.tables import written

@@ -25,7 +25,8 @@ from shoal.data_pipeline import Shards, held_path, shard_path
 from shoal.errors import ConfigError, DamagedFile, DataError, Remedy, StateError
 from shoal.files import sealed
 from shoal.files.checksums import Seal, contents
-from shoal.home import MANIFEST, SHARDS, hold
+from shoal.files.locks import hold
+from shoal.home import MANIFEST, SHARDS
 from shoal.losses.steps import RowExtras
 from shoal.models import Array, Integers
 from shoal.passes.shards import Deal, Dealt, Gather, Gathered, KnowShards, ShardProduct, dealt_path

@@ -15,7 +15,8 @@ from streamlit.testing.v1 import AppTest
 from shoal.dashboard.live import controls
 from shoal.dashboard.live.feed import HOST_COLUMNS, ROUND_COLUMNS, RunFeed
 from shoal.errors import DiskFull, Reason, Remedy, Standing
-from shoal.home import lock_file, queue_directory
+from shoal.files.locks import lock_file
+from shoal.home import queue_directory
 from shoal.metrics import Round
 from shoal.runs import interruptions, scheduling
 from shoal.runs import launch as run_store

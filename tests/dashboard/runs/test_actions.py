@@ -116,7 +116,7 @@ def test_delete_asks_first(three: list[Run]) -> None:
 
 def test_a_run_that_goes_on_meanwhile_is_not_deleted(three: list[Run]) -> None:
     page = press(choose(open_page("runs"), FIRST), "Delete")
-    from shoal.home import lock_file
+    from shoal.files.locks import lock_file
 
     lock = lock_file(runs_directory() / FIRST / "lock")
     assert lock is not None

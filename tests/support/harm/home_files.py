@@ -14,8 +14,9 @@ from shoal.dashboard.http import access
 from shoal.dashboard.runs import columns
 from shoal.dashboard.tables import recent
 from shoal.errors import Reason, Standing, TrainingError
+from shoal.files.locks import own_lock
 from shoal.fitting.model_file import save_model
-from shoal.home import own_lock, runs_directory, searches_directory
+from shoal.home import runs_directory, searches_directory
 from shoal.library import accounts, alias_history, aliases, archives, notes, predicted_columns, saved_models
 from shoal.results.answers.drift import SeenColumn
 from shoal.runs import tickets

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from shoal.errors import Reason
-from shoal.home import lock_file
+from shoal.files.locks import lock_file
 from shoal.runs import scheduling
 from shoal.runs.launch import Run, launch, post, resume, wait_settled
 from support.chaos import EPOCHS, Yard, bits, events, kill_run, leftovers, log_texts, mapped, sync_run, workers_of
