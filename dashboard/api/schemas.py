@@ -84,7 +84,7 @@ SCHEMAS: dict[str, Schema] = {
     "Rounds": made({"rounds": {"type": "array", "items": {"type": "object"}}}),
     "Command": made(
         {"name": {"type": "string", "enum": ["pause", "resume", "stop", "checkpoint", "set", "add_worker",
-                                             "remove_worker", "kill_worker"]},
+                                             "remove_worker", "kill_worker", "shards"]},
          "arguments": {"type": "object", "maxProperties": 10, "additionalProperties": VALUE}},
         ("name",),
     ),

@@ -67,6 +67,7 @@ def newest() -> Run:
 
 @pytest.mark.parametrize(("name", "words", "arguments"), [
     ("set", ["learning_rate=0.1"], {"learning_rate": 0.1}), ("set", ["alpha=2", "compression=topk"], {"alpha": 2, "compression": "topk"}),
+    ("shards", ["2"], {"count": 2}), ("kill_shard", ["1"], {"shard": 1}),
     ("kill_worker", ["1"], {"rank": 1}), ("slow_worker", ["1", "4"], {"rank": 1, "factor": 4}),
     ("slow_worker", ["factor=2.5", "1"], {"rank": 1, "factor": 2.5}), ("add_worker", [], {}), ("checkpoint", [], {}),
     ("of_a_plug_in", ["x=y"], {"x": "y"}), ("slow_worker", ["3"], {"rank": 3}),
