@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +17,7 @@ from shoal.words import listed
 
 T = TypeVar("T")
 
+STAMP = "%Y%m%d-%H%M%S"  # how names that begin with the time write it
 LONGEST_NAME = 200  # bytes; systems refuse more than 255, some after we add an ending
 UMASK = "SHOAL_UMASK"  # the person's own, for processes that ours start
 LATEST = "last"  # the name of the newest run or search, wherever one is asked for
@@ -113,6 +117,23 @@ def by_beginning(name: str, known: Mapping[str, T], what: str, latest: bool = Fa
             f"{listed(found, 5)}. Add more of it."
         )
     return known[found[0]] if found else None
+
+
+def after_all(name: str, others: Iterable[str], form: re.Pattern[str]) -> str:
+    """The name, or the next one behind all `others` of this form: a time and a number of as many digits as it has.
+
+    The clock may have been put back, and it is in every autumn.
+    """
+    newest = max((other for other in others if form.fullmatch(other)), default="")
+    if name > newest or not (found := form.fullmatch(newest)):
+        return name
+    number = int(found[2]) + 1
+    if number < 10 ** len(found[2]):
+        return f"{found[1]}-{number:0{len(found[2])}d}"
+    with contextlib.suppress(ValueError, OverflowError):  # digits that are no time
+        later = datetime.strptime(found[1], STAMP) + timedelta(seconds=1)
+        return f"{later:{STAMP}}-{0:0{len(found[2])}d}"
+    return name
 
 
 def entry_name(text: str) -> str:

@@ -258,6 +258,13 @@ def die_with_parent() -> None:
         os._exit(0)
 
 
+def is_ours(number: int) -> bool:
+    """Whether a process of this machine is one of Shoal's: a number in a folder that several share may be another's."""
+    with contextlib.suppress(OSError):
+        return b"shoal.processes" in Path(f"/proc/{number}/cmdline").read_bytes()
+    return False
+
+
 def is_ending(number: int) -> bool:
     """Whether a process was killed and still lets go of what it holds, which takes a busy machine a while (Linux)."""
     fields = _read(Path(f"/proc/{number}/stat")).rpartition(")")[2].split()

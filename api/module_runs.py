@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import ConfigError, StateError
 from shoal.networks.extra import need_torch
 from shoal.results.network import NetworkReport
+from shoal.runs import commands, made_files
 from shoal.runs import launch as launching
-from shoal.runs import made_files
 from shoal.runs.folder import Run, find_run
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -54,7 +54,7 @@ class ModuleRun:
     @property
     def history(self) -> list[Round]:
         """Rounds as they were recorded: loss, score of test rows, rows a second, ..."""
-        with launching.metrics_of(self._run) as storage:
+        with commands.metrics_of(self._run) as storage:
             return storage.rounds(10**6) if storage else []
 
     @property
@@ -81,8 +81,8 @@ class ModuleRun:
 
     def send(self, command: str, **arguments: Any) -> str:
         """A command such as `pause`, `stop` or `set` (learning_rate=...); what became of it."""
-        number = launching.post(self._run, command, arguments)
-        return launching.wait_settled(self._run, number).outcome or "not settled yet"
+        number = commands.post(self._run, command, arguments)
+        return commands.wait_settled(self._run, number).outcome or "not settled yet"
 
     def resume(self) -> ModuleRun:
         launching.resume(self._run)

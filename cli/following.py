@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.printing import steer
 from shoal.errors import ResourceError, StateError, TrainingError
 from shoal.files.parts import title
+from shoal.runs.commands import post
 from shoal.runs.folder import ACTIVE
 from shoal.runs.interruptions import goes_on
-from shoal.runs.launch import Run, post
+from shoal.runs.launch import Run
 from shoal.runs.scheduling import keep_going
 from shoal.words import short
 

@@ -330,7 +330,7 @@ def everything(run: Run) -> dict[str, Any]:
 
 def _records(run: Run) -> dict[str, Any]:
     from shoal.cli.following import recent
-    from shoal.runs.launch import metrics_of
+    from shoal.runs.commands import metrics_of
 
     with metrics_of(run) as storage:
         if storage is None:

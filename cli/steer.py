@@ -92,7 +92,7 @@ def _send(chosen: argparse.Namespace) -> None:
 
 def _command(run: Run, name: str, arguments: dict[str, Any]) -> None:
     """Post it, wait a moment for the outcome, and say it; a refusal is an error."""
-    from shoal.runs.launch import post, wait_settled
+    from shoal.runs.commands import post, wait_settled
 
     outcome, round_ = wait_settled(run, post(run, name, arguments), ANSWER)
     if outcome is None:

@@ -293,7 +293,7 @@ def _said_at(run: Run) -> float | None:
 
 def _done_so_far(run: Run) -> dict[str, float | None]:
     """By the last record of training."""
-    from shoal.runs.launch import metrics_of
+    from shoal.runs.commands import metrics_of
 
     with contextlib.suppress(TrainingError, OSError), metrics_of(run) as storage:
         last = storage.last_round() if storage else None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import Remedy, StateError
-from shoal.runs.launch import metrics_of
+from shoal.runs.commands import metrics_of
 from shoal.words import duration, plural
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from shoal.errors import DamagedFile, Standing, TrainingError
 from shoal.home import home, runs_directory
 from shoal.queueing.jobs import Job, RunHost
 from shoal.queueing.queue import Queue
+from shoal.runs.commands import post, wait_settled
 from shoal.runs.documents import last_word
 from shoal.runs.folder import Run
-from shoal.runs.launch import post, wait_settled
 from shoal.utils import THREAD_LIMITS
 
 BEAT = 1.0  # seconds between two heartbeats

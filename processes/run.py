@@ -28,8 +28,8 @@ from shoal.files.locks import own_lock
 from shoal.home import keep_private, searches_directory
 from shoal.runs import interruptions, reserve, scheduling
 from shoal.runs.awaiting import WaitWatch
+from shoal.runs.commands import close_open_commands
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
-from shoal.runs.launch import close_open_commands
 from shoal.runs.slots import slots_for
 from shoal.runs.spawning import STOPS, hear_signals
 from shoal.settings.config import RunConfig

@@ -34,8 +34,9 @@ from shoal.home import keep_private
 from shoal.library import notes
 from shoal.processes.run import failure
 from shoal.processes.search_trials import Trials, Watched, importance_of, open_study, place_of, told
+from shoal.runs.commands import metrics_of, post
 from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
-from shoal.runs.launch import launch, metrics_of, post
+from shoal.runs.launch import launch
 from shoal.runs.scheduling import keep_going
 from shoal.runs.spawning import STOPS, hear_signals
 from shoal.search import space

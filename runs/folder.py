@@ -31,14 +31,13 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
 from shoal.files.locks import is_held
-from shoal.home import archive_directory, can_be, entry_name, names_in, runs_directory, why_unreadable
+from shoal.home import after_all, archive_directory, can_be, entry_name, names_in, runs_directory, why_unreadable
 from shoal.people.belongings import sees, visible
 from shoal.queueing import team
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed, read
 from shoal.results.tuned import CrossValidated
 from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, write_json
-from shoal.runs.run_names import after_all
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -53,8 +52,8 @@ ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 KILLED = "The run ended before it was finished: its process was stopped"
 
 __all__ = [
-    "ACTIVE", "ENDED", "FITTED", "PATIENCE", "RUN_NAME", "Run",
-    "find_run", "is_run", "list_runs", "new_run_id", "read_config", "write_json", "write_state",
+    "ACTIVE", "ENDED", "FITTED", "PATIENCE", "RUN_NAME", "Run", "find_run", "is_run", "list_runs", "new_run_id",
+    "read_config", "write_json", "write_state",
 ]  # fmt: skip
 
 
@@ -203,7 +202,15 @@ class Run:
     @property
     def is_alive(self) -> bool:
         """Whether a process holds the run's lock, or a run host of the team has it."""
-        return is_held(self.directory / "lock") or team.is_held(self.id)
+        return is_held(self.directory / "lock") or (team.is_set() and self._is_untold and team.is_held(self.id))
+
+    @property
+    def _is_untold(self) -> bool:
+        """Whether it has not said how it ended, which a database that is away cannot know."""
+        try:
+            return self._last_word() is None
+        except DamagedFile:
+            return False
 
     @property
     def is_active(self) -> bool:
@@ -371,19 +378,16 @@ def is_run(name: str) -> bool:
     return can_be(runs_directory() / name / "config.json")
 
 
-def _without_knobs(why: str) -> StateError:
-    return StateError(f"Expected the knobs of this run. {why} Start the fit anew, or fork it from a checkpoint.")
-
-
 def read_config(run: Run) -> RunConfig:
     """The knobs of a run, or a plain word on what is wrong with its file."""
     path = run.directory / "config.json"
+    why = f"'{path}' is gone."
     try:
         values = read_json(path)
     except DamagedFile as error:
-        raise _without_knobs(error.message) from None
+        values, why = None, error.message
     if values is None:
-        raise _without_knobs(f"'{path}' is gone.")
+        raise StateError(f"Expected the knobs of this run. {why} Start the fit anew, or fork it from a checkpoint.")
     return config_from(values)
 
 

@@ -25,7 +25,8 @@ from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, TimeoutError, sync_playwright
 
 from shoal.home import jobs_directory
-from shoal.runs.launch import Run, launch, launch_job, list_runs, metrics_of, post
+from shoal.runs.commands import metrics_of, post
+from shoal.runs.launch import Run, launch, launch_job, list_runs
 from shoal.settings.values import config_from
 from support.browser import ARGS, CHROMIUM, Server, free_port
 

@@ -100,8 +100,8 @@ def _list(queue: Any, everything: bool, as_json: bool) -> None:
 
 
 def _cancel(queue: Any, words: Sequence[str], as_json: bool) -> None:
+    from shoal.runs.commands import post
     from shoal.runs.folder import Run, find_run
-    from shoal.runs.launch import post
 
     if not words:
         raise ConfigError("Expected the runs to cancel: shoal queue cancel RUN...")

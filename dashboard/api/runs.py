@@ -25,8 +25,9 @@ from shoal.library import accounts, notes
 from shoal.library.saved_models import save_run
 from shoal.results.model import ModelFile, read_model
 from shoal.results.plain import Malformed
+from shoal.runs.commands import BY_SIGNAL, metrics_of, post, wait_settled
 from shoal.runs.folder import ACTIVE, ENDED, is_run
-from shoal.runs.launch import BY_SIGNAL, Run, find_run, launch, metrics_of, post, resume, wait_settled
+from shoal.runs.launch import Run, find_run, launch, resume
 from shoal.runs.scheduling import keep_going
 from shoal.settings.values import page_config, set_by_pages
 

@@ -11,7 +11,7 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import notice
 from shoal.dashboard.tables.sources import table_of
 from shoal.errors import StateError, TrainingError
-from shoal.runs import launch
+from shoal.runs import commands, launch
 from shoal.runs.documents import RESUMABLE
 from shoal.runs.launch import Run
 from shoal.settings.config import COMPRESSIONS, RunConfig
@@ -160,7 +160,7 @@ def _choose(ranks: list[int], label: str, key: str, alone: bool) -> int | None:
 def _workers(run: Run) -> tuple[list[int], bool]:
     """Who is here, and whether that is the run's own process."""
     try:
-        with launch.metrics_of(run) as storage:
+        with commands.metrics_of(run) as storage:
             samples = storage.workers() if storage else []
     except TrainingError:
         return [], False
@@ -263,8 +263,8 @@ def send(run: Run, label: str, command: str, arguments: Mapping[str, Any]) -> No
     """Leave a command and wait a moment for its outcome, which the page shows when it is drawn next."""
 
     def act() -> str:
-        number = launch.post(run, command, arguments)
-        settled = launch.wait_settled(run, number, SETTLED)
+        number = commands.post(run, command, arguments)
+        settled = commands.wait_settled(run, number, SETTLED)
         if settled.outcome not in (None, "done"):
             raise StateError(str(settled.outcome))
         if settled.outcome is None:

@@ -18,8 +18,8 @@ from shoal.files.locks import is_held
 from shoal.home import names_in, runs_directory
 from shoal.metrics import Round
 from shoal.people.belongings import thing_at
+from shoal.runs.commands import metrics_of
 from shoal.runs.folder import ACTIVE, ENDED, Run, is_run
-from shoal.runs.launch import metrics_of
 from shoal.runs.tickets import tickets
 from shoal.storage.base import Storage
 from shoal.storage.place import FILE, MARK

@@ -23,8 +23,9 @@ from shoal.errors import StateError, TrainingError
 from shoal.library import accounts, archives
 from shoal.metrics import Round
 from shoal.results.fit import FitReport
+from shoal.runs.commands import metrics_of
 from shoal.runs.folder import ACTIVE
-from shoal.runs.launch import Run, find_run, metrics_of
+from shoal.runs.launch import Run, find_run
 
 USUAL_AXIS = "time"
 POINTS = 800  # of a curve: four charts with several curves each are a lot to send

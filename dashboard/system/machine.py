@@ -21,7 +21,8 @@ from shoal.home import home, jobs_directory, runs_directory, slot_file
 from shoal.metrics import WorkerSample
 from shoal.runs import slots as run_slots
 from shoal.runs import tickets as run_queue
-from shoal.runs.launch import Run, metrics_of
+from shoal.runs.commands import metrics_of
+from shoal.runs.launch import Run
 
 OFTEN = 1.5  # seconds that a look is good for
 

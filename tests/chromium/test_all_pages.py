@@ -13,7 +13,8 @@ from playwright.sync_api import Page, expect
 from shoal.dashboard.tables.samples import SAMPLES, generated_sample
 from shoal.data.generated import Shape, generate
 from shoal.library.saved_models import version_of
-from shoal.runs.launch import Run, launch, post
+from shoal.runs.commands import post
+from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
 from shoal.words import number
 from support.browser import Server, Visitor, fits, needs_chromium, opens, settled

@@ -14,7 +14,8 @@ import psutil
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from shoal.runs.launch import Run, find_run, launch, list_runs, metrics_of, post
+from shoal.runs.commands import metrics_of, post
+from shoal.runs.launch import Run, find_run, launch, list_runs
 from support.browser import Server, Visitor, fits, free_port, needs_chromium, opens
 from support.runs import ended, endless_run, run_home, small_table, training, until
 

@@ -14,8 +14,9 @@ import pytest
 from shoal.errors import ConfigError, StateError
 from shoal.home import runs_directory
 from shoal.library import accounts, notes
+from shoal.runs.commands import metrics_of
 from shoal.runs.folder import Run
-from shoal.runs.launch import metrics_of, resume
+from shoal.runs.launch import resume
 from support.library import a_copy, launched, only
 from support.runs import ended, endless_run, made, rounds, small_table, training, until
 from support.tables import shoal

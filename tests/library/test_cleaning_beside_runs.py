@@ -16,7 +16,8 @@ from shoal.library.cleaning import clean, plan
 from shoal.library.inventory import items
 from shoal.passes import blocks
 from shoal.runs import tickets
-from shoal.runs.launch import launch, list_runs, post, resume
+from shoal.runs.commands import post
+from shoal.runs.launch import launch, list_runs, resume
 from shoal.settings.values import config_from
 from shoal.tasks.train import train
 from support.gates.orders import Orders

@@ -34,7 +34,8 @@ from shoal.library.saved_models import (
     write_note,
 )
 from shoal.results.card import TrainedOn
-from shoal.runs.launch import Run, launch, post
+from shoal.runs.commands import post
+from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from support.harm.damage import swap

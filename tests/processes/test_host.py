@@ -12,7 +12,8 @@ import pytest
 
 from shoal.queueing.jobs import CANCELLED, FINISHED, RUNNING, WAITING
 from shoal.queueing.team import needed_queue
-from shoal.runs.launch import Run, launch, post, resume
+from shoal.runs.commands import post
+from shoal.runs.launch import Run, launch, resume
 from shoal.settings.values import config_from
 from support.runs import ended, endless_run, rounds, run_home, short_run, small_table, training, until
 from support.team.hosts import HostProcess, hosts_in, job_of, started

@@ -11,8 +11,9 @@ import pytest
 
 from shoal.errors import Reason
 from shoal.processes.run import failure
+from shoal.runs.commands import post
 from shoal.runs.folder import Run
-from shoal.runs.launch import launch, post
+from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 from support.pages import open_page, said
 from support.runs import ended, endless_run, run_home, short_run, small_table, training

@@ -18,7 +18,8 @@ from shoal.errors import Reason
 from shoal.files.locks import lock_file
 from shoal.home import queue_directory, runs_directory
 from shoal.runs import interruptions, scheduling, tickets
-from shoal.runs.launch import Run, launch, metrics_of, post, resume, wait_settled
+from shoal.runs.commands import metrics_of, post, wait_settled
+from shoal.runs.launch import Run, launch, resume
 from shoal.settings.config import RunConfig
 from support.cli import shoal
 from support.gates.orders import Orders

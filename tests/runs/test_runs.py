@@ -23,8 +23,9 @@ import pytest
 from shoal.errors import ConfigError, Standing, StateError
 from shoal.files.locks import is_held, own_lock
 from shoal.runs import tickets
+from shoal.runs.commands import metrics_of, post, wait_settled
 from shoal.runs.folder import new_run_id, write_state
-from shoal.runs.launch import find_run, fork, launch, metrics_of, post, resolve, resume, wait_settled
+from shoal.runs.launch import find_run, fork, launch, resolve, resume
 from shoal.settings.config import RunConfig
 from shoal.utils import RunLog
 from support.records import read_log

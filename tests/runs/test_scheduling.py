@@ -21,7 +21,8 @@ from shoal.errors import ConfigError, StateError
 from shoal.files.locks import lock_file
 from shoal.home import queue_directory
 from shoal.runs import scheduling, slots, tickets
-from shoal.runs.launch import Run, launch, list_runs, post, resume, wait_settled
+from shoal.runs.commands import post, wait_settled
+from shoal.runs.launch import Run, launch, list_runs, resume
 from shoal.settings.config import RunConfig
 from shoal.utils import is_ending
 from support.processes import command_of

@@ -16,7 +16,8 @@ from shoal.database.connections import close_all
 from shoal.errors import ResourceError
 from shoal.library import archives
 from shoal.metrics import Round
-from shoal.runs.launch import Run, fork, launch, list_runs, metrics_of, post, resume, wait_settled
+from shoal.runs.commands import metrics_of, post, wait_settled
+from shoal.runs.launch import Run, fork, launch, list_runs, resume
 from shoal.storage.unsent import NAME, Unsent
 from support.cli import refused
 from support.records import read_log
@@ -169,9 +170,10 @@ def test_a_run_that_is_stopped_or_killed_while_it_is_away_keeps_what_it_recorded
     try:
         until(lambda: (run.directory / NAME).exists())
         os.kill(run.pid or 0, signal.SIGKILL)
-        until(lambda: run.state == "interrupted")
+        until(lambda: run.pid is None)
     finally:
         postgres.start()
+    until(lambda: run.state == "failed")  # its host tells so, once there is somebody to tell
     with metrics_of(run) as storage:  # which sends what was left
         assert storage is not None
         assert [number for number, _ in storage.events(limit=10**9)] == list(

@@ -15,8 +15,8 @@ from shoal.library import cleaning, saved_models
 from shoal.library.notes import read as notes_of
 from shoal.processes import run as run_process
 from shoal.processes import search_trials
+from shoal.runs.commands import metrics_of
 from shoal.runs.folder import Run, find_run, list_runs, write_state
-from shoal.runs.launch import metrics_of
 from shoal.search.folder import Search, go_on, list_searches, resolve, save_best, stop
 from shoal.search.plan import Trial
 from support.runs import ALONE, SLOW, begun, rounds, until

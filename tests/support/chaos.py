@@ -20,7 +20,8 @@ import numpy as np
 import psutil
 
 from shoal.metrics import Event
-from shoal.runs.launch import Run, launch, metrics_of
+from shoal.runs.commands import metrics_of
+from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.training.checkpoints import Checkpoints

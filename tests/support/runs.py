@@ -18,8 +18,9 @@ import psutil
 import pytest
 
 from shoal.home import runs_directory
+from shoal.runs.commands import metrics_of
 from shoal.runs.folder import new_run_id
-from shoal.runs.launch import Run, list_runs, metrics_of
+from shoal.runs.launch import Run, list_runs
 from shoal.search.folder import Search, start
 from shoal.search.plan import SearchPlan
 from shoal.search.space import chosen_space

@@ -20,7 +20,8 @@ from shoal.home import queue_directory
 from shoal.metrics import Round
 from shoal.runs import interruptions, scheduling
 from shoal.runs import launch as run_store
-from shoal.runs.launch import Run, launch, metrics_of
+from shoal.runs.commands import metrics_of
+from shoal.runs.launch import Run, launch
 from support.pages import checked, open_page, said, settle
 from support.runs import ended, endless_run, made, rounds, short_run, small_table, training, until, waiting
 

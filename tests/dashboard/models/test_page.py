@@ -20,7 +20,8 @@ from shoal.home import runs_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version, version_of
 from shoal.results.fit import GradientTraining
-from shoal.runs.launch import Run, launch, post
+from shoal.runs.commands import post
+from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.words import number
 from support.dashboard.models_page import NAME, NASTY_NAME, links, open_model

@@ -14,8 +14,9 @@ from shoal.dashboard.monitoring import run_figures
 from shoal.dashboard.monitoring.run_figures import RunFigures
 from shoal.errors import StateError
 from shoal.metrics import Event
+from shoal.runs.commands import metrics_of, post
 from shoal.runs.folder import Run
-from shoal.runs.launch import launch, metrics_of, post
+from shoal.runs.launch import launch
 from shoal.runs.tickets import Terms, issue
 from support.records import round_
 from support.runs import ended, endless_run, made, run_home, small_table, training, until

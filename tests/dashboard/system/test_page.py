@@ -19,8 +19,9 @@ from shoal.dashboard.system import about, disk, plugin_check
 from shoal.dashboard.system import machine as readings
 from shoal.dashboard.system import page as system_page
 from shoal.home import jobs_directory
+from shoal.runs.commands import post
 from shoal.runs.folder import Run
-from shoal.runs.launch import launch, post
+from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 from support.pages import checked, open_page, said, scrolled
 from support.runs import ended, endless_run, run_home, short_run, slots_taken, small_table, training, until, waiting

@@ -20,7 +20,8 @@ import pytest
 from shoal.errors import Reason
 from shoal.files.locks import lock_file
 from shoal.runs import scheduling
-from shoal.runs.launch import Run, launch, post, resume, wait_settled
+from shoal.runs.commands import post, wait_settled
+from shoal.runs.launch import Run, launch, resume
 from support.chaos import EPOCHS, Yard, bits, events, kill_run, leftovers, log_texts, mapped, sync_run, workers_of
 from support.gates.orders import Orders
 from support.runs import SLOW, ended, paused, rounds, slots_taken, until

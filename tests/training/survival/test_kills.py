@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shoal.runs.launch import Run, launch, post, resume, wait_settled
+from shoal.runs.commands import post, wait_settled
+from shoal.runs.launch import Run, launch, resume
 from shoal.steps.hash_ring import Ring
 from support.chaos import (
     BATCH,
