@@ -218,5 +218,5 @@ def test_any_order_of_requests(new_tables: Callable[[Clock], Tables]) -> None:
     machine = type("OneKind", (QueueMachine,), {"new_tables": staticmethod(new_tables)})
     quiet = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=quiet)
+        machine, settings=settings(max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=quiet)
     )
