@@ -14,7 +14,7 @@ import pytest
 from shoal.errors import Reason, Standing, StateError
 from shoal.files.locks import own_lock
 from shoal.home import runs_directory
-from shoal.runs import launch as launching
+from shoal.runs import scheduling
 from shoal.runs.documents import read_json, write_json
 from shoal.runs.folder import Run, read_config, write_state
 from shoal.runs.launch import launch_job, resume
@@ -185,7 +185,7 @@ def test_records_that_are_not_what_was_written_hide_nothing_else() -> None:
 def test_a_damaged_job_does_not_keep_a_run_from_going_on(monkeypatch: pytest.MonkeyPatch) -> None:
     run = stopped_run()
     damage(run.directory / "job.json")
-    monkeypatch.setattr(launching, "spawn", lambda directory: None)
+    monkeypatch.setattr(scheduling, "spawn", lambda *given, **more: None)
     resume(run)
     assert read_json(run.directory / "job.json") == {"task": "train"}
     assert run.state == "queued"
