@@ -22,6 +22,8 @@ from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.files.locks import one_at_a_time
 from shoal.home import at_work_directory, names_in, queue_directory, waiting_directory
+from shoal.queueing import team
+from shoal.queueing.jobs import WAITING
 from shoal.runs.slots import cores, free_slots, slots
 from shoal.words import duration
 
@@ -125,6 +127,43 @@ def tickets() -> list[Ticket]:
 def tickets_at_work() -> list[Ticket]:
     """Of runs at work that go on by themselves if their process is killed."""
     return [Ticket(name, at_work=True) for name in sorted(names_in(at_work_directory())) if name[0].isdigit()]
+
+
+class InLine(NamedTuple):
+    """A run that waits, as anybody may see it."""
+
+    run_id: str
+    need: int  # slots
+    seconds: float  # for so long
+
+
+def in_line() -> list[InLine]:
+    """Of all runs that wait, the first one first: by their tickets or, with the database of a team, by its jobs.
+
+    An error where nobody can tell.
+    """
+    if team.is_set():
+        seen = team.glance()
+        waiting = [job for job in seen.jobs.values() if job.state == WAITING]
+        return [InLine(job.id, job.need, max(0.0, seen.now - job.put_at)) for job in waiting]
+    return [InLine(ticket.run_id, _need(ticket), max(0.0, ticket.age)) for ticket in tickets()]
+
+
+def _need(ticket: Ticket) -> int:
+    try:
+        return ticket.terms.need
+    except DamagedFile:
+        return 1
+
+
+def room() -> tuple[int, int]:
+    """Slots that there are and those that are free: of this machine or, with the database of a team, of its hosts."""
+    if not team.is_set():
+        return slots(), free_slots()
+    seen = team.glance()
+    total = sum(host.slots for host in seen.hosts if not host.draining)
+    taken = sum(min(job.need, total) for job in seen.jobs.values() if seen.is_held(job.id))
+    return total, max(0, total - taken)
 
 
 def issue(run_id: str, terms: Terms) -> None:

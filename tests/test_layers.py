@@ -102,7 +102,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.models": f"{PAGE} charts data data.notation fitting losses registry solve tasks",
     "dashboard.system": f"{PAGE} database kernels",
     "dashboard.people": PAGE,
-    "dashboard.monitoring": f"{PAGE} dashboard.system shoal",
+    "dashboard.monitoring": f"{PAGE} dashboard.system queueing shoal",
     "dashboard": " ".join(f"dashboard.{page}" for page in ["api", "data", "http", "live", "models", "forms", "monitoring", "parts", "people", "runs", "search", "system", "tables", "train", "tune"]) + " people",
     "main": "dashboard runs",
 }  # fmt: skip

@@ -8,14 +8,12 @@ from shoal import __version__
 from shoal.dashboard.api.datasets import WAIT, settings_of, table_of
 from shoal.dashboard.api.jobs import job_of, waited
 from shoal.dashboard.api.operations import ApiRequest, Given, Operation
-from shoal.errors import DamagedFile
 from shoal.home import runs_directory
 from shoal.people.belongings import sees
 from shoal.runs.folder import Run, list_runs
 from shoal.runs.launch import launch_job
 from shoal.runs.scheduling import keep_going
-from shoal.runs.slots import free_slots, slots
-from shoal.runs.tickets import Terms, tickets
+from shoal.runs.tickets import in_line, room
 from shoal.settings.values import page_config
 
 
@@ -30,7 +28,7 @@ def operations() -> list[Operation]:
 
 
 def health(asked: ApiRequest) -> Given:
-    return Given({"status": "ok", "runs_active": sum(run.is_alive for run in list_runs()), "queue": len(tickets())})
+    return Given({"status": "ok", "runs_active": sum(run.is_alive for run in list_runs()), "queue": len(in_line())})
 
 
 def version(asked: ApiRequest) -> Given:
@@ -40,19 +38,15 @@ def version(asked: ApiRequest) -> Given:
 def queue(asked: ApiRequest) -> Given:
     keep_going()
     waiting = []
-    for place, ticket in enumerate(tickets()):
-        try:
-            terms = ticket.terms
-        except DamagedFile:
-            terms = Terms()
-        run = Run(runs_directory() / ticket.run_id)
+    for place, one in enumerate(in_line()):
+        run = Run(runs_directory() / one.run_id)
         if not sees(run.directory):
             continue  # its place is taken all the same
         waiting.append({
-            "run": run.id, "place": place, "cause": run.standing.cause, "slots": terms.need,
-            "seconds": max(0.0, ticket.age),
+            "run": run.id, "place": place, "cause": run.standing.cause, "slots": one.need, "seconds": one.seconds,
         })  # fmt: skip
-    return Given({"slots": slots(), "free": free_slots(), "waiting": waiting})
+    total, free = room()
+    return Given({"slots": total, "free": free, "waiting": waiting})
 
 
 def tune(asked: ApiRequest) -> Given:

@@ -10,7 +10,8 @@ import psutil
 from shoal import __version__
 from shoal.dashboard.monitoring.exposition import Family, Figure, single
 from shoal.dashboard.system import machine
-from shoal.runs.tickets import tickets
+from shoal.queueing import team
+from shoal.runs.tickets import in_line
 
 
 def build() -> list[Family]:
@@ -20,13 +21,16 @@ def build() -> list[Family]:
 
 def queue() -> list[Family]:
     """StateError where the queue cannot be read."""
-    waiting = tickets()
-    ages = [age for ticket in waiting if math.isfinite(age := ticket.age)]  # one that is gone since has none
+    waiting = in_line()
+    ages = [one.seconds for one in waiting if math.isfinite(one.seconds)]  # one that is gone since has none
     oldest = max(0.0, *ages) if ages else 0.0
     found = [
         single("shoal_queue_length", "gauge", "Runs that wait for their turn.", len(waiting)),
         single("shoal_queue_oldest_seconds", "gauge", "How long the run that waits longest has waited.", oldest),
     ]
+    if team.is_set():
+        hosts = team.glance().hosts
+        found.append(single("shoal_run_hosts", "gauge", "Run hosts that are up.", len(hosts)))
     if slots := machine.slots():
         found += [
             single("shoal_slots", "gauge", "Cores that gradient runs may use together.", slots.total),

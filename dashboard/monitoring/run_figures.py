@@ -20,7 +20,7 @@ from shoal.metrics import Round
 from shoal.people.belongings import thing_at
 from shoal.runs.commands import metrics_of
 from shoal.runs.folder import ACTIVE, ENDED, Run, is_run
-from shoal.runs.tickets import tickets
+from shoal.runs.tickets import in_line
 from shoal.storage.base import Storage
 from shoal.storage.place import FILE, MARK
 
@@ -125,7 +125,7 @@ class RunFigures:
     # ---------------------------------------------------------------- looking
 
     def _look(self) -> dict[str, _Known]:
-        root, waiting = runs_directory(), {ticket.run_id for ticket in tickets()}
+        root, waiting = runs_directory(), {one.run_id for one in in_line()}
         names = sorted(names_in(root), reverse=True)
         first, self.began = not self.began, self.began or time.time_ns() - COARSE
         before, self._known = self._known, {}

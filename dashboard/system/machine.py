@@ -16,8 +16,7 @@ from pathlib import Path
 import psutil
 
 from shoal.errors import ResourceError, StateError, TrainingError
-from shoal.files.locks import is_held
-from shoal.home import home, jobs_directory, runs_directory, slot_file
+from shoal.home import home, jobs_directory, runs_directory
 from shoal.metrics import WorkerSample
 from shoal.runs import slots as run_slots
 from shoal.runs import tickets as run_queue
@@ -159,17 +158,16 @@ def machine(cpu: float) -> Machine:
 
 def slots() -> Slots | None:
     try:
-        total = run_slots.slots()
+        total, free = run_queue.room()
     except TrainingError:
         return None
-    taken = sum(is_held(slot_file(number)) for number in range(total))
     waiting = _waiting()
-    return Slots(total, taken, None if waiting is None else len(waiting))
+    return Slots(total, total - free, None if waiting is None else len(waiting))
 
 
 def _waiting() -> set[str] | None:
-    with contextlib.suppress(StateError):
-        return {ticket.run_id for ticket in run_queue.tickets()}
+    with contextlib.suppress(TrainingError):
+        return {one.run_id for one in run_queue.in_line()}
     return None
 
 

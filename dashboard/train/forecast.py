@@ -6,7 +6,7 @@ import streamlit as st
 
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import SOLVERS
-from shoal.errors import StateError
+from shoal.errors import TrainingError
 from shoal.runs import slots, tickets
 from shoal.runs.forecast import Forecast, readable
 from shoal.settings.config import RunConfig
@@ -58,10 +58,13 @@ def show_queue(config: RunConfig) -> bool:
     if config.solver != "gradient":
         return False
     try:
-        need, free, ahead = slots.slots_for(config), slots.free_slots(), len(tickets.tickets())
-    except StateError as error:  # a queue that nobody can read
+        (total, free), need, ahead = tickets.room(), slots.slots_for(config), len(tickets.in_line())
+    except TrainingError as error:  # a queue that nobody can read
         notice("error", error.message, "The queue cannot be read")
         return False
+    if not total:
+        line("It will wait: no run host of the team is up. Start one with: shoal run-host")
+        return True
     if not ahead and free >= need:
         return False
     who = f"{plural(ahead, 'run')} ahead of it" if ahead else f"{plural(need, 'core')}, of which {free} free"
