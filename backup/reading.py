@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import tarfile
 import tempfile
@@ -27,11 +28,11 @@ def check_backup(path: Path) -> Contents:
     found: dict[str, tuple[int, str]] = {}
     manifest = b""
     with _in_words(path):
-        for name, size, file in _members(path):
+        for name, entry, file in _members(path):
             if name == MANIFEST:
                 manifest = file.read(LARGEST_MANIFEST)
             else:
-                found[name] = size, hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+                found[name] = entry.size, hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     contents = _contents(path, manifest)
     if found != contents.members:
         wrong = sorted(
@@ -47,25 +48,33 @@ def restore_backup(path: Path) -> Contents:
     _check_home()
     with _database_for(contents) as database, disk_errors("what is restored"), tempfile.TemporaryDirectory() as aside:
         make_folder(home())
-        for name, _, file in _members(path):
+        for name, made, file in _members(path):
             kind, _, rest = name.partition("/")
-            if kind == HOME:
-                _write(restored_path(rest), file)
-            elif kind == DATABASE:
-                _write(Path(aside) / rest, file)
+            if kind in (HOME, DATABASE):
+                _write(restored_path(rest) if kind == HOME else Path(aside) / rest, file, made.mtime)
         if database is not None:
             from shoal.database.copies import TableCopy, read_copy
 
             for entry in contents.tables:
                 copied = TableCopy(entry["name"], tuple(entry["columns"]), entry["rows"])
                 read_copy(database, copied, Path(aside) / copied.name)
+    forget_connections()
     return contents
 
 
-def _write(target: Path, file: IO[bytes]) -> None:
+def _write(target: Path, file: IO[bytes], changed: float) -> None:
+    """With the time of its last change: lists tell by it when a run began."""
     make_folder(target.parent)
     with target.open("xb") as out:
         shutil.copyfileobj(file, out, PIECE)
+    os.utime(target, (changed, changed))
+
+
+def forget_connections() -> None:
+    """The database has another name from now on, by which this process does not know it yet."""
+    from shoal.database.connections import close_all
+
+    close_all()
 
 
 def _check_home() -> None:
@@ -108,14 +117,14 @@ def _database_for(contents: Contents) -> Iterator[Any]:
         yield connection
 
 
-def _members(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+def _members(path: Path) -> Iterator[tuple[str, tarfile.TarInfo, IO[bytes]]]:
     """In their order."""
     with path.open("rb") as raw, tarfile.open(fileobj=raw, mode="r|gz") as tar:
         for entry in tar:
             file = tar.extractfile(entry) if entry.isreg() else None
             if file is None or not _is_ours(entry.name):
                 raise _damaged(path, f"it holds '{entry.name[:80]}'")
-            yield entry.name, entry.size, file
+            yield entry.name, entry, file
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ class _Writer:
         """One file; one that goes away before it is read is none."""
         with contextlib.suppress(FileNotFoundError), _steady(path, aside) as (file, size):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = size, 0o600, int(path.stat().st_mtime)
+            entry.size, entry.mode, entry.mtime = size, 0o600, path.stat().st_mtime
             counted = _Summed(file, size)
             tar.addfile(entry, counted)
             self._members[name] = size, counted.sum.hexdigest()

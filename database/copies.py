@@ -13,7 +13,8 @@ from shoal.errors import StateError
 if TYPE_CHECKING:
     from psycopg import Connection
 
-OWN = {"versions", "identity"}  # which steps were taken, and by which name clients know it: each database has its own
+OWN = {"versions"}  # which steps were taken: those of the database that is written to count
+IDENTITY = "identity"  # by which name runs know the database that their records are in: it goes along
 PIECE = 1 << 20  # bytes that are sent at once
 
 
@@ -62,6 +63,8 @@ def write_copies(connection: Connection[Any], folder: Path) -> Iterator[tuple[Ta
 
 def read_copy(connection: Connection[Any], copied: TableCopy, path: Path) -> None:
     """A table back from its file; inside a transaction of the caller."""
+    if copied.name == IDENTITY:
+        connection.execute(f"DELETE FROM {SCHEMA}.{IDENTITY}")
     with path.open("rb") as file, connection.cursor() as cursor:
         with cursor.copy(f"COPY {_listed(copied.name, copied.columns)} FROM STDIN") as copy:
             while piece := file.read(PIECE):
@@ -82,9 +85,9 @@ def _go_on_counting(connection: Connection[Any], copied: TableCopy) -> None:
 
 
 def filled_tables(connection: Connection[Any]) -> list[str]:
-    """Those with a row in them."""
+    """Those with a row in them that people made."""
     found = []
-    for name in tables(connection):
+    for name in (name for name in tables(connection) if name != IDENTITY):
         row = connection.execute(f"SELECT EXISTS (SELECT FROM {SCHEMA}.{_quoted(name)})").fetchone()
         if row and row[0]:
             found.append(name)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from shoal.errors import ConfigError, DataError, Remedy
 from shoal.files.remote import address_title, is_address, place
+from shoal.home import uploads_directory
 from shoal.words import listed
 
 BETWEEN = "\n"  # names of a table of several; a file that has one in its own name is that file
@@ -43,6 +45,19 @@ def natural(name: str | Path) -> tuple[tuple[tuple[int, str], ...], str]:
 def absolute(file: str) -> str:
     """The same from any folder."""
     return joined(name if is_address(name) else Path(name).expanduser().absolute() for name in named(file))
+
+
+def uploads_again(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with uploads where they lie now: their home may be one that was restored or moved."""
+    return {**config, "file": joined(map(_upload_again, named(str(config.get("file") or ""))))}
+
+
+def _upload_again(name: str) -> str:
+    path, uploads = Path(name), uploads_directory()
+    if len(path.parts) < 3 or path.parts[-3] != uploads.name or path.exists():
+        return name
+    there = uploads.joinpath(*path.parts[-2:])
+    return str(there) if there.is_file() else name
 
 
 def is_several(file: str) -> bool:

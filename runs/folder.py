@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
 from shoal.files.locks import is_held
+from shoal.files.parts import uploads_again
 from shoal.home import after_all, archive_directory, can_be, entry_name, names_in, runs_directory, why_unreadable
 from shoal.people.belongings import sees, visible
 from shoal.queueing import team
@@ -388,7 +389,7 @@ def read_config(run: Run) -> RunConfig:
         values, why = None, error.message
     if values is None:
         raise StateError(f"Expected the knobs of this run. {why} Start the fit anew, or fork it from a checkpoint.")
-    return config_from(values)
+    return config_from(uploads_again(values))
 
 
 # ------------------------------------------------------------------ states and processes

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
+from shoal.files.parts import uploads_again
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.training.checkpoints import Snapshot
@@ -25,7 +26,7 @@ STEPS = {*PLAN, "step_rule", "epochs", "learning_rate", "compression", "stalenes
 
 def forked(snapshot: Snapshot, changes: Mapping[str, Any]) -> tuple[RunConfig, Snapshot]:
     """The config of the fork and the checkpoint it begins from; ConfigError if the checkpoint is of no use to it."""
-    before = config_from({**snapshot.meta["config"], "alpha": snapshot.meta["alpha"]})  # which a command may have set
+    before = config_from({**uploads_again(snapshot.meta["config"]), "alpha": snapshot.meta["alpha"]})  # maybe steered
     config = config_from({**before.as_dict(), "out": None, **changes})
     changed = {knob.name for knob in fields(RunConfig) if getattr(before, knob.name) != getattr(config, knob.name)}
     _check(config, changed, snapshot)

@@ -17,9 +17,13 @@ from shoal.database.connections import close_all, database
 from shoal.database.copies import tables
 from shoal.home import home as home_folder
 from shoal.library.saved_models import find_model, save_run
-from shoal.runs.launch import list_runs
-from support.library import a_copy, upload
+from shoal.runs.folder import read_config
+from shoal.runs.launch import fork, list_runs
+from shoal.settings.values import config_from
+from support.library import a_copy, launched, upload
+from support.runs import small_table, until
 from support.tables import shoal
+from support.team.hosts import hosts_in, started
 from support.team.postgres import Postgres
 
 KEPT = ("runs", "models", "uploads")
@@ -191,3 +195,33 @@ def test_tables_of_a_team_are_found_in_an_empty_database(
     monkeypatch.setenv("SHOAL_DATABASE", another_database)
     restored(tmp_path / "all.tar.gz", tmp_path / "new", monkeypatch)
     assert rows() == before
+
+
+def test_a_run_with_records_in_the_database_goes_on_where_it_was_restored(
+    tmp_path: Path, team_database: str, another_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records are those of the new database, its table the upload of the new home, its time that of its start."""
+    table = upload(home_folder(), name="houses.csv", text=small_table(tmp_path).read_text())
+    config = config_from({"file": str(table), "target": "y", "solver": "gradient", "epochs": 5, "workers": 1})
+    with hosts_in(tmp_path) as hosts:
+        started(hosts, "one", 1, tmp_path)
+        run = launched(config)
+        until(lambda: run.state == "finished")
+    with run.open_records() as storage:
+        rounds = storage.rounds()
+    assert rounds
+    began = run.started_at
+    assert shoal("backup", "create", tmp_path / "all.tar.gz").code == 0
+    monkeypatch.setenv("SHOAL_DATABASE", another_database)
+    restored(tmp_path / "all.tar.gz", tmp_path / "new", monkeypatch)
+    shutil.rmtree(table.parent)
+    (again,) = list_runs()
+    with again.open_records() as storage:
+        assert storage.rounds() == rounds
+    assert again.started_at == pytest.approx(began, abs=1e-3)
+    assert Path(read_config(again).file) == home_folder() / "uploads" / table.parent.name / table.name
+    forked = fork(again)
+    assert Path(read_config(forked).file).is_relative_to(home_folder())
+    with hosts_in(tmp_path) as hosts:
+        started(hosts, "two", 1, tmp_path)
+        until(lambda: forked.state == "finished")
