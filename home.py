@@ -281,6 +281,11 @@ def people_file() -> Path:
     return home() / "people.sqlite"
 
 
+def people_elsewhere_file() -> Path:
+    """There where the accounts of this home are in a team's database, see `people.place`."""
+    return home() / "people.in-database"
+
+
 def request_file(digest: str) -> Path:
     """What became of a request of a program that may come twice, see `dashboard.api.keys`."""
     return home() / "requests" / f"{digest}.json"

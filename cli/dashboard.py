@@ -23,9 +23,9 @@ PREDICTIONS = 5050  # the port of shoal serve
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
 USAGE = (
     "shoal people add NAME [--role viewer|editor|admin] [--private] | list | role NAME ROLE | disable NAME | "
-    "enable NAME | password NAME | remove NAME | audit [--limit N]"
+    "enable NAME | password NAME | remove NAME | audit [--limit N] | move"
 )
-NEEDS = {"add": 1, "list": 0, "role": 2, "disable": 1, "enable": 1, "password": 1, "remove": 1, "audit": 0}
+NEEDS = {"add": 1, "list": 0, "role": 2, "disable": 1, "enable": 1, "password": 1, "remove": 1, "audit": 0, "move": 0}
 
 
 def add_commands(add: Add) -> None:
@@ -158,7 +158,8 @@ def _people(chosen: argparse.Namespace) -> int:
             f"Expected {names} after 'shoal people {chosen.deed}', got {len(chosen.words)} words. Usage: {USAGE}."
         )
     with as_person(Person(MACHINE.name, MACHINE.role, by=f"command line of {_user()}")):
-        return {"list": _list_people, "audit": _audit}.get(chosen.deed, _change_people)(chosen)
+        deeds = {"list": _list_people, "audit": _audit, "move": _move_people}
+        return deeds.get(chosen.deed, _change_people)(chosen)
 
 
 def _user() -> str:
@@ -214,6 +215,18 @@ def _list_people(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _move_people(chosen: argparse.Namespace) -> int:
+    from shoal.people.moving import move
+
+    people, entries = move()
+    if chosen.json:
+        print_json({"people": people, "entries": entries})
+    else:
+        said = f"{plural(people, 'account')} with a log of {plural(entries, 'line')}"
+        print(f"Moved {said} to the team's database; nobody has to log in again. The file is now people.sqlite.moved.")
+    return 0
+
+
 def _audit(chosen: argparse.Namespace) -> int:
     """The newest first; 1 where an entry is not what was written."""
     from shoal.people import accounts
@@ -230,7 +243,7 @@ def _audit(chosen: argparse.Namespace) -> int:
     if broken is not None and not chosen.json:
         print(
             f"warning: entry {broken} is not what was written, or one before it is missing. "
-            "Put back the newest copy of people.sqlite in which all are whole."
+            "Put back the newest copy of the accounts (people.sqlite, or a backup of the database) with a whole log."
         )
     return 0 if broken is None else 1
 

@@ -11,10 +11,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shoal.errors import NotAllowed, Remedy, StateError
-from shoal.files.locks import one_at_a_time
-from shoal.home import people_file
-from shoal.people import passwords
+from shoal.errors import NotAllowed, Remedy, ResourceError, StateError
+from shoal.people import passwords, place
 from shoal.people.acting import acting
 from shoal.people.person import ADMIN
 from shoal.people.records import (
@@ -31,33 +29,22 @@ from shoal.people.records import (
 from shoal.people.rights import SERVICE, Verb, may
 
 
-@contextlib.contextmanager
-def opened() -> Iterator[PeopleStore]:
-    from shoal.people.sqlite_people import SqlitePeople
-
-    store = SqlitePeople(people_file())
-    try:
-        yield store
-    finally:
-        store.close()
-
-
 def there_are_any() -> bool:
-    """Whether somebody has an account; a file that cannot be read counts as one, so that nothing is open for it."""
-    if not people_file().exists():
-        return False
+    """Whether somebody has an account; what cannot be read or reached counts as one, so that nothing is open for it."""
     try:
         return bool(everybody())
-    except StateError:
+    except (StateError, ResourceError):
         return True
 
 
 def everybody() -> list[Colleague]:
     """All who have an account, in the order of their names."""
-    if not people_file().exists():
+    if not place.is_begun():
         return []
-    with opened() as store:
-        return [account for account in store.people() if account.state != REMOVED]
+    with place.opened() as store:
+        found = [account for account in store.people() if account.state != REMOVED]
+    place.seen(bool(found))
+    return found
 
 
 def named(name: str) -> Colleague:
@@ -77,6 +64,8 @@ def add(name: str, password: str, role: str, private: bool = False) -> Colleague
     _admins_only()
     new = Colleague(checked_name(name), checked_role(role), passwords.hashed(password), private=private)
     with _changing() as (store, known):
+        if not known:
+            place.check_moved()
         if (before := known.get(new.name)) is not None:
             what = "has an account already" if before.state != REMOVED else "was somebody's, whose things still say so"
             raise StateError(f"Expected a name that is free, but '{new.name}' {what}. Choose another.")
@@ -122,7 +111,11 @@ def begin_private(name: str, private: bool) -> Colleague:
 def remove(name: str) -> Colleague:
     """The name is not given again: runs and models still say it. The last account of all may go."""
     _admins_only()
-    return _changed(name, "person removed", state=REMOVED, password="")
+    gone = _changed(name, "person removed", state=REMOVED, password="")
+    with place.opened() as store:
+        if all(account.state == REMOVED for account in store.people()):
+            place.forget()
+    return gone
 
 
 def logged_in(account: Colleague, password: str, origin: str) -> None:
@@ -170,8 +163,8 @@ def _keep_an_admin(after: dict[str, Colleague]) -> None:
 
 @contextlib.contextmanager
 def _changing() -> Iterator[tuple[PeopleStore, dict[str, Colleague]]]:
-    """One change at a time: each looks at all accounts first."""
-    with one_at_a_time(people_file().with_suffix(".lock")), opened() as store:
+    """One change at a time: each looks at all accounts first. It is in the log, or it is not made."""
+    with place.opened() as store, store.changes():
         yield store, {account.name: account for account in store.people()}
 
 
@@ -182,23 +175,23 @@ def note(deed: str, thing: str = "", who: str | None = None, origin: str | None 
     """Write down what somebody does; nothing where there are no accounts."""
     if not there_are_any():
         return
-    with opened() as store:
+    with place.opened() as store:
         now = acting()
         store.note(entry(who or now.person.said, deed, thing, now.origin if origin is None else origin))
 
 
 def audit(limit: int = 100, before: int | None = None) -> list[AuditEntry]:
     _admins_only()
-    if not people_file().exists():
+    if not place.is_begun():
         return []
-    with opened() as store:
+    with place.opened() as store:
         return store.entries(limit, before)
 
 
 def first_broken() -> int | None:
-    if not people_file().exists():
+    if not place.is_begun():
         return None
-    with opened() as store:
+    with place.opened() as store:
         return store.first_broken()
 
 

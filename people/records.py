@@ -6,7 +6,9 @@ import hashlib
 import json
 import re
 import time
+import zlib
 from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +18,7 @@ from shoal.people.person import ROLES, Person
 ACTIVE, DISABLED, REMOVED = "active", "disabled", "removed"
 STATES = (ACTIVE, DISABLED, REMOVED)
 NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+FIELDS = ("name", "role", "password", "state", "private", "created", "seen")  # of an account, as rows have them
 FIRST = "0" * 64  # in the place of a seal before the first entry
 
 
@@ -58,7 +61,9 @@ class AuditEntry:
 
 
 def entry(who: str, deed: str, thing: str = "", origin: str = "") -> AuditEntry:
-    who, deed, thing, origin = (text.encode("utf-8", "replace").decode() for text in (who, deed, thing, origin))
+    """Of texts that every database takes."""
+    texts = (text.encode("utf-8", "replace").decode().replace("\0", "?") for text in (who, deed, thing, origin))
+    who, deed, thing, origin = texts
     return AuditEntry(time.time(), who[:200], deed[:100], thing[:400], origin[:100])
 
 
@@ -86,10 +91,36 @@ class PeopleStore(Protocol):
         ...
 
     def mark(self) -> Hashable:
-        """Another one after every change, whoever made it; cheap."""
+        """Another one after every change of people, whoever made it; cheap."""
+        ...
+
+    def changes(self) -> AbstractContextManager[None]:
+        """What this thread changes inside is done together or not at all; nobody else changes anything meanwhile."""
         ...
 
     def close(self) -> None: ...
+
+
+def values_of(account: Colleague) -> list[Any]:
+    """What is kept of an account, in the order of FIELDS, and what its checksum covers."""
+    numbers = {"private": int(account.private), "created": float(account.created), "seen": float(account.seen)}
+    return [numbers.get(name, getattr(account, name)) for name in FIELDS]
+
+
+def checksum(values: Sequence[Any]) -> str:
+    return f"{zlib.crc32(json.dumps(values).encode()):08x}"
+
+
+def colleague_of(row: Sequence[Any]) -> Colleague | None:
+    """Of a row, values with their checksum after them; None where the one is not that of the others."""
+    *values, told = row
+    known = dict(zip(FIELDS, values, strict=True))
+    try:
+        if told != checksum([int(value) if isinstance(value, bool) else value for value in values]):
+            return None
+    except TypeError:  # bytes in place of a text
+        return None
+    return Colleague(**{**known, "private": bool(known["private"])})
 
 
 def first_broken(entries: Sequence[AuditEntry]) -> int | None:

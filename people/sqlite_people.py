@@ -7,24 +7,21 @@ each entry's seal covers the one before, so that one that was taken out by other
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 import threading
-import zlib
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.home import make_folder
-from shoal.people.records import FIRST, AuditEntry, Colleague, first_broken
+from shoal.people.records import FIELDS, FIRST, AuditEntry, Colleague, checksum, colleague_of, first_broken, values_of
 from shoal.utils import disk_errors, identity_of
 
 VERSION = 1
 PATIENCE = 10.0  # seconds to wait for another process that writes
 COUNTER = 24  # where the file says how often it was changed
-FIELDS = ("name", "role", "password", "state", "private", "created", "seen")
 SCHEMA = """
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS people (name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL,
@@ -75,21 +72,19 @@ class SqlitePeople:
         return [self._proven(row) for row in rows]
 
     def _proven(self, row: tuple[Any, ...]) -> Colleague:
-        *values, told = row
-        if told != _checksum(values):
+        found = colleague_of(row)
+        if found is None:
             raise DamagedFile(
-                f"'{self.path}' is damaged: expected the account of '{str(row[0])[:80]}' with the checksum "
-                f"{_checksum(values)}, got {str(told)[:20]}.", path=str(self.path),
+                f"'{self.path}' is damaged: expected the account of '{str(row[0])[:80]}' with another checksum than "
+                f"{str(row[-1])[:20]}.", path=str(self.path),
             )  # fmt: skip
-        known = dict(zip(FIELDS, values, strict=True))
-        return Colleague(**{**known, "private": bool(known["private"])})
+        return found
 
     def put(self, account: Colleague) -> None:
-        values = [getattr(account, name) for name in FIELDS]
-        values[FIELDS.index("private")] = int(account.private)
+        values = values_of(account)
         marks = ", ".join("?" * (len(FIELDS) + 1))
         with self._changing() as connection:
-            connection.execute(f"INSERT OR REPLACE INTO people VALUES ({marks})", [*values, _checksum(values)])
+            connection.execute(f"INSERT OR REPLACE INTO people VALUES ({marks})", [*values, checksum(values)])
 
     # ---------------------------------------------------------------- deeds
 
@@ -124,8 +119,17 @@ class SqlitePeople:
         self._connection.close()
 
     @contextlib.contextmanager
+    def changes(self) -> Iterator[None]:
+        with self._changing():
+            yield
+
+    @contextlib.contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, inside which further changes of this thread fall."""
         with self._lock, disk_errors("the file of accounts"), self._in_words():
+            if self._connection.in_transaction:
+                yield self._connection
+                return
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -158,7 +162,3 @@ def mark_of(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return (*identity_of(path), int.from_bytes(counter, "big"))
-
-
-def _checksum(values: list[Any]) -> str:
-    return f"{zlib.crc32(json.dumps(values).encode()):08x}"

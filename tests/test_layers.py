@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, str] = {
     "tasks.outcomes": f"{ROWS} coordinator fitting fitting.losses passes results.answers whatif worker",
     "backup": "database",
     "library": "metrics people queueing results results.answers runs settings storage",
-    "people": "",
+    "people": "database",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
     "exports": "data data.shapes fitting losses models report results settings tasks",
     "search": "library metrics people plugins runs settings storage",

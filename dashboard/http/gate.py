@@ -59,6 +59,7 @@ NEEDS_PASSWORD = (
 )
 BROKEN_FILE = "The file with the password cannot be read. Set a new one where the dashboard runs with: shoal password."
 PEOPLE_BROKEN = "The accounts cannot be read. Whoever runs the dashboard finds more in its log, and can put them back."
+PEOPLE_AWAY = "The database with the accounts cannot be reached, so nobody can log in now. Try again in a minute."
 NOT_IN = "You are not logged in any more.\nReload the page to log in."  # Streamlit shows it in a narrow box
 BY_ADDRESS = (
     "This dashboard is for whoever started it. Open the newest address that it printed there (http://...?token=...), "
@@ -246,7 +247,9 @@ class Gate:
             return await self._log_out(visit, password)
         if visit.method == "POST":
             return await self._log_in(visit, password, receive)
-        return _go(local(visit.destination)) if self._may_pass(visit) else self._form(visit.destination)
+        if self._may_pass(visit):
+            return _go(local(visit.destination))
+        return self._form(visit.destination, PEOPLE_AWAY if PEOPLE.away else "")
 
     def _by_address(self, visit: Visit) -> Response:
         """The printed address becomes a session, and is gone from the browser's address line."""
@@ -270,7 +273,8 @@ class Gate:
         if not visit.is_same_origin:
             return refused(403, "Please log in from this page.")
         if password == BROKEN or PEOPLE.broken:
-            return refused(503, PEOPLE_BROKEN if PEOPLE.broken else BROKEN_FILE)
+            why = PEOPLE_AWAY if PEOPLE.away else PEOPLE_BROKEN
+            return refused(503, why if PEOPLE.broken else BROKEN_FILE)
         if wait := self.limiter.wait(visit.client):
             return refused(429, f"Too many tries. Wait {_seconds(wait)} and try again.", wait)
         self.limiter.tried(visit.client)
@@ -280,6 +284,8 @@ class Gate:
                 session = self.sessions.begin(password) if right else ""
             else:
                 session = await run_in_threadpool(who.log_in, self.sessions, name, given, visit.client)
+        if not session and password is None and PEOPLE.away:
+            return refused(503, PEOPLE_AWAY)
         if not session:
             log.warning("A wrong password was given by %s.", visit.client)
             wait = self.limiter.wait(visit.client)

@@ -44,7 +44,13 @@ def _of_session(token: str, sessions: Sessions) -> Person | None:
 
 
 def log_in(sessions: Sessions, name: str, password: str, origin: str) -> str:
-    """A session for somebody with an account; empty where name or password is wrong, which takes as long."""
+    """A session for somebody with an account; empty where name or password is wrong, which takes as long.
+
+    Empty too where the accounts are in a database that is away, which `PEOPLE.away` tells.
+    """
+    PEOPLE.look()  # nobody comes in by what was known a moment ago
+    if PEOPLE.away:
+        return ""
     wanted = name.strip().lower()
     found = PEOPLE.active(wanted)
     right = passwords.matches(password, found.password if found else "")
@@ -53,6 +59,7 @@ def log_in(sessions: Sessions, name: str, password: str, origin: str) -> str:
         written(accounts.note, "wrong password", wanted if wanted in PEOPLE.everybody() else "", "a stranger", origin)
         return ""
     written(accounts.logged_in, found, password, origin)
+    PEOPLE.look()  # the hash may be another one now
     now = PEOPLE.active(wanted)
     return sessions.begin(access.seal_of(now), wanted) if now else ""
 

@@ -9,6 +9,14 @@ import pytest
 
 from shoal.people import passwords
 from support.dashboard.team import Team, working_team
+from support.team.postgres import why_missing
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _server(request: pytest.FixtureRequest) -> None:
+    """Starts before the first test looks around for what it leaves behind."""
+    if not why_missing():
+        request.getfixturevalue("postgres")
 
 
 @pytest.fixture(autouse=True)

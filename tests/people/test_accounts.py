@@ -18,12 +18,21 @@ pytestmark = pytest.mark.usefixtures("cheap")
 SECRET = "correct horse"
 
 
+@pytest.fixture(params=["file", "database"])
+def either(request: pytest.FixtureRequest) -> str:
+    """Accounts in the home's file, and in the team's database."""
+    if request.param == "database":
+        request.getfixturevalue("team_database")
+    return str(request.param)
+
+
 def test_without_accounts_there_is_no_file_and_no_log() -> None:
     accounts.note("something")
     assert (accounts.there_are_any(), accounts.everybody(), accounts.audit()) == (False, [], [])
     assert not people_file().exists()
 
 
+@pytest.mark.usefixtures("either")
 def test_the_first_is_an_admin_and_one_is_always_left() -> None:
     with pytest.raises(StateError, match="first account to be an admin's"):
         accounts.add("bob", SECRET, "editor")
@@ -38,6 +47,7 @@ def test_the_first_is_an_admin_and_one_is_always_left() -> None:
     assert not accounts.there_are_any()
 
 
+@pytest.mark.usefixtures("either")
 def test_a_name_is_given_once_and_is_plain() -> None:
     accounts.add("ada", SECRET, "admin")
     accounts.add("bob", SECRET, "viewer")
@@ -52,6 +62,7 @@ def test_a_name_is_given_once_and_is_plain() -> None:
         accounts.disable("carol")
 
 
+@pytest.mark.usefixtures("either")
 def test_what_is_done_is_written_down_with_who_and_from_where() -> None:
     accounts.add("ada", SECRET, "admin")
     with as_person(Person("ada", "admin"), "10.0.0.1"):
@@ -81,6 +92,7 @@ def test_a_server_knows_every_change_at_once_and_a_broken_file_lets_nobody_in() 
     assert accounts.there_are_any()
 
 
+@pytest.mark.usefixtures("either")
 def test_a_hash_of_another_time_is_made_anew_at_the_next_login(monkeypatch: pytest.MonkeyPatch) -> None:
     before = accounts.add("ada", SECRET, "admin")
     monkeypatch.setattr(passwords, "TIME", 2)
