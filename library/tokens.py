@@ -79,9 +79,9 @@ def create(name: str, scope: str = "read", days: float = USUAL_DAYS, person: str
         raise ConfigError(f"Expected a token to be good for up to {LONGEST_DAYS:g} days, got {days:g}. Choose fewer.")
     text, now = PREFIX + secrets.token_urlsafe(32), time.time()
     made = AccessToken(secrets.token_hex(4), plain, scope, _digest(text), now, now + days * DAY, person=person)
+    accounts.note("token made", f"{made.id} {plain} ({scope}) {person}".strip())  # or, if that fails, it is not made
     with _changing():
         _write([*tokens(), made])
-    accounts.note("token made", f"{made.id} {plain} ({scope}) {person}".strip())
     return text, made
 
 

@@ -77,6 +77,7 @@ def add(name: str, password: str, role: str, private: bool = False) -> Colleague
         made = dataclasses.replace(new, created=time.time())
         store.put(made)
         _note(store, "person added", f"{made.name} ({role})")
+    place.seen(anybody=True)
     return made
 
 

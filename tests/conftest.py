@@ -21,10 +21,11 @@ from packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from shoal.home import UMASK
 from shoal.utils import THREAD_LIMITS
 from support.processes import command_of
-from support.team.postgres import empty_database, postgres, team_database
+from support.team.postgres import empty_database, outage, postgres, team_database
 
 __all__ = [
     "empty_database",
+    "outage",
     "postgres",
     "pytest_collection_modifyitems",
     "pytest_xdist_make_scheduler",

@@ -17,6 +17,7 @@ from shoal.database.connections import close_all, database
 from shoal.database.copies import tables
 from shoal.home import home as home_folder
 from shoal.library.saved_models import find_model, save_run
+from shoal.people import accounts
 from shoal.runs.folder import read_config
 from shoal.runs.launch import fork, list_runs
 from shoal.settings.values import config_from
@@ -75,6 +76,8 @@ def restored(backup: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_everything_of_people_is_found_again(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backup = tmp_path / "all.tar.gz"
+    accounts.add("ada", "correct horse", "admin")
+    people, log = accounts.everybody(), accounts.audit()
     answer = shoal("backup", "create", backup)
     assert answer.code == 0, answer.err
     assert backup.stat().st_mode & 0o777 == 0o600
@@ -91,6 +94,7 @@ def test_everything_of_people_is_found_again(filled: Path, tmp_path: Path, monke
     assert model.latest is not None
     assert model.latest.contents["model"] == "ridge"
     assert home_folder().stat().st_mode & 0o077 == 0
+    assert (accounts.everybody(), accounts.audit(), accounts.first_broken()) == (people, log, None)
 
 
 def test_a_store_that_is_written_to_meanwhile_is_whole(
@@ -182,6 +186,10 @@ def test_tables_of_a_team_are_found_in_an_empty_database(
                 for name in tables(connection)
             }
 
+    accounts.add("ada", "correct horse", "admin")
+    accounts.add("bob", "correct horse", "viewer")
+    accounts.disable("bob")
+    people, log = accounts.everybody(), accounts.audit()
     with database().transaction() as connection:
         connection.execute("INSERT INTO shoal.runs (run, fence) VALUES ('one', 3), ('zwei\\n\t\"', 0)")
     before = rows()
@@ -195,6 +203,10 @@ def test_tables_of_a_team_are_found_in_an_empty_database(
     monkeypatch.setenv("SHOAL_DATABASE", another_database)
     restored(tmp_path / "all.tar.gz", tmp_path / "new", monkeypatch)
     assert rows() == before
+    assert (accounts.everybody(), accounts.audit(), accounts.first_broken()) == (people, log, None)
+    accounts.enable("bob")  # the log goes on where it was
+    assert (accounts.audit()[0].id, accounts.first_broken()) == (log[0].id + 1, None)
+    monkeypatch.delenv("SHOAL_DATABASE")  # its databases go before the home, whose runs would be asked for there
 
 
 def test_a_run_with_records_in_the_database_goes_on_where_it_was_restored(
@@ -225,3 +237,4 @@ def test_a_run_with_records_in_the_database_goes_on_where_it_was_restored(
     with hosts_in(tmp_path) as hosts:
         started(hosts, "two", 1, tmp_path)
         until(lambda: forked.state == "finished")
+    monkeypatch.delenv("SHOAL_DATABASE")  # its databases go before the home, whose runs would be asked for there

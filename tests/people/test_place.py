@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from shoal.people.acting import as_person
 from shoal.people.known import GRACE, KnownPeople
 from shoal.people.person import Person
 from support.tables import shoal
-from support.team.postgres import Postgres
+from support.team.postgres import Outage, Postgres
 
 pytestmark = pytest.mark.usefixtures("cheap")
 SECRET = "correct horse"
@@ -31,29 +30,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class Outage:
-    """The server of the tests, stopped for a while."""
-
-    def __init__(self, server: Postgres) -> None:
-        self._server, self._stopped = server, False
-
-    def begin(self) -> None:
-        self._server.stop()
-        self._stopped = True
-
-    def end(self) -> None:
-        if self._stopped:
-            self._server.start()
-            self._stopped = False
-
-
-@pytest.fixture
-def outage(postgres: Postgres) -> Iterator[Outage]:
-    found = Outage(postgres)
-    yield found
-    found.end()
 
 
 @pytest.fixture
@@ -74,6 +50,7 @@ def test_accounts_of_a_team_are_in_its_database_and_in_no_file() -> None:
     assert not accounts.there_are_any()
     assert not people_elsewhere_file().exists()
     accounts.add("ada", SECRET, "admin")
+    assert people_elsewhere_file().exists()
     assert [one.name for one in accounts.everybody()] == ["ada"]
     assert not people_file().exists()
     assert SECRET not in people_elsewhere_file().read_text()

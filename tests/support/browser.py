@@ -88,7 +88,7 @@ class Server:
         wait_until_healthy(self.port, self.process)
         if (
             not self.cookie
-            and not any((self.home / name).exists() for name in ("password", "people.sqlite"))
+            and not any((self.home / name).exists() for name in ("password", "people.sqlite", "people.in-database"))
             and "SHOAL_NO_TOKEN" not in environment
         ):
             self.cookie = came_by(printed_address(self.home / "server.log", self.process))

@@ -171,6 +171,29 @@ def postgres() -> Iterator[Postgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class Outage:
+    """The server stopped for a while, and there again afterwards."""
+
+    def __init__(self, server: Postgres) -> None:
+        self._server, self._stopped = server, False
+
+    def begin(self) -> None:
+        self._server.stop()
+        self._stopped = True
+
+    def end(self) -> None:
+        if self._stopped:
+            self._server.start()
+            self._stopped = False
+
+
+@pytest.fixture
+def outage(postgres: Postgres) -> Iterator[Outage]:
+    found = Outage(postgres)
+    yield found
+    found.end()
+
+
 @pytest.fixture
 def empty_database(postgres: Postgres) -> Iterator[str]:
     """The name of a database without tables; see `Postgres.address`."""
