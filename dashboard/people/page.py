@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from shoal.dashboard.http import access
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.people import tokens_part
@@ -50,6 +51,7 @@ def _tried(deed: Callable[[], object], said: str) -> None:
     except (TrainingError, OSError) as error:
         notice("error", wording.told(error))
         return
+    access.PEOPLE.look()  # the page is drawn again by what is so now
     st.session_state[DONE] = said
     st.rerun()
 
@@ -140,7 +142,11 @@ def _add() -> None:
 
 
 def _log() -> None:
-    found, broken = accounts.audit(ENTRIES), accounts.first_broken()
+    try:
+        found, broken = accounts.audit(ENTRIES), accounts.first_broken()
+    except TrainingError as error:
+        notice("error", wording.told(error))
+        return
     if broken is not None:
         notice("error", f"Entry {broken} is not what was written, or one before it is missing.", "The log was changed")
     else:
