@@ -29,16 +29,18 @@ OPERATIONS = {
     **dict.fromkeys(("uploadDataset",), EDITORS),
     **dict.fromkeys(("getDataset", "getRun", "getRounds", "followRun", "getRunModel", "getModel", "getVersion",
                      "getModelFile", "predictRows", "getJob", "getJobFile", "getDatasetSharing", "getRunSharing",
-                     "getModelSharing"), HERS),
+                     "getModelSharing", "getHistory", "getDrift"), HERS),
     **dict.fromkeys(("inspectDataset", "createRun", "commandRun", "saveModel", "giveAlias", "takeAlias", "predictDataset",
-                     "exportVersion", "tune", "shareDataset", "shareRun", "shareModel"), CHANGES_HERS),
+                     "exportVersion", "tune", "shareDataset", "shareRun", "shareModel", "rollBack", "compareVersions",
+                     "promoteVersion"), CHANGES_HERS),
 }  # fmt: skip
 BODIES = {
     "uploadDataset": b"a,b\n1,2\n", "inspectDataset": {}, "createRun": {"dataset": "{dataset}", "target": "y"},
     **{name: {"private": True} for name in ("shareDataset", "shareRun", "shareModel")},
     "commandRun": {"name": "pause"}, "saveModel": {"name": "hers"}, "giveAlias": {"version": 1},
     "predictRows": {"rows": [{}]}, "predictDataset": {"dataset": "{dataset}"},
-    "tune": {"dataset": "{dataset}", "target": "y"},
+    "tune": {"dataset": "{dataset}", "target": "y"}, "compareVersions": {"dataset": "{dataset}", "with": 1},
+    "promoteVersion": {"alias": "champion", "dataset": "{dataset}"},
 }  # fmt: skip
 ROUTES = {
     ("GET", "/api/upload"): EVERYBODY, ("POST", "/api/upload"): EDITORS, ("POST", "/api/upload/set"): EDITORS,
