@@ -14,9 +14,12 @@ from shoal.dashboard.api.pages import PAGE, page
 from shoal.dashboard.api.problems import missing
 from shoal.files.parts import title
 from shoal.fitting.model_file import load_model
+from shoal.home import models_directory
 from shoal.library import alias_history, aliases
 from shoal.library.saved_models import Model, Version, find_model, list_models
 from shoal.library.tokens import KnownTokens
+from shoal.people import deeds
+from shoal.people.rights import Verb
 from shoal.registry.drift import SeenRows, report
 from shoal.results.model import ModelFile
 from shoal.results.plain import plain
@@ -167,6 +170,8 @@ def promote(asked: ApiRequest) -> Given:
     """Asked again, it is looked at again: what was found then may be otherwise now."""
     version, body = version_of(asked), asked.body
     aliases.check_word(body["alias"])
+    # Here, since the process of the job does not know who asked.
+    deeds.check(Verb.CHANGE, models_directory() / version.name, f"alias {body['alias']} {version.number}")
     config = page_config(table_of(body["dataset"]).path, settings_of(body))
     arguments = {"version": version.label, "alias": body["alias"], "who": _who(asked),
                  "not_worse_by": body.get("not_worse_by", 0.0)}  # fmt: skip

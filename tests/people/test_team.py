@@ -54,6 +54,22 @@ def test_what_is_shared_is_seen_and_still_hers(team: Team) -> None:
     assert team.ask("bob", "GET", f"{API}/runs/{run}").status == 404
 
 
+@pytest.mark.usefixtures("at_home")
+def test_a_shared_model_is_promoted_by_whoever_has_it(team: Team) -> None:
+    model = team.server.home / "models" / "hers"
+    mine = team.got("bob", "POST", "/datasets?name=mine.csv", b"a,b,c,y\n1,2,3,4\n2,3,5,6\n", 201)["id"]
+    with as_person(Person("ada", "editor")):
+        deeds.share(model, private=False)
+    try:
+        asked = {"alias": "champion", "dataset": mine}
+        refused = team.ask("bob", "POST", f"{API}/models/hers/versions/1/promotions?wait=0", asked)
+        assert refused.status == 403
+        assert "it is ada's" in refused.json()["detail"]
+    finally:
+        with as_person(Person("ada", "editor")):
+            deeds.share(model, private=True)
+
+
 def test_the_same_file_of_two_people_is_both_s(team: Team) -> None:
     table = b"two,people\n1,2\n3,4\n5,6\n"
     first = team.got("ada", "POST", "/datasets?name=both.csv", table, 201)["id"]
