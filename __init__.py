@@ -15,7 +15,7 @@ Importing this is cheap: NumPy, pandas and scikit-learn are imported by what nee
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,14 +101,15 @@ def __dir__() -> list[str]:
 def fit(
     data: Any,
     target: Any,
-    model: str = "linear",
+    model: str | None = None,
     *,
     sample_weight: Any = None,
+    config: str | Path | Mapping[str, Any] | None = None,
     progress: Callable[[str, float], None] | None = None,
     **knobs: Any,
 ) -> FittedModel:
-    """Fit a model to a CSV, CSV.gz, Parquet or svmlight file, or to a table in memory: exactly, or (files)
-    with solver="gradient". Several files are one table: a list of paths, a folder, or a pattern such as "part-*.csv".
+    """Fit a model to a CSV, CSV.gz, Parquet or svmlight file, or to a table in memory: exactly, or with
+    solver="gradient". Several files are one table: a list of paths, a folder, or a pattern such as "part-*.csv".
 
     A table is a data frame of pandas or polars, an Arrow table, a dictionary of columns or an array; `target` is the
     name of a column, or, beside a table in memory, its values: `shoal.fit(X, y)`; or a formula, which names the columns
@@ -117,8 +118,9 @@ def fit(
     The knobs are those of the command line: alpha, l1_ratio, features, exclude, categorical, test_every, intercept,
     standardize, workers, delimiter, ... (`config.RunConfig` lists them all). A file is read once; a second fit finds
     its data set in the cache. `sample_weight` is the column that says how much each row counts (the knob `weights`;
-    `weights_are` says what that means), or, beside a table in memory, one number a row. `progress` is called with a
-    stage and how much of it is done, from 0 to 1.
+    `weights_are` says what that means), or, beside a table in memory, one number a row. `config` is a YAML file of
+    knobs, as `shoal train --config` takes it, or what would stand in one; knobs that are named here count more.
+    `progress` is called with a stage and how much of it is done, from 0 to 1. The model is linear unless one is named.
 
     >>> shoal.fit("houses.csv", target="price", features=["rooms"])
     <FittedModel: linear model of 'price', 1 column>
@@ -130,7 +132,11 @@ def fit(
 
     frame, target = _table(data, target)
     frame, knobs = _weighted(frame, sample_weight, knobs)
-    values = {**knobs, **_asked(target), "model": model}
+    values = {**knobs, **_asked(target), **({"model": model} if model else {})}
+    if config is not None:
+        from shoal.settings.meaning import with_file
+
+        values = with_file(config, values)
     return fit_file(data, values, progress) if frame is None else fit_frame(frame, values, progress)
 
 
@@ -258,6 +264,7 @@ def train_module(
     *,
     test: Any = None,
     wait: bool = True,
+    config: str | Path | Mapping[str, Any] | None = None,
     progress: Callable[[str, float], None] | None = None,
     **knobs: Any,
 ) -> ModuleRun:
@@ -269,9 +276,10 @@ def train_module(
 
     The knobs are those of gradient runs: mode ("sync", "ssp", "async", "local"), workers, epochs, batch_size (rows of
     a shard in a step), step_rule ("adamw"), learning_rate, weight_decay, clip, schedule, warmup, compression, patience,
-    precision, shards, seed, ... The run is a process of its own: `shoal show last` and the dashboard see and steer it.
-    When it has ended the module that was given has learnt. With `wait=False` the answer comes at once; its `wait()`
-    waits, its `send()` steers.
+    precision, shards, seed, mixed_precision, gradient_checkpointing, compile_mode, device, ...; `config` is a YAML file
+    of them, or what would stand in one. The run is a process of its own: `shoal show last` and the dashboard see and
+    steer it. When it has ended the module that was given has learnt. With `wait=False` the answer comes at once; its
+    `wait()` waits, its `send()` steers.
 
         run = shoal.train_module(net, (X, y), "cross_entropy", test=(X_new, y_new), mode="ssp", workers=2, epochs=3)
         run.report.test.score
@@ -279,4 +287,9 @@ def train_module(
     from shoal.api.module_runs import train_module
     from shoal.utils import silent
 
+    if config is not None:
+        from shoal.settings.meaning import with_file
+
+        knobs = with_file(config, {**knobs, "model": "module"})
+        del knobs["model"]
     return train_module(module, data, loss, test, wait, progress or silent, knobs)

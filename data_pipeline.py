@@ -9,13 +9,12 @@ How a file becomes blocks, and which columns become which terms, belongs to `dat
 from __future__ import annotations
 
 import functools
-import mmap
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +26,13 @@ from shoal.data.splits import row_weights, target_values
 from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Offset, Product, Shaped
 from shoal.files.checksums import RunningProof, damaged, mapped
 from shoal.files.elsewhere import seen_folder
+from shoal.files.read_ahead import PAGE, ReadAhead, advise
 from shoal.models import Array, Values
 from shoal.settings.limits import CHUNK_BYTES
 
 Rows = slice  # a method of that name hides the type
 MAPPED = 256  # shards that a process keeps mapped: each holds a descriptor
 ORDERS = 2048  # permutations of slices that a process remembers
-PAGE = mmap.PAGESIZE
 
 
 # ------------------------------------------------------------------ loading and cleaning
@@ -336,12 +335,16 @@ def _order(seed: int, epoch: int, shard: int, count: int) -> npt.NDArray[np.uint
 class Batches:
     """The batches of some shards as one worker takes them: mapped, read ahead, in memory when they are handed out."""
 
-    def __init__(self, shards: Shards, opened: Callable[[int], tuple[Values, Values]] | None = None) -> None:
-        """`opened`: in place of `shards.open`, where shards may have to be made first."""
+    def __init__(
+        self, shards: Shards, opened: Callable[[int], tuple[Values, Values]] | None = None, queue: int = 0
+    ) -> None:
+        """`opened`: in place of `shards.open`, where shards may have to be made first; `queue`: the most batches that
+        were asked for ahead and not taken yet, 0 for no such bound."""
         self.shards, self._open_shard = shards, opened or shards.open
         self.seconds = 0.0  # that reading took
         self._opened: dict[int, tuple[Values, Values]] = {}
         self._present: set[tuple[int, int]] = set()  # batches whose pages were brought in
+        self._ahead = ReadAhead(queue)
 
     def whole(self, shard: int, tight: bool = False) -> tuple[Values, Values]:
         """All rows of a shard."""
@@ -361,10 +364,11 @@ class Batches:
             return X[:0], y[:0]
         if (shard, rows.start) in self._present and not tight:
             return X[rows], y[rows]
-        for later in range(step + 1, step + 1 + ahead):
+        last = min(step + ahead, -(-len(y) // batch_size) - 1)
+        for later in self._ahead.wanted(shard, (seed, epoch, batch_size), step, last):
             following = self.shards.slice(seed, epoch, shard, later, batch_size)
             if following is not None:
-                _advise(X[following], "MADV_WILLNEED")
+                advise(X[following], "MADV_WILLNEED")
         return self._brought_in(X, y, shard, rows, tight)
 
     def _open(self, shard: int) -> tuple[Values, Values]:
@@ -378,23 +382,9 @@ class Batches:
         X, y = X[rows], y[rows]
         if tight:
             self._present.clear()
-            _advise(X, "MADV_SEQUENTIAL")
+            advise(X, "MADV_SEQUENTIAL")
         elif (shard, rows.start) not in self._present:
             self._present.add((shard, rows.start))
             X[:: max(1, PAGE // max(1, X.strides[0])), 0].max(initial=0.0)
         self.seconds += time.perf_counter() - started
         return X, y
-
-
-def _advise(rows: Values, advice: str) -> None:
-    """Tell the system what will be done with mapped rows; where it cannot be told, nothing is lost."""
-    option = getattr(mmap, advice, None)
-    memory: Any = rows
-    while isinstance(memory, np.ndarray):
-        memory = memory.base
-    memory = memory.obj if isinstance(memory, memoryview) else memory
-    if option is None or not isinstance(memory, mmap.mmap) or not rows.size:
-        return
-    whole = np.frombuffer(memory, np.uint8)
-    begin = (rows.ctypes.data - whole.ctypes.data) // PAGE * PAGE
-    memory.madvise(option, begin, min(rows.nbytes + PAGE, len(memory) - begin))

@@ -31,9 +31,8 @@ from shoal.results.network import NetworkReport
 from shoal.results.plain import plain
 from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
-from shoal.settings.meaning import implied, understood
+from shoal.settings.meaning import implied, left_out, understood
 from shoal.settings.values import config_from
-from shoal.settings.when import NETWORK
 from shoal.solve.conformal import half_width_of
 from shoal.solve.inference import variance_inflation
 from shoal.sparse.prediction import predicted as of_sparse
@@ -360,7 +359,7 @@ def fit_file(path: Any, values: Mapping[str, Any], progress: Progress | None = N
 def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None = None) -> FittedModel:
     with frame_as_file(frame, values) as (config, folder), kept_coordinator(config, progress, folder) as coordinator:
         config = _understood(config, values)
-        if config.model == NETWORK:
+        if config.solver == "gradient":
             trained = train_gradient_with(coordinator, config)
             return FittedModel(trained.model, trained.report)
         trained = train_with(coordinator, config)
@@ -374,8 +373,10 @@ def fit_frame(frame: Any, values: Mapping[str, Any], progress: Progress | None =
 def _understood(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
     """What the caller of `fit` means by the knobs that it names."""
     meant = understood(config, values)
-    if note := implied(values, meant):
-        warnings.warn(f"{note} Say solver='gradient' if that is what you want.", stacklevel=4)
+    steps = implied(values, meant)
+    for note in (steps and f"{steps} Say solver='gradient' if that is what you want.", left_out(values, meant)):
+        if note:
+            warnings.warn(note, stacklevel=4)
     return meant
 
 

@@ -19,7 +19,7 @@ from shoal.settings.checks import not_one_of
 from shoal.settings.config import RunConfig
 from shoal.settings.formula import NAME as FORMULA
 from shoal.settings.formula import expanded
-from shoal.settings.meaning import differing, implied, understood
+from shoal.settings.meaning import differing, implied, left_out, understood
 from shoal.settings.values import config_from, read_yaml
 from shoal.settings.when import MODELS
 from shoal.words import did_you_mean, short
@@ -223,7 +223,7 @@ def config_of(chosen: argparse.Namespace, knobs: Mapping[str, Any] | None = None
     config = config_from(values | flags)
     said = {*differing(values, config), *flags}
     config = understood(config, said)
-    if note := implied(said, config):
+    for note in filter(None, (implied(said, config), left_out(said, config))):
         print(f"note: {note}", file=sys.stderr)
     if config.out and getattr(chosen, "config", None):
         Output(config.out, {"the file with the settings": chosen.config}).check()

@@ -67,6 +67,7 @@ class GradientLoop:
     shards: Shards
     board: Board
     model: StepModel
+    queue: int = 0  # the most batches that a worker has asked the disk for and not taken yet; 0 for no such bound
 
     def answer(self, worker: Worker) -> None:
         done = self.begin(worker)
@@ -78,7 +79,7 @@ class GradientLoop:
         """What turns work as it is sent into an update as it is sent, for an engine that carries the two itself."""
         exchange = self.board.joined_by(worker)
         opened = functools.partial(opened_shard, worker, self.shards)
-        training = TrainingWorker(self.shards, exchange, self.model, opened)
+        training = TrainingWorker(self.shards, exchange, self.model, opened, self.queue)
         return lambda work: exchange.seal(training.done(exchange.open(work)))
 
 
@@ -87,10 +88,10 @@ class TrainingWorker:
 
     def __init__(
         self, shards: Shards, exchange: Exchange, model: StepModel,
-        opened: Callable[[int], tuple[Values, Values]] | None = None,
+        opened: Callable[[int], tuple[Values, Values]] | None = None, queue: int = 0,
     ) -> None:  # fmt: skip
         self.shards, self.exchange, self.model = shards, exchange, model
-        self.batches = Batches(shards, opened)
+        self.batches = Batches(shards, opened, queue)
         self._compressions: dict[tuple[str, float], Compression] = {}
         self._draws = isinstance(model, DrawingModel)
 

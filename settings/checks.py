@@ -12,7 +12,7 @@ from shoal.settings.layers import check_hidden
 from shoal.settings.levels import check_level
 from shoal.settings.pairs import check_pair
 from shoal.settings.transforms import check_transform
-from shoal.settings.when import MODELS, MODULE, NETWORK, STEPPED
+from shoal.settings.when import MODULE, NETWORK, has_steps
 from shoal.words import did_you_mean
 
 SHRINKS = ("none", "ridge", "lasso", "elasticnet")
@@ -25,6 +25,8 @@ CLASS_WEIGHTS = ("none", "balanced")
 SOLVERS = ("exact", "gradient")
 PARTITIONS = ("hash", "contiguous")
 PRECISIONS = ("auto", "float32", "float64")
+COMPILE_MODES = ("none", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # PyTorch's
+DEVICES = ("auto", "cpu", "cuda")
 LOSS_CHOICES = ("retry", "fewer", "stop")
 RANGES: dict[str, tuple[float, float]] = {
     "alpha": (0, math.inf), "huber_epsilon": (1, math.inf), "quantile": (1e-6, 1 - 1e-6),
@@ -36,6 +38,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "learning_rate": (0, math.inf), "warmup": (0, 1_000_000), "decay": (1e-6, 1), "decay_every": (1e-6, 1_000_000),
     "momentum": (0, 0.9999), "weight_decay": (0, 1000),
     "clip": (0, math.inf), "top_k": (1e-6, 1), "prefetch": (-1, 1000), "max_memory": (0.05, 1),
+    "io_queue_size": (0, 1_000_000), "gpu_memory_fraction": (0, 1),
     "shards": (0, 100_000), "checkpoint_seconds": (0, 1_000_000), "keep_checkpoints": (1, 1000), "restarts": (0, 1000),
     "retries": (0, 1000), "parameter_shards": (1, 64),
 }  # fmt: skip
@@ -87,7 +90,7 @@ def check_knobs(config: Any) -> None:
                 f"The column '{name}' cannot be {what} and among the features as well. Take it out of one of them.",
                 knobs=[knob_, "features"],
             )
-    if config.model not in (*MODELS, *STEPPED, MODULE, NETWORK) and config.solver != "exact":
+    if not has_steps(config.model) and config.solver != "exact":
         raise ConfigError(
             f"Expected solver exact beside model {config.model}, got {config.solver}: {config.model} models are fitted "
             "exactly only, so far.",

@@ -7,33 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
-from shoal.settings import checks
-from shoal.settings.when import (
-    BY_TARGET,
-    LOSSES,
-    MODELS,
-    MODULE,
-    NETWORK,
-    adds_offset,
-    decays,
-    draws,
-    has_formulas,
-    has_layers,
-    has_momentum,
-    has_other_loss,
-    has_processes,
-    has_robust_errors,
-    is_least_squares,
-    is_penalised,
-    is_watched,
-    mixes_penalties,
-    on_cluster,
-    shrinks_weights,
-    steps_elsewhere,
-    tells_classes_apart,
-)  # fmt: skip
+from shoal.settings import checks, when
 
-ALL_MODELS = (*MODELS, *LOSSES, NETWORK, BY_TARGET, MODULE)
+ALL_MODELS = (*when.MODELS, *when.LOSSES, when.NETWORK, when.BY_TARGET, when.MODULE)
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
 DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing",
            "also_missing", "dates", "sheet")  # fmt: skip
@@ -56,6 +32,7 @@ def knob(default: Any, help: str, group: str, **more: Any) -> Any:
     when:    whether it means anything beside these other values;
     needs:   what to set so that it does: a person who names it without is told so;
     needs_there: the same beside a model of another loss than squares;
+    spare:   named where it has no effect, it is left out and that is said, not refused: one file serves many models;
     plugins: the group of plug-ins whose names it takes, beside `known` ones;
     pages:   whether a page may set it; not what is a path of this machine (see `values.page_config`);
     unlisted: choices that no form and no flag offers;
@@ -86,33 +63,33 @@ class RunConfig:
         "linear", "linear, ridge, lasso, elasticnet; logistic for yes or no, multinomial for classes, poisson for "
         "counts, gamma for positive skewed numbers, lognormal for these by their logarithms, huber where some rows are "
         "far off, quantile for a quantile; mlp: a neural network (needs PyTorch); auto: by the target's values",
-        "model", choices=ALL_MODELS, unlisted=(MODULE,), open=True,
+        "model", choices=ALL_MODELS, unlisted=(when.MODULE,), open=True,
     )
     shrink: str = knob(
         "none", "all but linear models and networks: the penalty on their coefficients, as ridge, lasso or elasticnet",
-        "model", choices=checks.SHRINKS, open=True, when=has_other_loss, needs=(("model", "logistic"),),
+        "model", choices=checks.SHRINKS, open=True, when=when.has_other_loss, needs=(("model", "logistic"),),
     )
     alpha: float | None = knob(
         None, "strength of the penalty, as in scikit-learn's estimator of that name; if not given, by "
         "cross-validation; of huber and quantile 1",
         "model", metavar="A|auto", auto=None, blank="chosen by cross-validation", open=True, step=0.1,
-        when=is_penalised, needs=(("model", "ridge"),), needs_there=(("shrink", "ridge"),),
+        when=when.is_penalised, needs=(("model", "ridge"),), needs_there=(("shrink", "ridge"),),
     )
     l1_ratio: float = knob(
-        0.5, "elastic net only: share of the L1 part, 0 to 1", "model", open=True, step=0.05, when=mixes_penalties,
+        0.5, "elastic net only: share of the L1 part, 0 to 1", "model", open=True, step=0.05, when=when.mixes_penalties,
         needs=(("model", "elasticnet"),), needs_there=(("shrink", "elasticnet"),),
     )
     nonnegative: bool = knob(
-        False, "linear models: no coefficient below 0; that of the intercept is free", "model", when=is_least_squares,
-        needs=(("model", "linear"), ("solver", "exact")),
+        False, "linear models: no coefficient below 0; that of the intercept is free", "model",
+        when=when.is_least_squares, needs=(("model", "linear"), ("solver", "exact")),
     )
     positive: str = knob(
         "", "logistic and mlp: which of the target's two values is the yes that probabilities are of", "model",
-        blank="by itself", when=lambda v: v["model"] in ("logistic", NETWORK), needs=(("model", "logistic"),),
+        blank="by itself", when=lambda v: v["model"] in ("logistic", when.NETWORK), needs=(("model", "logistic"),),
     )
     hidden: str = knob(
         "auto", "mlp only: the sizes of its hidden layers, such as 64,32; auto: by rows and columns", "model",
-        metavar="64,32|auto", open=True, when=has_layers, needs=(("model", NETWORK),),
+        metavar="64,32|auto", open=True, when=when.has_layers, needs=(("model", when.NETWORK),),
     )
     huber_epsilon: float = knob(
         1.35, "huber only: from how many scales on a row counts by the size of its error and no more by its square; "
@@ -136,17 +113,17 @@ class RunConfig:
     )
     offset: str = knob(
         "", "logistic, poisson, gamma, lognormal: a column that is added to each row's score with a coefficient of 1; "
-        "predictions need it too", "table", metavar="COLUMN", of="weights", blank="none", when=adds_offset,
+        "predictions need it too", "table", metavar="COLUMN", of="weights", blank="none", when=when.adds_offset,
         needs=(("model", "poisson"),),
     )
     offset_as: str = knob(
         "added", "how the offset comes in: as it is, or by its logarithm, as an exposure such as time", "table",
-        choices=checks.OFFSETS, when=lambda v: adds_offset(v) and bool(v["offset"]),
+        choices=checks.OFFSETS, when=lambda v: when.adds_offset(v) and bool(v["offset"]),
         needs=(("model", "poisson"), ("offset", "COLUMN")),
     )
     class_weight: str = knob(
         "none", "logistic and multinomial: balanced lets all values of the target count as much, however rare one is",
-        "model", choices=checks.CLASS_WEIGHTS, when=tells_classes_apart, needs=(("model", "logistic"),),
+        "model", choices=checks.CLASS_WEIGHTS, when=when.tells_classes_apart, needs=(("model", "logistic"),),
     )
     categorical: tuple[str, ...] = knob(
         (), "columns whose values are names, whatever they look like", "reading", metavar="a,b"
@@ -189,19 +166,19 @@ class RunConfig:
     test_fraction: float = knob(
         0.0, "share of rows, chosen by a hash of the row index, kept for testing", "split", open=True, step=0.05
     )
-    seed: int = knob(0, "the seed of all random choices: test rows, shards, order of batches", "split", when=draws)
+    seed: int = knob(0, "the seed of all random choices: test rows, shards, order of batches", "split", when=when.draws)
     intercept: bool = knob(True, "fit an intercept (never penalised)", "model")
     standardize: bool = knob(
         True, "scale all columns to mean 0 and standard deviation 1 before the penalty is applied", "model"
     )
     confidence: float = knob(
         0.95, "of the intervals of a model without penalty", "model",
-        step=0.01, when=has_formulas, needs=(("model", "linear"), ("solver", "exact")),
+        step=0.01, when=when.has_formulas, needs=(("model", "linear"), ("solver", "exact")),
         needs_there=(("shrink", "none"),),
     )
     robust: str = knob(
         "none", "standard errors that hold whatever the spread of each row, of a model without penalty", "model",
-        choices=checks.ROBUST, when=has_robust_errors, needs=(("model", "linear"), ("solver", "exact")),
+        choices=checks.ROBUST, when=when.has_robust_errors, needs=(("model", "linear"), ("solver", "exact")),
         needs_there=(("shrink", "none"),),
     )
     register: str = knob("", "save the finished model under this name, as a version of it", "model", metavar="NAME")
@@ -211,15 +188,15 @@ class RunConfig:
     )
     cluster: str = knob(
         "", "engine ray: the address of the cluster; a small one of this machine if not given", "place",
-        metavar="HOST:PORT", pages=False, when=on_cluster, needs=(("engine", "ray"),),
+        metavar="HOST:PORT", pages=False, when=when.on_cluster, needs=(("engine", "ray"),),
     )
     open_cluster: bool = knob(
         False, "engine ray: use a cluster that asks nobody for a token", "place",
-        pages=False, when=on_cluster, needs=(("engine", "ray"),),
+        pages=False, when=when.on_cluster, needs=(("engine", "ray"),),
     )
     workers: int = knob(
         0, "worker processes; 0 or 'auto' for one per core", "workers",
-        metavar="N|auto", auto=0, blank="one per core", unit="processes", when=has_processes,
+        metavar="N|auto", auto=0, blank="one per core", unit="processes", when=when.has_processes,
     )
     delimiter: str | None = knob(None, "the character between fields; detected if not given", "reading")
     decimal: str | None = knob(None, "the decimal mark; detected if not given", "reading")
@@ -274,7 +251,7 @@ class RunConfig:
     )
     patience: int = training(
         0, "stop after so many epochs without a better score on the test rows; 0: do not", "stopping",
-        unit="epochs", blank="never", when=is_watched)
+        unit="epochs", blank="never", when=when.is_watched)
     batch_size: int = training(
         0, "rows of a shard in one step; 0 or 'auto': from the measured cost of messages", "steps",
         auto=0, open=True, unit="rows", step=64, blank="auto")
@@ -301,16 +278,16 @@ class RunConfig:
         unit="epochs", step=0.5, blank="none")
     decay: float = training(
         0.5, "schedules step, exponential, inverse: share of the learning rate left after decay_every epochs", "steps",
-        open=True, step=0.05, when=decays, needs=(("schedule", "exponential"),))
+        open=True, step=0.05, when=when.decays, needs=(("schedule", "exponential"),))
     decay_every: float = training(
         1.0, "the epochs after which that share is left", "steps",
-        open=True, unit="epochs", step=0.5, when=decays, needs=(("schedule", "exponential"),))
+        open=True, unit="epochs", step=0.5, when=when.decays, needs=(("schedule", "exponential"),))
     momentum: float = training(
         0.9, "of the step rule momentum, and the first moment of adam and adamw", "steps",
-        open=True, step=0.01, when=has_momentum, needs=(("step_rule", "momentum"), ("mode", "sync")))
+        open=True, step=0.01, when=when.has_momentum, needs=(("step_rule", "momentum"), ("mode", "sync")))
     weight_decay: float = training(
         0.01, "step rule adamw: share of each weight that a step takes away, times the learning rate", "steps",
-        open=True, step=0.01, when=shrinks_weights, needs=(("step_rule", "adamw"), ("mode", "sync")),
+        open=True, step=0.01, when=when.shrinks_weights, needs=(("step_rule", "adamw"), ("mode", "sync")),
     )
     clip: float = training(
         0.0, "gradients with a larger norm are scaled down to this; 0 for no limit", "schedule",
@@ -324,10 +301,17 @@ class RunConfig:
         open=True, step=0.05, when=lambda v: v["compression"] == "topk", needs=(("compression", "topk"),),
     )
     prefetch: int = training(
-        -1, "batches that are read ahead; -1 or 'auto': as memory allows", "feed",
-        auto=-1, metavar="N|auto", unit="batches", blank="auto",
+        -1, "batches of a shard that are read ahead; -1 or 'auto': as memory allows", "feed",
+        auto=-1, metavar="N|auto", unit="batches", blank="auto", spare=True,
     )
-    max_memory: float = training(0.8, "share of memory in use above which nothing is read ahead", "feed", step=0.05)
+    io_queue_size: int = training(
+        0, "the most batches of all shards that a worker has asked the disk for and not used yet; 0 or 'auto': those "
+        "of prefetch", "feed", auto=0, metavar="N|auto", unit="batches", blank="auto", spare=True,
+    )
+    max_memory: float = training(
+        0.8, "share of the memory that a run plans with, and above whose use nothing is read ahead", "feed",
+        step=0.05, spare=True,
+    )
     shards: int = training(
         0, "logical shards of the rows; 0 or 'auto': by the data's size", "feed", auto=0, unit="shards", blank="auto",
     )
@@ -337,8 +321,28 @@ class RunConfig:
     )
     parameter_shards: int = training(
         1, "processes that the parameters are spread over and stepped in; 1: the run's own process", "feed",
-        unit="processes", when=steps_elsewhere, needs=(("engine", "processes"),))
+        unit="processes", when=when.steps_elsewhere, needs=(("engine", "processes"),))
     precision: str = training("auto", "floating-point type of the gradients", "feed", choices=checks.PRECISIONS)
+    mixed_precision: bool = training(
+        False, "networks: compute layers in bfloat16; parameters, gradients and steps stay in their precision",
+        "computing", when=when.has_module, needs=(("model", when.NETWORK),), spare=True,
+    )
+    gradient_checkpointing: bool = training(
+        False, "networks: keep less of a batch in memory and compute it again; the bits are the same", "computing",
+        when=when.has_module, needs=(("model", when.NETWORK),), spare=True,
+    )
+    compile_mode: str = training(
+        "none", "networks: let PyTorch compile the module, in its mode of that name", "computing",
+        choices=checks.COMPILE_MODES, when=when.has_module, needs=(("model", when.NETWORK),), spare=True,
+    )
+    device: str = training(
+        "auto", "networks: where batches are computed; auto: on a GPU of CUDA if there is one", "computing",
+        choices=checks.DEVICES, when=when.has_module, needs=(("model", when.NETWORK),), spare=True,
+    )
+    gpu_memory_fraction: float = training(
+        0.0, "networks: share of the GPU's memory for all processes of the run; 0 for no limit", "computing",
+        step=0.05, blank="no limit", when=when.has_module, needs=(("model", when.NETWORK),), spare=True,
+    )
     penalty: str = training(
         "", "a plug-in's penalty in place of the model's own", "model",
         metavar="NAME", known=("",), plugins="shoal.penalties",
@@ -353,10 +357,10 @@ class RunConfig:
     )
     on_worker_loss: str = training(
         "retry", "a lost worker: replace it, go on with fewer, or stop", "safety",
-        choices=checks.LOSS_CHOICES, when=has_processes)
+        choices=checks.LOSS_CHOICES, when=when.has_processes)
     restarts: int = training(
         3, "times in a row that a worker is replaced before the run goes on without it", "safety",
-        unit="times", when=lambda v: v["on_worker_loss"] == "retry" and has_processes(v),
+        unit="times", when=lambda v: v["on_worker_loss"] == "retry" and when.has_processes(v),
     )
     retries: int = training(
         3, "times in a row that a run whose process was killed goes on by itself from its last checkpoint", "safety",

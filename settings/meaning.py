@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
 from shoal.settings.config import DIALECT, RunConfig
-from shoal.settings.when import NETWORK, has_other_loss
+from shoal.settings.values import config_from, flattened, read_yaml
+from shoal.settings.when import NETWORK, has_other_loss, has_steps
 
 GRADIENT = ("solver", "gradient")  # what every knob of training needs
 PLANNED = (  # knobs that make a difference to the plan for more machines
@@ -52,6 +54,13 @@ def differing(values: Mapping[str, Any], config: RunConfig) -> set[str]:
     return {knob for knob in values if knob in own or getattr(config, knob) != getattr(usual, knob)}
 
 
+def with_file(config: Mapping[str, Any] | str | Path, knobs: Mapping[str, Any]) -> dict[str, Any]:
+    """Knobs of a file of settings, or of such groups, and over them those that are named beside it."""
+    flat = flattened(config) if isinstance(config, Mapping) else read_yaml(Path(config))
+    kept = differing(flat, config_from({**flat, **knobs}))
+    return {**{name: value for name, value in flat.items() if name in kept}, **knobs}
+
+
 def training_knobs(said: Collection[str]) -> list[str]:
     """Those that only gradient runs look at."""
     return [name for name, knob in RunConfig.knobs().items() if name in said and knob.metadata.get("training")]
@@ -61,17 +70,34 @@ def understood(config: RunConfig, said: Collection[str]) -> RunConfig:
     """What a person means who named these knobs of the config.
 
     A knob of training without a solver means gradient steps; whoever calls says so. Any other that has no effect is
-    refused: it would be ignored silently.
+    refused, since it would be ignored silently; but a spare one is left out, which `left_out` says.
     """
     if config.model == NETWORK:
         config = for_network(config, said)
-    elif "solver" not in said and training_knobs(said):
+    elif "solver" not in said and _with_steps(said, config):
         config = dataclasses.replace(config, solver="gradient")
     values = config.as_dict()
-    for knob in RunConfig.knobs():
-        if knob in said and _is_idle(knob, values):
+    idle = [knob for knob in RunConfig.knobs() if knob in said and _is_idle(knob, values)]
+    for knob in idle:
+        if not _is_spare(knob):
             _refuse(knob, values)
-    return config
+    usual = RunConfig()
+    return dataclasses.replace(config, **{knob: getattr(usual, knob) for knob in idle}) if idle else config
+
+
+def _with_steps(said: Collection[str], config: RunConfig) -> list[str]:
+    """The named knobs of training that ask for gradient steps; spare ones do where they would have an effect."""
+    beside = {**config.as_dict(), "solver": "gradient"}
+    able = has_steps(config.model)
+    return [knob for knob in training_knobs(said) if not _is_spare(knob) or (able and has_effect(knob, beside))]
+
+
+def left_out(said: Collection[str], config: RunConfig) -> str:
+    """A sentence on spare knobs that were named and have no effect beside what `understood` gave; empty for none."""
+    values = config.as_dict()
+    idle = [knob for knob in RunConfig.knobs() if knob in said and _is_spare(knob) and _is_idle(knob, values)]
+    beside = f"a {config.model} model" + (" that is fitted exactly" if config.solver == "exact" else "")
+    return f"Left out, since it has no effect on {beside}: {', '.join(idle)}." if idle else ""
 
 
 def for_network(config: RunConfig, said: Collection[str]) -> RunConfig:
@@ -109,7 +135,7 @@ def implied(said: Collection[str], config: RunConfig) -> str:
     """A sentence on gradient steps that nobody asked for by name; empty where somebody did, or there are none."""
     if config.solver != "gradient" or "solver" in said or config.model == NETWORK:
         return ""
-    knobs = training_knobs(said)
+    knobs = [knob for knob in training_knobs(said) if has_effect(knob, config.as_dict())]
     return f"Trained by gradient steps (solver gradient), since only they have {' and '.join(knobs[:3])}."
 
 
@@ -125,6 +151,10 @@ def _needs(knob: str, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 def _is_idle(knob: str, values: Mapping[str, Any]) -> bool:
     """Of those that need something; a seed where nothing is drawn harms nobody."""
     return bool(_needs(knob, values)) and not has_effect(knob, values)
+
+
+def _is_spare(knob: str) -> bool:
+    return bool(RunConfig.knobs()[knob].metadata.get("spare"))
 
 
 def _refuse(knob: str, values: Mapping[str, Any]) -> None:

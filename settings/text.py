@@ -11,7 +11,7 @@ from shoal.errors import ConfigError
 from shoal.files.parts import joined, named, natural
 from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
-from shoal.settings.meaning import FOR_NETWORK, differing, effective, for_network, understood, usual_values
+from shoal.settings.meaning import FOR_NETWORK, differing, effective, for_network, left_out, understood, usual_values
 from shoal.settings.values import config_from, flattened
 from shoal.settings.when import NETWORK
 
@@ -48,21 +48,29 @@ def _dumped(values: dict[str, Any], readable: bool) -> str:
 
 def from_yaml(text: str) -> dict[str, Any]:
     """The knobs that a text names, flat and checked one by one; what is wrong is said with its line."""
-    values = plain_yaml.load(text)
-    if values is None:
-        return {}
-    lines = _lines_of(text)
+    flat, config, meant = _understood(text)
+    if meant.model == NETWORK:
+        return {**flat, **{name: getattr(meant, name) for name in FOR_NETWORK}}
+    return flat if meant.solver == config.solver else {**flat, "solver": meant.solver}
+
+
+def idle_in(text: str) -> str:
+    """A sentence on what a text names and what will have no effect beside the rest of it; empty for nothing."""
+    flat, config, meant = _understood(text)
+    return left_out(differing(flat, config), meant)
+
+
+def _understood(text: str) -> tuple[dict[str, Any], RunConfig, RunConfig]:
+    """The knobs of a text, the config that they are, and what is meant by it."""
+    values, lines = plain_yaml.load(text) or {}, _lines_of(text)
     if not isinstance(values, dict):
         raise ConfigError("Expected lines such as 'target: price', got something else. Write one knob a line.")
     try:
         flat = flattened({str(name): value for name, value in values.items()})
         config = config_from(flat)
-        meant = understood(config, differing(flat, config))
+        return flat, config, understood(config, differing(flat, config))
     except ConfigError as error:
         raise ConfigError(_with_line(error, lines), *error.remedies, knobs=error.knobs) from None
-    if meant.model == NETWORK:
-        return {**flat, **{name: getattr(meant, name) for name in FOR_NETWORK}}
-    return flat if meant.solver == config.solver else {**flat, "solver": meant.solver}
 
 
 def _lines_of(text: str) -> dict[str, int]:

@@ -20,9 +20,12 @@ LONGEST_FILE = 1_000_000  # characters of a file of settings: it may name thousa
 # The names that a nested YAML file may use; `training.optimization.*` are the knobs under their own names.
 GROUPS: dict[str, dict[str, str]] = {
     "training.pipeline": {"batch_size": "batch_size", "prefetch": "prefetch", "max_memory": "max_memory"},
-    "training.resources": {"cpu_workers": "workers", "io_queue_size": "prefetch"},
+    "training.resources": {
+        "cpu_workers": "workers", "io_queue_size": "io_queue_size", "gpu_memory_fraction": "gpu_memory_fraction",
+        "device": "device",
+    },
     "training.optimization": {},
-}
+}  # fmt: skip
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:

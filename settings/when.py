@@ -58,6 +58,16 @@ def has_layers(values: _Values) -> bool:
     return bool(values["model"] == NETWORK)
 
 
+def has_module(values: _Values) -> bool:
+    """Whether PyTorch computes the gradients."""
+    return values["model"] in (NETWORK, MODULE)
+
+
+def has_steps(model: str) -> bool:
+    """Whether gradient steps are a way to a model."""
+    return model in (*MODELS, *STEPPED, MODULE, NETWORK)
+
+
 def adds_offset(values: _Values) -> bool:
     return values["model"] in LOSSES and values["model"] not in (CLASSES, *ROBUST_LOSSES)
 

@@ -27,10 +27,10 @@ def shards(tmp_path: Path) -> Shards:
     return Shards(str(tmp_path), ROWS, WIDTH, "float64", 0, 1.0, checksums, 0)
 
 
-@pytest.mark.parametrize("how", [{}, {"ahead": 2}, {"tight": True}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"ahead": 2}, {"ahead": 1000}, {"tight": True}], ids=str)
 @pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
 def test_every_row_comes_once_an_epoch(batch_size: int, how: dict[str, Any], shards: Shards) -> None:
-    batches, targets = Batches(shards), []
+    batches, targets = Batches(shards, queue=3), []
     for epoch in range(2):
         steps = range(shards.steps(batch_size) + 1)
         came = [batches.batch(5, epoch, s, step, batch_size, **how) for s in range(len(ROWS)) for step in steps]

@@ -183,7 +183,8 @@ class _Training:
             self._begin(conductor)
             if conductor.ending is None:  # else only the report was missing
                 session.storage.wait_at_most(LOCKED)
-                engine.run_workers(GradientLoop(shards, conductor.server.board, objective.model), conductor.server)
+                loop = GradientLoop(shards, conductor.server.board, objective.model, config.io_queue_size)
+                engine.run_workers(loop, conductor.server)
                 conductor.final_look()
                 conductor.checkpoint()
             self._end(conductor)

@@ -33,7 +33,17 @@ from shoal.settings.when import LOSSES, MODELS, NETWORK, STEPPED, TUNED_LOSSES
 NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
 ENOUGH_TO_SPLIT = 50  # rows; with fewer, keeping a fifth for testing costs more than it tells
 USUAL_EVERY, USUAL_SHARE = 5, 0.2
-FOLDED = ("model", "table", "split", "schedule", "workers", "feed", "stopping", "safety")  # in the order of a run
+FOLDED = (
+    "model",
+    "table",
+    "split",
+    "schedule",
+    "workers",
+    "feed",
+    "computing",
+    "stopping",
+    "safety",
+)  # in the order of a run
 # What comes with another choice comes last, so that nothing else moves when it does.
 OPEN_STEPS = (
     "learning_rate", "schedule", "compression", "step_rule",

@@ -11,7 +11,7 @@ from shoal.dashboard.parts import widget_values, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
-from shoal.settings.text import as_yaml, command_line, from_yaml
+from shoal.settings.text import as_yaml, command_line, from_yaml, idle_in
 from shoal.settings.values import page_config
 
 HEIGHT = 320  # pixels of the field
@@ -44,6 +44,8 @@ def show_yaml(prefix: str, config: RunConfig, take: Callable[[dict[str, Any]], N
         st.download_button("Download", text, "run.yaml", "text/yaml", icon=":material/download:", on_click="ignore")
     if problem:
         notice("error", problem, "This cannot be applied")
+    elif differs and (idle := idle_in(st.session_state[key])):
+        notice("info", idle)
     with st.expander("To copy", icon=":material/content_copy:"):
         st.code(text, language="yaml", wrap_lines=True)
 

@@ -41,7 +41,7 @@ def test_the_groups_of_a_yaml_file_are_the_knobs_under_other_names(tmp_path: Pat
 
 
 def test_flat_and_nested_names_mean_the_same() -> None:
-    flat = config_from({"batch_size": 64, "workers": "auto", "prefetch": 5})
+    flat = config_from({"batch_size": 64, "workers": "auto", "io_queue_size": 5})
     nested = config_from(
         {
             "training": {
@@ -65,7 +65,7 @@ def test_what_a_config_says_of_itself_gives_it_back() -> None:
         ({"training": {"elsewhere": {}}}, "elsewhere"),
         ({"training": 3}, "groups of knobs"),
         ({"training": {"optimization": {"speed": 3}}}, "speed"),
-        ({"prefetch": 2, "training": {"resources": {"io_queue_size": 3}}}, "given twice"),
+        ({"workers": 2, "training": {"resources": {"cpu_workers": 3}}}, "given twice"),
         ({"learning_rate": -1}, "learning_rate"),
         ({"learning_rate": "fast"}, "learning_rate"),
         ({"mode": "chaos"}, "sync, ssp, async, local"),

@@ -42,7 +42,8 @@ OTHERS: dict[str, Any] = {
     "on_bad_rows": "skip", "solver": "gradient", "mode": "ssp", "epochs": 3, "tolerance": 0.0, "finish_passes": 77,
     "max_seconds": 12.5, "register": "my-model", "patience": 4, "batch_size": 64, "local_steps": 5, "staleness": 2, "step_rule": "adam",
     "learning_rate": 1e-7, "schedule": "cosine", "warmup": 0.5, "decay": 0.75, "decay_every": 2.5, "momentum": 0.5, "weight_decay": 0.25,
-    "clip": 3.0, "compression": "topk", "top_k": 0.25, "prefetch": 0, "max_memory": 0.5, "shards": 9, "parameter_shards": 3,
+    "clip": 3.0, "compression": "topk", "top_k": 0.25, "prefetch": 0, "max_memory": 0.5, "io_queue_size": 50, "mixed_precision": True, "gradient_checkpointing": True,
+    "compile_mode": "default", "device": "cpu", "gpu_memory_fraction": 0.5, "shards": 9, "parameter_shards": 3,
     "partition": "contiguous", "precision": "float64", "penalty": "my_penalty", "callbacks": ["one", "two"],
     "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "on_worker_loss": "fewer", "restarts": 1, "retries": 0,
 }  # fmt: skip
@@ -54,7 +55,7 @@ def config_with(*names: str) -> RunConfig:
     for name in names:
         more |= {"solver": "gradient"} if KNOBS[name].metadata.get("training") else {}
         more |= dict(KNOBS[name].metadata.get("needs", ()))
-        more |= FOR_NETWORK if name == "hidden" else {}
+        more |= FOR_NETWORK if more.get("model") == "mlp" else {}
     return config_from({"file": "/data/t.csv", **more, **{name: OTHERS[name] for name in names}})
 
 
