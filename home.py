@@ -214,6 +214,11 @@ def modules_directory() -> Path:
     return home() / "modules"
 
 
+def compiled_directory() -> Path:
+    """What PyTorch compiled of modules, see `networks.compiling`; made again where it is gone."""
+    return home() / "compiled"
+
+
 def archive_directory() -> Path:
     """Packed runs and their accounts, see `library.archives`."""
     return home() / "archive"

@@ -21,7 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from shoal.models import Array, Values
+from shoal.networks.compiling import bound_memory, compiled
+from shoal.networks.computing import PLAIN, Computing
 from shoal.networks.descriptions import named, rebuilt
+from shoal.networks.saving_memory import keep_less
 from shoal.networks.stored import RowShape, StoredModule, read_module, start_of
 
 EVALUATED = 512  # rows that are looked at together
@@ -55,28 +58,34 @@ class RowSums(NamedTuple):
 
 
 @functools.lru_cache(4)
-def live(file: str, precision: str) -> LiveModule:
+def live(file: str, precision: str, computing: Computing = PLAIN) -> LiveModule:
     """The module of a document, in a process that trains: loaded once."""
     torch.set_num_threads(1)  # a worker has one core, and sums over several threads have other last bits
-    return loaded(file, precision)
+    return loaded(file, precision, computing)
 
 
-def loaded(file: str, precision: str) -> LiveModule:
-    return LiveModule(read_module(file), safetensors.torch.load(start_of(file)), precision)
+def loaded(file: str, precision: str, computing: Computing = PLAIN) -> LiveModule:
+    return LiveModule(read_module(file), safetensors.torch.load(start_of(file)), precision, computing)
 
 
 class LiveModule:
-    def __init__(self, stored: StoredModule, tensors: Mapping[str, Tensor], precision: str) -> None:
-        self.stored, self.dtype = stored, getattr(torch, precision)
-        self.module = rebuilt(stored.module, tensors).to(self.dtype)
-        self.loss = loss_of(stored.loss, tensors, self.dtype)
+    def __init__(
+        self, stored: StoredModule, tensors: Mapping[str, Tensor], precision: str, computing: Computing = PLAIN
+    ) -> None:
+        self.stored, self.dtype, self.computing = stored, getattr(torch, precision), computing
+        self.device = torch.device(computing.device)
+        bound_memory(computing)
+        self.module = rebuilt(stored.module, tensors).to(self.device, self.dtype)
+        self.loss = loss_of(stored.loss, tensors, self.dtype, self.device)
+        self.keeps_less = computing.checkpointing and keep_less(self.module)
+        self._compiled = compiled(self.module, computing)
         self._parameters = [(name, one) for name, one in self.module.named_parameters() if one.requires_grad]
         ends = np.cumsum([0, *(one.numel() for _, one in self._parameters)]).tolist()
         self._places = list(itertools.pairwise(ends))
         self.size = ends[-1]
         self.start: Array = np.zeros(self.size)  # as it was stored, whatever this process trains meanwhile
         for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
-            self.start[begin:end] = one.detach().double().reshape(-1).numpy()
+            self.start[begin:end] = one.detach().double().reshape(-1).cpu().numpy()
         self._buffers = [(owner, name, one, one.clone()) for owner, name, one in _buffers(self.module)]
         self._versions = [one._version for _, _, one, _ in self._buffers]
         self._flags = [(one, one.training or not self.module.training) for one in self.module.modules()]
@@ -90,6 +99,8 @@ class LiveModule:
         """
         number = int.from_bytes(blake2b(repr(place).encode(), digest_size=8).digest(), "big") >> 1
         torch.default_generator.manual_seed(number)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(number)
 
     def gradient(self, X: Values, y: Values, w: Array) -> tuple[Array, float]:
         """Summed over the rows: the gradient (size,) of their losses, and what these come to."""
@@ -100,14 +111,40 @@ class LiveModule:
         self._as_it_came()
         for part, training in self._flags:
             part.training = training
-        loss = self._mean_loss(self.module(self._rows(X)), self._targets(y))
+        loss = self._mean_loss(self._output(self._rows(X)), self._targets(y))
         loss.backward()  # type: ignore[no-untyped-call]
         for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
             if one.grad is not None:
-                out[begin:end] = one.grad.detach().reshape(-1).numpy()
+                out[begin:end] = one.grad.detach().reshape(-1).cpu().numpy()
                 one.grad = None
         out *= len(y)
         return out, float(loss.detach()) * len(y)
+
+    def _output(self, rows: Tensor) -> Tensor:
+        """Of a batch that is learnt from; rows that are only looked at are computed plainly."""
+        module = self._compiled if self._compiled is not None and len(rows) == self.computing.full else self.module
+        if not self.computing.mixed:
+            return module(rows)  # type: ignore[no-any-return]
+        with torch.autocast(self.device.type, torch.bfloat16):
+            output: Tensor = module(rows)
+        return output.to(self.dtype)
+
+    def uncompiled(self) -> str:
+        """Why the module cannot be compiled here; empty where it can. A try with a full batch of zeros, whose code
+        other processes find on disk."""
+        if self._compiled is None:
+            return ""
+        try:
+            rows = np.zeros((self.computing.full, self.stored.row.size))
+            for part, training in self._flags:
+                part.training = training
+            self._output(self._rows(rows)).sum().backward()  # type: ignore[no-untyped-call]
+        except Exception as error:  # noqa: BLE001 - compilers and their tools fail in many ways
+            return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        finally:
+            self.module.zero_grad(set_to_none=True)
+            self._as_it_came()
+        return ""
 
     def take(self, w: Array) -> None:
         flat = torch.from_numpy(w)
@@ -139,7 +176,7 @@ class LiveModule:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             made = torch.from_numpy(values).to(torch.int64 if of.whole else self.dtype, copy=True)
-        return made.reshape(len(values), *of.shape)
+        return made.reshape(len(values), *of.shape).to(self.device)
 
     # ---------------------------------------------------------------- rows that are only looked at
 
@@ -166,7 +203,7 @@ class LiveModule:
         found: dict[str, npt.NDArray[Any]] = {}
         for name, one in layers.items():
             one.momentum = usual[name]
-            found |= {f"{name}.{key}" if name else key: of.numpy().copy() for key, of in one.named_buffers()}
+            found |= {f"{name}.{key}" if name else key: of.cpu().numpy().copy() for key, of in one.named_buffers()}
         return found
 
     def sums(self, X: Values, y: Values, w: Array, statistics: Statistics) -> RowSums:
@@ -189,8 +226,8 @@ class LiveModule:
         loss = float(self._mean_loss(output, target)) * len(y)
         kind = self.stored.score
         if kind == "r2":
-            actual = target.double().reshape(len(y), -1).numpy()
-            squares = float(((output.double().reshape(len(y), -1).numpy() - actual) ** 2).sum())
+            actual = target.double().reshape(len(y), -1).cpu().numpy()
+            squares = float(((output.double().reshape(len(y), -1).cpu().numpy() - actual) ** 2).sum())
             return RowSums(len(y), loss, 0.0, squares, actual.sum(axis=0), (actual**2).sum(axis=0))
         return RowSums(len(y), loss, _right(kind, output, target), 0.0, nothing, nothing)
 
@@ -207,7 +244,7 @@ class LiveModule:
         self.take(w)
         self._as_it_came()
         with self._with(statistics):
-            return {name: one.detach().clone().contiguous() for name, one in self.module.state_dict().items()}
+            return {name: one.detach().cpu().clone().contiguous() for name, one in self.module.state_dict().items()}
 
 
 def _right(kind: str, output: Tensor, target: Tensor) -> float:
@@ -232,9 +269,9 @@ def _buffers(module: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
                 yield owner, name, one
 
 
-def loss_of(found: Mapping[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Any:
+def loss_of(found: Mapping[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device) -> Any:
     """A loss that was stored: a function by its name, or a module; its tensors stand beside those of the module."""
     if "named" in found:
         return named(found["named"])
     own = {name.removeprefix("loss:"): one for name, one in tensors.items() if name.startswith("loss:")}
-    return rebuilt(found["module"], own).to(dtype)
+    return rebuilt(found["module"], own).to(device, dtype)

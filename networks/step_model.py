@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.data_pipeline import Shards
 from shoal.models import Array, NoPenalty, Values, proximal_step
+from shoal.networks.computing import PLAIN, Computing
 from shoal.worker import Worker
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 class StepsOfModule(ABC):
     """What steps ask of a module that `live` finds or makes in this process."""
+
+    computing: Computing
 
     @property
     @abstractmethod
@@ -42,12 +45,13 @@ class ModuleModel(StepsOfModule):
 
     file: str
     precision: str
+    computing: Computing = PLAIN
 
     @property
     def live(self) -> LiveModule:
         from shoal.networks.live import live  # here: whoever only sends it around needs no PyTorch
 
-        return live(self.file, self.precision)
+        return live(self.file, self.precision, self.computing)
 
 
 @dataclass(frozen=True)

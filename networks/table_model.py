@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from shoal.models import Array, Bools
+from shoal.networks.computing import PLAIN, Computing
 from shoal.networks.step_model import StepsOfModule
 from shoal.networks.stored import RowShape, StoredModule, StoredRows
 from shoal.results.network import StoredLayers
@@ -42,6 +43,7 @@ class LayersModel(StepsOfModule):
     target_scale: float  # what targets are divided by
     start_seed: int  # of the weights before the first step
     precision: str
+    computing: Computing = PLAIN
 
     @property
     def live(self) -> LiveModule:
@@ -105,7 +107,8 @@ def _live(model: LayersModel) -> LiveModule:
         "Network", said, {"module": loss}, model.loss, "loss", model.precision, model.parts,
         RowShape((model.width,), False), RowShape((1,), False), NO_ROWS,
     )  # fmt: skip
-    return LiveModule(stored, {**tensors, **{f"loss:{name}": one for name, one in of_loss.items()}}, model.precision)
+    tensors |= {f"loss:{name}": one for name, one in of_loss.items()}
+    return LiveModule(stored, tensors, model.precision, model.computing)
 
 
 def _module(model: LayersModel) -> nn.Module:

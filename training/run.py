@@ -86,8 +86,8 @@ class _Training:
         objective = self._of_module() if self.config.model == MODULE else self._of_table()
         with self.timings.stage("shards"):
             shards, resolved = self._shards(objective)
-        for repair in self.coordinator.cache.repairs:
-            self.session.log("warning", repair)
+        for told in (*self.coordinator.cache.repairs, *objective.notes):
+            self.session.log("warning", told)
         with self.timings.stage("train"):
             conductor = self._train(objective, shards, resolved)
         return self._described(conductor)
@@ -248,7 +248,7 @@ class _Training:
             concluded = objective.conclude(self.coordinator, server.w)
         conductor.away = concluded.away or conductor.away
         training = self._facts(conductor)
-        notes = (*self.chosen.notes, *self._warnings(training.not_converged), *self._source_notes())
+        notes = (*self.chosen.notes, *objective.notes, *self._warnings(training.not_converged), *self._source_notes())
         trained = concluded.described(training, notes)
         if self.chosen.found and objective.alpha == self.chosen.config.alpha:  # else a command has set another
             trained = with_tuning(trained, self.chosen.found)

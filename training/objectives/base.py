@@ -167,6 +167,11 @@ class Objective(Protocol):
         ...
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of how it is computed here; told when the run begins, and with its result."""
+        ...
+
+    @property
     def evenly_curved(self) -> bool:
         """Whether the bounds hold everywhere; else about start and optimum only."""
         ...

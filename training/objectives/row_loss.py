@@ -78,6 +78,7 @@ class KnownOptimum(NamedTuple):
 class RowLossObjective:
     """F over the training rows of one run, in standardised columns."""
 
+    notes: tuple[str, ...] = ()
     convex = scores_cheaply = True
     watches = "test rows"
     usual = precision = None

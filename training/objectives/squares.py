@@ -86,6 +86,7 @@ class SquaredObjective:
     """
 
     evenly_curved = convex = scores_cheaply = True
+    notes: tuple[str, ...] = ()
     watches = "test rows"
     usual = precision = None
 

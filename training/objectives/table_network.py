@@ -56,10 +56,10 @@ class TableNetwork(NetworkObjective):
     model: LayersModel
 
     def __init__(self, config: RunConfig, beside: SquaredObjective | RowLossObjective, model: LayersModel) -> None:
-        super().__init__(config, model, model.precision, model.parts, beside.n)
-        self.beside, self.prepared = beside, beside.prepared
         batch = int(min(max(beside.n / SHARDS / STEPS, LEAST_BATCH), MOST_BATCH))
         self.usual = UsualWork(SHARDS, batch, 8)
+        super().__init__(config, model, model.precision, model.parts, beside.n)
+        self.beside, self.prepared = beside, beside.prepared
         self._kept: list[tuple[Values, Values]] = []
         self._null = math.nan
 
