@@ -15,6 +15,7 @@ from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.home import models_directory
 from shoal.library.saved_models import Version
+from shoal.people import acting
 from shoal.results.plain import Malformed, plain, read
 
 FILE = "alias-history.json"
@@ -92,7 +93,7 @@ def add(name: str, made: Sequence[AliasMove]) -> None:
 
 
 def move(name: str, alias: str, version: int | None, before: int | None, who: str, why: str, back: bool) -> AliasMove:
-    said = (who or user())[:LONGEST_WHO], why[:LONGEST_WHY]
+    said = (who or acting.said(user()))[:LONGEST_WHO], why[:LONGEST_WHY]
     return AliasMove(alias, version, before, time.time(), *said, back, mark_of(name, version))
 
 

@@ -134,10 +134,12 @@ def _promote(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Give the alias `job["alias"]` to the version `job["version"]` if it is not worse on the config's table by more
     than `job["not_worse_by"]`; `job["who"]` asks for it."""
     from shoal.library.aliases import resolve
+    from shoal.people.jobs import for_asker
     from shoal.registry.promotion import promote
 
     by, who = float(run.job.get("not_worse_by") or 0.0), str(run.job.get("who") or "")
-    return promote(resolve(run.job["version"]), run.job["alias"], config, by, who, progress).as_dict()
+    with for_asker(run.job):
+        return promote(resolve(run.job["version"]), run.job["alias"], config, by, who, progress).as_dict()
 
 
 def _nodes(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:

@@ -143,7 +143,8 @@ def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None
             directory.mkdir(parents=True)
         except FileExistsError:
             return Run(directory)
-        return _start(directory, {"task": task, **awaiting.begin(directory, task), **(arguments or {})}, config)
+        job = {"task": task, **awaiting.begin(directory, task), **(arguments or {}), **jobs.asker(task)}
+        return _start(directory, job, config)
 
 
 def sees_job(job: Run) -> bool:

@@ -17,6 +17,7 @@ from shoal.home import jobs_directory
 from shoal.library import alias_history, aliases
 from shoal.library.alias_history import AliasMove
 from shoal.library.saved_models import Model, Version
+from shoal.people import acting
 from shoal.results.answers.comparison import PromotionAnswer
 from shoal.results.plain import Malformed
 from shoal.runs.folder import Run
@@ -56,7 +57,8 @@ def _check(version: Version) -> None:
     with right:
         asked = st.button("Promote if not worse", icon=":material/military_tech:", key=f"{key}:do", disabled=not chosen)
     if asked and chosen:
-        arguments = {"version": version.label, "alias": aliases.CHAMPION, "who": WHO, "not_worse_by": 0.0}
+        arguments = {"model": str(version.model_path), "version": version.label, "alias": aliases.CHAMPION,
+                     "who": acting.said(WHO), "not_worse_by": 0.0}  # fmt: skip
         try:
             run = launch_job("promote", page_config(tables[chosen].path), arguments, anew=True)
         except (TrainingError, OSError) as error:
@@ -95,7 +97,7 @@ def _history(model: Model) -> None:
     before = [number for number in alias_history.earlier(model.name, aliases.CHAMPION) if number in model.numbers]
     if before and st.button("Roll the champion back", icon=":material/undo:", key=f"rollback:{model.name}"):
         try:
-            aliases.roll_back(model, who=WHO)
+            aliases.roll_back(model, who=acting.said(WHO))
         except (TrainingError, OSError) as error:
             notice("error", wording.told(error))
             return
