@@ -282,6 +282,7 @@ def _add_serve(add: Add) -> None:
 
 def _serve(chosen: argparse.Namespace) -> None:
     from shoal.library import tokens
+    from shoal.people import accounts
     from shoal.registry.drift import SeenRows
     from shoal.serving.app import PredictionApp, kept_by
     from shoal.serving.door import PredictionDoor
@@ -290,7 +291,8 @@ def _serve(chosen: argparse.Namespace) -> None:
 
     door = PredictionDoor(chosen.host, not chosen.no_token)
     door.check()
-    good = [token for token in tokens.tokens() if not token.is_over()]
+    people = accounts.by_name()
+    good = [token for token in tokens.tokens() if not token.standing(people)]
     if not chosen.no_token and (chosen.token or not good):
         door.own = tokens.PREFIX + secrets.token_urlsafe(32)
     with ended_by_signals():
@@ -360,17 +362,21 @@ def _create(chosen: argparse.Namespace) -> None:
 
 def _list_tokens(chosen: argparse.Namespace) -> None:
     from shoal.library import tokens
+    from shoal.people import accounts
 
-    known = tokens.tokens()
+    known, people = tokens.tokens(), accounts.by_name()
     if chosen.json:
         said = ("id", "name", "scope", "person", "created", "expires", "used")
-        print_json({"tokens": [{name: getattr(token, name) for name in said} for token in known]})
+        print_json({"tokens": [
+            {**{name: getattr(token, name) for name in said}, "good": not token.standing(people)} for token in known
+        ]})  # fmt: skip
     elif not known:
         print("There are no tokens yet. Make one with: shoal tokens create NAME")
     else:
         rows = [
             (one.id, one.name, one.person or "nobody", one.scope, _day(one.created),
-             _day(one.expires) + (" (over)" if one.is_over() else ""), _day(one.used) if one.used else "never")
+             _day(one.expires) + (f" ({why})" if (why := one.standing(people)) else ""),
+             _day(one.used) if one.used else "never")
             for one in known
         ]  # fmt: skip
         table(("id", "name", "person", "scope", "made", "good until", "last used"), rows, right=set())

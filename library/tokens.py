@@ -62,6 +62,12 @@ class AccessToken:
             return None
         return Person(owner.name, lesser(role, owner.role), owner.private, by)
 
+    def standing(self, people: Mapping[str, Colleague]) -> str:
+        """Why it is no longer good, for a list; empty while it is."""
+        if self.is_over():
+            return "over"
+        return "" if self.acts_for(people) else f"{self.person} cannot log in"
+
     def is_over(self, now: float | None = None) -> bool:
         return self.expires <= (time.time() if now is None else now)
 

@@ -47,6 +47,10 @@ def everybody() -> list[Colleague]:
     return found
 
 
+def by_name() -> dict[str, Colleague]:
+    return {account.name: account for account in everybody()}
+
+
 def named(name: str) -> Colleague:
     wanted = name.strip().lower()
     for account in everybody():

@@ -22,6 +22,9 @@ from shoal.dashboard.monitoring.exposition import CONTENT_TYPE, Family, Figure, 
 from shoal.dashboard.monitoring.tally import AnswerCounts
 from shoal.errors import TrainingError
 from shoal.library.saved_models import Version
+from shoal.people.acting import as_person
+from shoal.people.belongings import sees
+from shoal.people.person import Person
 from shoal.registry.drift import SeenRows
 from shoal.serving import bodies
 from shoal.serving.door import PredictionDoor
@@ -62,7 +65,7 @@ class PredictionApp:
             return
         came, visit = time.perf_counter(), Visit(scope)
         try:
-            await self.door.enter(visit)
+            self._check_seen(await self.door.enter(visit))
             answer = await self._answer(visit, receive)
         except (Refusal, TrainingError) as error:
             told = error if isinstance(error, Refusal) else refusal_of(error)
@@ -78,6 +81,12 @@ class PredictionApp:
             answer.headers.setdefault(name, value)
         self.tally.answered(_kind(visit.path), answer.status_code, time.perf_counter() - came)
         await answer(scope, receive, send)
+
+    def _check_seen(self, person: Person) -> None:
+        """What is private is here for nobody else either; it may have become so since this server began."""
+        with as_person(person):
+            if not sees(self.model.current.path):
+                raise Refusal(404, "There is no model here that you may see. Ask whoever runs this server.")
 
     async def _answer(self, visit: Visit, receive: Receive) -> Response:
         known = self._routes.get(visit.path)

@@ -9,10 +9,11 @@ import time
 from dataclasses import dataclass, field
 
 from shoal.dashboard.api.problems import Refusal
-from shoal.dashboard.http.access import is_loopback
+from shoal.dashboard.http.access import is_loopback, of_token
 from shoal.dashboard.http.visit import Visit, host_allowed
 from shoal.errors import ConfigError
 from shoal.library.tokens import NOTED, KnownTokens
+from shoal.people.person import MACHINE, Person
 
 OPEN = ("/health",)  # what a load balancer asks, which has no token
 OWN_NAMES = ["localhost", "127.0.0.1", "::1"]
@@ -44,21 +45,23 @@ class PredictionDoor:
         """Names that it may be asked by; any where other machines reach it, by names that are not known here."""
         return [*OWN_NAMES, self.host.strip("[]")] if is_loopback(self.host) else []
 
-    async def enter(self, visit: Visit) -> None:
-        """Refusal for whoever may not."""
+    async def enter(self, visit: Visit) -> Person:
+        """Who asks, as the dashboard would know them; Refusal for whoever may not."""
         if not host_allowed(visit.host, self.hosts):
             raise Refusal(400, "This server was asked for by a name that it does not know. Ask it by localhost.")
         if not visit.is_same_origin:
             raise Refusal(403, "This server answers programs, not the pages of others.")
         if visit.path in OPEN or not self.needs_token:
-            return
+            return MACHINE
         kind, _, given = visit.headers.get("authorization", "").partition(" ")
         given = given.strip() if kind.lower() == "bearer" else ""
         if self.own and hmac.compare_digest(given.encode("utf-8", "replace"), self.own.encode()):
-            return
+            return MACHINE
         token = self.known.admits(given)
-        if token is None:
+        person = None if token is None else of_token(token)
+        if token is None or person is None:
             raise Refusal(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
         if time.monotonic() - self._noted.get(token.id, -NOTED) >= NOTED:
             self._noted[token.id] = time.monotonic()
             await asyncio.to_thread(self.known.note_use, token)
+        return person

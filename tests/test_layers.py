@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, str] = {
     "cli": "cli.team client dashboard.http data data.notation exports fitting library metrics people registry results results.answers runs search serving settings storage tasks",
     "dashboard.parts": "charts library people results results.answers runs settings",
     "registry": f"{ROWS} coordinator fitting library losses passes results results.answers tasks tasks.outcomes worker",
-    "serving": "dashboard.api dashboard.http dashboard.monitoring data data.notation fitting library registry settings tasks",
+    "serving": "dashboard.api dashboard.http dashboard.monitoring data data.notation fitting library people registry settings tasks",
     "dashboard.fits": "dashboard.parts results runs settings",
     "dashboard.tables": "dashboard.parts data people results results.answers runs settings",
     "dashboard.forms": "dashboard.http dashboard.parts people plugins results.answers runs settings",

@@ -22,7 +22,9 @@ from shoal.dashboard.http import printed_address
 from shoal.errors import ConfigError, DamagedFile
 from shoal.files import sealed
 from shoal.home import ended_sessions_file, password_file, session_key_file
+from shoal.library.tokens import AccessToken
 from shoal.people.known import KnownPeople
+from shoal.people.person import MACHINE, Person
 from shoal.people.records import Colleague
 from shoal.utils import write_atomically
 
@@ -141,6 +143,12 @@ def current_password() -> Hashed | None:
 def is_locked() -> bool:
     """Whether people have to log in."""
     return current_password() is not None or PEOPLE.are_there
+
+
+def of_token(token: AccessToken) -> Person | None:
+    """Whom a program with it is; None where that person cannot log in any more, also if nobody has an account now."""
+    anybody = not PEOPLE.are_there and not token.person
+    return MACHINE if anybody else token.acts_for(PEOPLE.everybody())
 
 
 def seal() -> Hashed | None:

@@ -164,7 +164,7 @@ class Gate:
         token = self.tokens.admits(visit.bearer)
         if token is None:
             return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
-        person = who.of_token(token)
+        person = access.of_token(token)
         if person is None:  # whose it is cannot log in any more
             return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if not token.writes and not visit.only_reads:

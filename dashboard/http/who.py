@@ -15,7 +15,7 @@ from shoal.dashboard.http.access import PEOPLE, Sessions
 from shoal.dashboard.http.visit import Visit
 from shoal.errors import TrainingError
 from shoal.home import session_key_file
-from shoal.library.tokens import AccessToken, KnownTokens
+from shoal.library.tokens import KnownTokens
 from shoal.people import accounts, passwords
 from shoal.people.acting import Acting
 from shoal.people.person import MACHINE, STRANGER, Person
@@ -27,15 +27,11 @@ def of_visit(visit: Visit, sessions: Sessions, tokens: KnownTokens) -> Person | 
     """Who asks; None for somebody who is not in. Without accounts all who are in have the machine."""
     if visit.bearer:
         token = tokens.admits(visit.bearer)
-        return None if token is None else of_token(token)
+        return None if token is None else access.of_token(token)
     if PEOPLE.are_there:
         return _of_session(visit.cookie(sessions.cookie()), sessions)
     seal = access.seal()
     return MACHINE if seal is None or sessions.is_valid(visit.cookie(sessions.cookie()), seal) else None
-
-
-def of_token(token: AccessToken) -> Person | None:
-    return token.acts_for(PEOPLE.everybody()) if PEOPLE.are_there else MACHINE
 
 
 def _of_session(token: str, sessions: Sessions) -> Person | None:

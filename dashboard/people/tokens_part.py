@@ -10,6 +10,7 @@ from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
 from shoal.library import tokens
+from shoal.people import accounts
 from shoal.people.person import ROLES, Person
 from shoal.people.rights import SERVICE, Verb, may
 
@@ -36,10 +37,11 @@ def show(person: Person) -> None:
 
 
 def _table(shown: list[tokens.AccessToken]) -> None:
+    people = accounts.by_name()
     st.dataframe(
         {"Name": [one.name for one in shown], "Person": [one.person or "nobody" for one in shown],
          "Scope": [one.scope for one in shown],
-         "Good until": [_day(one.expires) + (" (over)" if one.is_over() else "") for one in shown],
+         "Good until": [_day(one.expires) + (f" ({why})" if (why := one.standing(people)) else "") for one in shown],
          "Last used": [_day(one.used) if one.used else "never" for one in shown]},
         hide_index=True,
     )  # fmt: skip

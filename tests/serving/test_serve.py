@@ -18,12 +18,16 @@ import shoal as python
 from shoal.errors import ConfigError, ResourceError
 from shoal.library import aliases, tokens
 from shoal.library.saved_models import Version, save_run
+from shoal.people import accounts, belongings, deeds
+from shoal.people.acting import as_person
+from shoal.people.person import Person
 from shoal.runs.launch import Run, launch
 from shoal.serving.door import PredictionDoor
 from shoal.serving.server import listening
 from shoal.settings.values import config_from
 from support.dashboard.prediction_server import LONG, PredictionServer, serving
 from support.runs import ended
+from support.tables import shoal
 
 CITIES = ("ayr", "bonn", "cork")
 
@@ -236,3 +240,36 @@ def test_it_ends_by_ctrl_c_and_a_port_that_is_taken_is_said(home: Path) -> None:
         PredictionDoor("0.0.0.0", needs_token=False).check()
     PredictionDoor("0.0.0.0").check()
     PredictionDoor("::1", needs_token=False).check()
+
+
+def test_people_are_known_and_what_is_private_answers_them_alone(server: PredictionServer, home: Path) -> None:
+    """Root, Ada and Bob have a token each; the model is Ada's."""
+    roles = {"root": "admin", "ada": "editor", "bob": "editor"}
+    for name, role in roles.items():
+        accounts.add(name, "correct horse", role)
+    given = {name: tokens.create(f"of {name}", "admin" if name == "root" else "read", person=name)[0] for name in roles}
+    folder = home / "models" / "prices"
+
+    def answers() -> dict[str, set[int]]:
+        return {
+            name: {server.ask("/predict", {"row": ROW}, token=text)[0], server.ask("/model", token=text)[0]}
+            for name, text in given.items()
+        }
+
+    assert answers() == {"root": {200}, "ada": {200}, "bob": {200}}
+    with as_person(Person("ada", "editor", private=True)):
+        belongings.claim(folder)
+    assert answers() == {"root": {200}, "ada": {200}, "bob": {404}}
+    assert b"prices" not in server.ask("/metrics", token=given["bob"])[2]
+    with as_person(Person("ada", "editor")):
+        deeds.share(folder, private=False)
+    assert answers() == {"root": {200}, "ada": {200}, "bob": {200}}
+    accounts.disable("bob")
+    accounts.remove("ada")
+    assert answers() == {"root": {200}, "ada": {401}, "bob": {401}}
+    listed = shoal("token", "list").out
+    assert ["cannot log in" in line for line in listed.splitlines() if " of " in line] == [False, True, True]
+    assert [one["good"] for one in shoal("token", "list", "--json").json["tokens"]][-3:] == [True, False, False]
+    accounts.remove("bob")
+    accounts.remove("root")  # the last account: tokens of people stay ended
+    assert answers() == {"root": {401}, "ada": {401}, "bob": {401}}
