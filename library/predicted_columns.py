@@ -16,8 +16,8 @@ from typing import Any
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.files.locks import one_at_a_time
+from shoal.files.model_names import is_name
 from shoal.home import models_directory
-from shoal.library.model_names import is_name
 from shoal.library.saved_models import VERSION, Version
 from shoal.results.answers.drift import SeenColumn, merged
 from shoal.results.model import END, checksum_at_end

@@ -28,13 +28,13 @@ from typing import Any
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.files import sealed
 from shoal.files.locks import lock_file
+from shoal.files.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.files.parts import title
 from shoal.home import models_directory
 from shoal.library.model_cards import CARD, card_anew, card_of, read_card
-from shoal.library.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.people.acting import person
 from shoal.people.belongings import claim, sees, thing_at, visible
-from shoal.people.deeds import allow
+from shoal.people.deeds import allow, check_saving
 from shoal.people.rights import Verb, may
 from shoal.results.card import ModelCard
 from shoal.results.model import ModelFile, checksum_at_end, read_model
@@ -267,6 +267,7 @@ def _save(name: str, model: bytes, card: ModelCard, source: Path) -> Version:
     """`source` is the folder of the run or version that it comes from, which tells whose it is."""
     folder = models_directory() / name
     card = dataclasses.replace(card, file_checksum=checksum_at_end(model))
+    check_saving(name)
     with disk_errors("the model"):
         folder.mkdir(parents=True, exist_ok=True)
         if not _highest(folder):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shoal.errors import DiskFull, NotAllowed, ResourceError, StateError
+from shoal.home import models_directory
 from shoal.people import accounts, belongings
 from shoal.people.acting import as_person, person
 from shoal.people.belongings import thing_at
@@ -45,6 +46,14 @@ def for_owner(path: Path) -> Iterator[None]:
         who = STRANGER
     with as_person(dataclasses.replace(who, by=f"run {path.name}")):
         yield
+
+
+def check_saving(name: str) -> None:
+    """NotAllowed where a model may not be saved under this name; of one that is private, no more is told than that."""
+    folder = models_directory() / name
+    if not belongings.sees(folder):
+        raise NotAllowed(f"Expected a name under which you may save a model, got '{name}'. Choose another name.")
+    check(Verb.CHANGE, folder, "model saved")
 
 
 def share(path: Path, private: bool) -> None:

@@ -257,7 +257,7 @@ class Life:
         if not name or self.run.task != "train" or result.get("state", "finished") != "finished":
             return  # a person saves it
         try:
-            from shoal.library.model_names import safe_name
+            from shoal.files.model_names import safe_name
             from shoal.library.saved_models import save_run
             from shoal.people.deeds import for_owner
 

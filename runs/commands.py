@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.files.locks import own_lock
-from shoal.people.deeds import allow
+from shoal.people.deeds import allow, check
 from shoal.people.rights import Verb
 from shoal.queueing import team
 from shoal.queueing.jobs import CANCELLED
@@ -51,28 +51,37 @@ def post(run: Run, name: str, arguments: Mapping[str, Any] | None = None) -> int
     A stop before training listens (in the queue, while the file is read, in an exact fit) goes to the process as a
     signal; so does one to a queued run without a process, which then loses its place.
     """
-    allow(Verb.CHANGE, run.directory, f"command {name}", always=name == "stop")
+    deed = f"command {name}"
+    check(Verb.CHANGE, run.directory, deed)
     state = run.state
     if name == "stop" and state == "interrupted" and interruptions.goes_on(run):
-        return _stop_by_signal(run)  # before it goes on by itself
+        return _stopped(run)  # before it goes on by itself
     if state not in ACTIVE:
         raise StateError(
             f"Expected a run that is alive, but {run.id} is {state}, so it takes no commands.", _advice(run)
         )
     if name == "stop" and (state in ("queued", "preparing") or not run.is_gradient):
-        return _stop_by_signal(run)
+        return _stopped(run)
     if not run.is_gradient:
         raise StateError(f"The run {run.id} is an exact fit: it takes seconds and no command but stop.")
     if state == "queued":
         raise StateError(f"The run {run.id} waits in the queue; it takes commands other than stop once it has begun.")
 
+    allow(Verb.CHANGE, run.directory, deed, always=name == "stop")
     try:
         with run.open_records(BUSY) as storage:
             return storage.post(name, dict(arguments or {}))
     except ResourceError:
         if name != "stop":
             raise
-        return _stop_by_signal(run)  # no room for a command on a full disk
+        return end_process(run)  # no room for a command on a full disk
+
+
+def _stopped(run: Run) -> int:
+    """Written down once it is done: where the database is away, nothing was."""
+    number = end_process(run)
+    allow(Verb.CHANGE, run.directory, "command stop", always=True)
+    return number
 
 
 def _advice(run: Run) -> Remedy:
@@ -81,7 +90,8 @@ def _advice(run: Run) -> Remedy:
     return Remedy.run("Resume it first", "resume", run.id)
 
 
-def _stop_by_signal(run: Run) -> int:
+def end_process(run: Run) -> int:
+    """Take it out of the queue, or tell its process to stop, wherever that is."""
     try:
         if job := team.cancel(run.id):  # its host hears of it, wherever that is
             if job.state == CANCELLED:

@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any
 from shoal.database import address
 from shoal.errors import DamagedFile, Remedy, Standing, StateError, TrainingError
 from shoal.files.locks import own_lock
+from shoal.files.model_names import safe_name
 from shoal.files.parts import absolute, named, seen_as
 from shoal.home import DATA_FORMAT, LATEST, by_beginning, jobs_directory, runs_directory, searches_directory
 from shoal.people import jobs
 from shoal.people.acting import person
 from shoal.people.belongings import claim, sees_everything
-from shoal.people.deeds import allow, check
+from shoal.people.deeds import allow, check, check_saving
 from shoal.people.rights import SERVICE, Verb
 from shoal.results.plain import plain
 from shoal.results.tuned import CrossValidated
 from shoal.runs import awaiting, interruptions, made_files, scheduling, tickets
-from shoal.runs.commands import close_open_commands, post
+from shoal.runs.commands import close_open_commands, end_process, post
 from shoal.runs.documents import RESUMABLE, read_json
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
 from shoal.settings.config import RunConfig
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "find_run", "fork", "launch", "launch_job", "list_runs", "new_run_id", "resolve", "resume"]
 
-STARTS, FOLDER = "run started", "the folder of a run"  # a deed; where a disk may be full
+STARTS, RESUMES = "run started", "run resumed"  # deeds
+FOLDER = "the folder of a run"  # where a disk may be full
 LOOK, STARTING = 0.05, 5.0  # seconds between two looks for an outcome; that a process may take to tell its number
 
 
@@ -86,6 +88,8 @@ def _new_run(config: RunConfig, job: dict[str, Any], source: Path | None, snapsh
     for part in (source, *named(config.file)):
         if part is not None:
             check(Verb.START, part, STARTS)
+    if config.register:  # not only at its end, when nobody looks any more
+        check_saving(safe_name(config.register))
     with disk_errors(FOLDER):
         while True:
             directory = runs_directory() / new_run_id()
@@ -95,14 +99,25 @@ def _new_run(config: RunConfig, job: dict[str, Any], source: Path | None, snapsh
                     break
         try:
             claim(directory, source or table)
-            allow(Verb.START, directory, STARTS)
             if snapshot is not None:
                 _checkpoints(Run(directory), config).save(snapshot)
-            return _start(directory, job, config)
+            run = _start(directory, job, config)
+            _write_down(run)
+            return run
         except (OSError, TrainingError):
             scheduling.leave(Run(directory))
             shutil.rmtree(directory, ignore_errors=True)
             raise
+
+
+def _write_down(run: Run) -> None:
+    """Once it is on its way: what fails before is no deed. What cannot be written down does not go on."""
+    try:
+        allow(Verb.START, run.directory, STARTS)
+    except TrainingError:
+        with contextlib.suppress(TrainingError, OSError):
+            end_process(run)
+        raise
 
 
 def _has_place(directory: Path, config: RunConfig) -> bool:
@@ -192,14 +207,16 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
     if run.state == "paused":
         post(run, "resume", {})
         return run
-    allow(Verb.CHANGE, run.directory, "run resumed")
+    check(Verb.CHANGE, run.directory, RESUMES)
     if run.state == "queued":
         tickets.tickets()  # or why nobody can start it
+        allow(Verb.CHANGE, run.directory, RESUMES)
         scheduling.hurry(run)
         scheduling.keep_going()
         return run
     _check_resumable(run)
     config = _moved(read_config(run), elsewhere or {})
+    allow(Verb.CHANGE, run.directory, RESUMES)
     _mend_job(run)
     with disk_errors(FOLDER), own_lock(run.directory) as mine:
         if not mine:

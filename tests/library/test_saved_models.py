@@ -17,10 +17,10 @@ import pytest
 
 from shoal.errors import StateError
 from shoal.files import sealed
+from shoal.files.model_names import is_name, safe_name
 from shoal.home import models_directory, runs_directory
 from shoal.library.aliases import resolve
 from shoal.library.model_cards import card_of
-from shoal.library.model_names import is_name, safe_name
 from shoal.library.saved_models import (
     Version,
     copy_version,

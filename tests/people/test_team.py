@@ -86,6 +86,11 @@ def test_a_name_that_is_taken_is_not_added_to(team: Team) -> None:
     assert b"event: end" in team.ask("bob", "GET", f"{API}/runs/{run}/events").body
     refused = team.ask("bob", "POST", f"{API}/runs/{run}/model", {"name": "hers"})
     assert refused.status == 403, refused.body
+    assert "ada" not in refused.json()["detail"]
+    assert "Choose another name" in refused.json()["detail"]
+    asked = {"dataset": dataset, "target": "y", "settings": {"register": "hers"}}
+    early = team.ask("bob", "POST", f"{API}/runs", asked)
+    assert (early.status, early.json()["detail"]) == (403, refused.json()["detail"])
     saved = team.got("bob", "POST", f"/runs/{run}/model", {}, 201)
     assert team.got("vera", "GET", f"/models/{saved['name']}")["versions"] == [1]
 

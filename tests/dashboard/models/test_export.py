@@ -25,9 +25,10 @@ from shoal.dashboard.http.download_route import export_of
 from shoal.dashboard.models import export as export_view
 from shoal.dashboard.models import export_words
 from shoal.dashboard.tables.samples import SAMPLES
+from shoal.files import model_names
 from shoal.fitting.model_file import load_model, model_from
 from shoal.home import jobs_directory
-from shoal.library import model_names, saved_models
+from shoal.library import saved_models
 from shoal.library.saved_models import Version
 from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from

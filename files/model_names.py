@@ -1,4 +1,5 @@
-"""What a saved model may be called, and texts that become such names; which models there are is in `saved_models`."""
+"""What a saved model and its folder may be called, and texts that become such names; which models there are is in
+`library.saved_models`."""
 
 from __future__ import annotations
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from shoal.errors import NotAllowed
-from shoal.home import models_directory
-from shoal.people import jobs
+from shoal.errors import DiskFull, NotAllowed, TrainingError
+from shoal.home import models_directory, names_in, runs_directory, uploads_directory
+from shoal.people import accounts, jobs
 from shoal.people.acting import acting, as_person
 from shoal.people.person import MACHINE, Person
+from shoal.runs.launch import launch
+from shoal.settings.values import page_config
 from support.dashboard.team import API, Team
 
 ASKED = "/models/hers/versions/1/promotions"
@@ -69,3 +71,34 @@ def test_the_page_asks_the_same_place(team: Team, monkeypatch: pytest.MonkeyPatc
     gone = {"asker": {**asked["asker"], "name": "nobody"}}
     with jobs.for_asker(gone), pytest.raises(NotAllowed):
         jobs.check("promote", [], arguments)
+
+
+def test_the_log_has_what_was_done_and_not_what_was_refused(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = f"{API}/runs/{team.things['run']}"
+    before = deeds_of(team)
+    for name in ("stop", "pause", "resume"):
+        assert team.ask("ada", "POST", f"{run}/commands", {"name": name}).status == 409  # it has ended
+    bad = {"dataset": team.things["dataset"], "target": "y", "settings": {"register": "bobs"}}
+    assert team.ask("vera", "POST", f"{API}/runs", bad).status == 403
+    assert deeds_of(team) == before
+    monkeypatch.setenv("SHOAL_HOME", str(team.server.home))
+    monkeypatch.setenv("SHOAL_DATABASE", "postgresql://nobody@127.0.0.1:1/nothing")  # where nothing listens
+    table = uploads_directory() / team.things["dataset"].replace("~", "/", 1)
+    with as_person(Person("ada", "editor")), pytest.raises(TrainingError):
+        launch(page_config(table, {"target": "y", "solver": "gradient"}))
+    monkeypatch.delenv("SHOAL_DATABASE")
+    assert deeds_of(team) == before
+
+
+def test_a_run_whose_start_cannot_be_written_down_does_not_go_on(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_HOME", str(team.server.home))
+    table = uploads_directory() / team.things["dataset"].replace("~", "/", 1)
+    before = set(names_in(runs_directory()))
+
+    def full(*said: object) -> None:
+        raise DiskFull("There is no room for the log.")
+
+    monkeypatch.setattr(accounts, "note", full)
+    with as_person(Person("ada", "editor")), pytest.raises(DiskFull):
+        launch(page_config(table, {"target": "y"}))
+    assert set(names_in(runs_directory())) == before
