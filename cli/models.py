@@ -150,7 +150,7 @@ def _promote(chosen: argparse.Namespace, named: str) -> int:
     if found.comparison and not chosen.json:
         print(found.comparison.in_words)
         show_notes(found.comparison.notes)
-    return 0 if found.promoted else REFUSED
+    return REFUSED if found.comparison and not found.promoted else 0  # one that has the alias already is not worse
 
 
 def _scored_on(chosen: argparse.Namespace) -> RunConfig:

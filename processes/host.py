@@ -28,6 +28,7 @@ from shoal.runs.commands import post, wait_settled
 from shoal.runs.documents import last_word
 from shoal.runs.folder import Run
 from shoal.utils import THREAD_LIMITS
+from shoal.words import plural
 
 BEAT = 1.0  # seconds between two heartbeats
 LOOK = 0.2  # seconds between two looks for jobs
@@ -251,7 +252,7 @@ def main(queue: Queue, host: RunHost, say: Callable[[str], None]) -> int:
         loop = HostLoop(queue, host, warm, say)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.drain())
-        say(f"run host {host.name} is up, with {host.slots} slots.")
+        say(f"run host {host.name} is up, with {plural(host.slots, 'slot')}.")
         while not loop.is_done:
             loop.step()
         queue.part(loop.host)

@@ -19,6 +19,7 @@ from shoal.library.saved_models import Model, Version, find_model, list_models
 from shoal.library.tokens import KnownTokens
 from shoal.people import acting
 from shoal.registry.drift import SeenRows, report
+from shoal.results.card import ModelCard
 from shoal.results.model import ModelFile
 from shoal.results.plain import plain
 from shoal.runs.launch import launch_job
@@ -97,7 +98,7 @@ def described(version: Version) -> dict[str, Any]:
         "name": version.name, "version": version.number, "aliases": aliases.words_of(model, version) if model else [],
         "model": predictor.model.report.model, "target": predictor.model.target, "created": version.created,
         "inputs": [{"name": name, "kind": kind} for name, kind in predictor.inputs.items()],
-        "card": card.as_dict() if card else None,
+        "card": _card_said(card) if card else None,
     }  # fmt: skip
 
 
@@ -115,6 +116,14 @@ def show_version(asked: ApiRequest) -> Given:
 
 def file(asked: ApiRequest) -> Given:
     return Given(file_of(version_of(asked).model))
+
+
+def _card_said(card: ModelCard) -> dict[str, Any]:
+    """As `file_of`: names of files, not where they lie on the server."""
+    said = card.as_dict()
+    config, name = said["config"], title(str(said["config"].get("file") or ""))
+    return {**said, "data": {**said["data"], "path": title(said["data"].get("path") or "")},
+            "config": {**set_by_pages(config), "file": name}}  # fmt: skip
 
 
 def file_of(model: ModelFile) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from shoal.dashboard.http.visit import API, HARMLESS, METRICS, Visit, host_allow
 from shoal.library.tokens import KnownTokens
 from shoal.people import accounts
 from shoal.people.acting import as_person
-from shoal.people.person import STRANGER, Person
+from shoal.people.person import STRANGER, VIEWER, Person
 from shoal.people.rights import SERVICE, may
 
 log = logging.getLogger("shoal")
@@ -168,7 +168,9 @@ class Gate:
         if person is None:  # whose it is cannot log in any more
             return _sentence(visit, 401, NO_TOKEN, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if not token.writes and not visit.only_reads:
-            return _sentence(visit, 403, ONLY_READS, {"WWW-Authenticate": 'Bearer error="insufficient_scope"'})
+            owner = PEOPLE.active(token.person)  # no token of a viewer may do more
+            why = ONLY_LOOKS if owner and owner.role == VIEWER else ONLY_READS
+            return _sentence(visit, 403, why, {"WWW-Authenticate": 'Bearer error="insufficient_scope"'})
         if not may(person, visit.verb, SERVICE):
             return _sentence(visit, 403, ONLY_LOOKS, {"WWW-Authenticate": 'Bearer error="insufficient_scope"'})
         await run_in_threadpool(self.tokens.note_use, token)

@@ -8,13 +8,14 @@ import time
 
 import pytest
 
+from shoal.dashboard.api.document import operations
 from shoal.home import tokens_file
 from shoal.library import tokens
 from shoal.people import deeds
 from shoal.people.acting import as_person
 from shoal.people.person import Person
 from support.dashboard.http_client import ask, cookie_of
-from support.dashboard.team import API, SECRET, Team, shoal_command
+from support.dashboard.team import API, SECRET, Team, filled, shoal_command
 
 
 @pytest.fixture
@@ -224,3 +225,21 @@ def test_the_login_page_asks_for_a_name(team: Team) -> None:
     found = connection.getresponse()
     assert (found.status, found.headers["location"]) == (303, "./login?next=runs")
     connection.close()
+
+
+def test_no_answer_tells_where_files_lie_on_the_server(team: Team) -> None:
+    """All that can be looked at by the API, and what was found by jobs."""
+    paths = [filled(one.path, team) for one in operations() if one.method == "GET" and one.gives == "application/json"]
+    paths += [f"/jobs/{task}/{team.jobs[task]}" for task in ("export",)]
+    bodies = {path: team.ask("root", "GET", API + path).body.decode() for path in paths}
+    assert {path for path, body in bodies.items() if str(team.server.home) in body} == set()
+    card = team.got("ada", "GET", "/models/hers/versions/1")["card"]
+    assert (card["data"]["path"], card["config"]["file"]) == ("hers.csv", "hers.csv")
+
+
+@pytest.mark.usefixtures("at_home")
+def test_a_token_of_a_viewer_is_not_told_to_be_made_anew(team: Team) -> None:
+    token = tokens.create("look", "read", person="vera")[0]
+    refused = ask(team.server, f"{API}/runs", "POST", b"{}", Authorization=f"Bearer {token}")
+    assert refused.status == 403
+    assert b"Your role lets you look" in refused.body

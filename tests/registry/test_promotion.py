@@ -113,7 +113,9 @@ def test_a_version_is_promoted_only_if_it_is_not_worse(folder: Path) -> None:
     data = ("--data", folder / "score.csv")
     assert "Expected --data" in shoal("models", "promote", "y:1").err
     done = shoal("models", "promote", "y@2", "--to", "champion", *data)
-    assert (done.code, "no version had the alias" in done.out) == (0, True)
+    assert (done.code, "y@champion is version 2 now. Nothing was compared" in done.out) == (0, True)
+    again = shoal("models", "promote", "y:2", *data)
+    assert (again.code, "is version 2 already" in again.out) == (0, True)
     better = shoal("models", "promote", "y:1", *data)
     assert better.code == 0
     assert "y@champion is version 1 now; it was 2. Checked: its RMSE on score.csv is " in better.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,11 @@ def shoal_command(home: Path, *words: str, typed: str = "") -> subprocess.Comple
     command = [sys.executable, "-m", "shoal.cli.app", *words]
     environment = {**os.environ, "SHOAL_HOME": str(home)}
     return subprocess.run(command, input=f"{typed}\n", cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def filled(template: str, team: Team) -> str:
+    """An address with Ada's things in it."""
+    return re.sub(r"\{(\w+)\}", lambda found: team.things[found[1]], template)
 
 
 @contextlib.contextmanager
