@@ -139,19 +139,25 @@ def key(name: str) -> str:
     return f"{name}:{turn()}"
 
 
-def chooses(name: str, shown: Any, choose: Callable[[Any], None]) -> dict[str, Any]:
+def chooses(name: str, shown: Any, choose: Callable[[Any], None], default: str = "") -> dict[str, Any]:
     """Key and callback of a widget that shows a part of the address and chooses another; `choose` changes the address.
 
     The callback of an earlier turn is called once more when its widget is said again: that is no choice, nor is what
     the widget shows already. Where something else has changed that part of the address, such as a button, it is another
     widget: until a browser has drawn it, it still says what the one before showed.
+
+    A widget that has a default whether one is given or not takes what it shows as that: `default` is its name.
+    Streamlit warns where such a one is told by the state of the session too.
     """
     number, own = turn(), key(name)
     times, before = st.session_state.get(f"{own}~", (0, shown))
-    if before != shown and st.session_state.get(f"{own}.{times}") != shown:
+    says = st.session_state.get(f"{own}.{times}", shown if default else None)
+    if says != shown and (before != shown or default):
         times += 1
     st.session_state[f"{own}~"] = times, shown
     own = f"{own}.{times}"
+    if default:
+        return {"key": own, default: shown, "on_change": _chosen, "args": (number, own, shown, choose)}
     st.session_state[own] = shown
     return {"key": own, "on_change": _chosen, "args": (number, own, shown, choose)}
 

@@ -274,7 +274,9 @@ def _pages(view: View, found: Listing) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         line(f"{first:,} to {first + len(found.shown) - 1:,} of {plural(found.found, 'run')}")
         if found.pages > 1:
-            st.pagination(found.pages, **places.chooses("runs_page", found.page, lambda n: _turn_to(view, page=n)))
+            st.pagination(
+                found.pages, **places.chooses("runs_page", found.page, lambda n: _turn_to(view, page=n), "default")
+            )
         if found.found > SIZES[0]:
             st.selectbox(
                 "Runs on a page", SIZES, format_func={n: f"{n} on a page" for n in SIZES}.__getitem__,

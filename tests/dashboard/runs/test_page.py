@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+from streamlit.elements.lib import policies
+
 from shoal.dashboard.parts import wording
 from shoal.dashboard.runs import (
     listing as run_list,
@@ -106,6 +109,15 @@ def test_pages_and_orders_are_in_the_address() -> None:
     assert (asked(page, "size"), asked(page, "page"), len(rows(page))) == ("50", "", 50)
     page = checked(widget(page, "selectbox", "Order").set_value("longest").run())
     assert (rows(page)[0], asked(page, "size")) == ("20260101-000000-0000059", "50")
+
+
+def test_pages_of_runs_tell_their_widget_once_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit warns, once in a process, where a widget has a default and is told by the session too."""
+    monkeypatch.setattr(policies, "_shown_default_value_warning", False)
+    many(60)
+    for number in ("1", "2", "99"):
+        checked(open_page("runs", page=number).run())
+    assert not policies._shown_default_value_warning
 
 
 def test_runs_by_table_stand_below_the_names_of_tables_and_are_chosen_there() -> None:
