@@ -12,7 +12,7 @@ from shoal.dashboard.parts import places
 from shoal.dashboard.tables import uploads
 from shoal.errors import NotAllowed
 from shoal.library.saved_models import find_model, save_run
-from shoal.people import accounts, acting, passwords
+from shoal.people import accounts, acting, deeds, passwords
 from shoal.people.acting import Acting, as_person
 from shoal.people.person import STRANGER, Person
 from shoal.runs.launch import launch
@@ -143,13 +143,16 @@ def test_a_viewer_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_keeps_its_model_with_the_rights_of_whoever_started_it(tmp_path: Path) -> None:
-    """Its process has the machine, and the name of another's model among its settings."""
+    """The name of another's model is refused at the launch, and at the end too: its process has the machine."""
     table = small_table(tmp_path)
     with as_person(accounts.named("bob").person):
-        run = launch(config_from({"file": str(table), "target": "y", "register": "secret-model"}))
+        with pytest.raises(NotAllowed, match="Choose another name"):
+            launch(config_from({"file": str(table), "target": "y", "register": "secret-model"}))
+        run = launch(config_from({"file": str(table), "target": "y"}))
     assert ended(run) == "finished", run.error
+    with deeds.for_owner(run.directory), pytest.raises(NotAllowed):
+        save_run(run, run.result or {}, "secret-model")
     assert find_model("secret-model").numbers == (1,)  # type: ignore[union-attr]
-    assert "could not be saved among the models" in (run.directory / "log.txt").read_text()
     with as_person(accounts.named("ada").person):
         again = launch(config_from({"file": str(table), "target": "y", "register": "secret-model"}))
     assert ended(again) == "finished", again.error
