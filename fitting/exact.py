@@ -18,8 +18,6 @@ from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
 from shoal.fitting.guidance import Known, findings_of
-from shoal.fitting.leaks import AgainstTarget
-from shoal.fitting.profile import known_profile
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums
@@ -140,7 +138,7 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
             T = coordinator.triangle(dataset, encoding, split, units)
             problem = LeastSquares.from_triangle(T, units, moments.n)
     problem = replace(problem, nonnegative=config.nonnegative and config.solver == "exact")
-    findings = findings_of(Known(dataset, config, base, AgainstTarget.of(train), train, known_profile(dataset)))
+    findings = findings_of(Known.of(dataset, config, base, train))
     said = notes_before(dataset, weighting, choice, notes)
     return Reduced(
         dataset, split, encoding, said, problem, moments, held, findings=findings, weighting=weighting

@@ -29,7 +29,7 @@ from shoal.fitting.leaks import (
     shares,
     telling_gaps,
 )
-from shoal.fitting.profile import Ends, may_have_codes
+from shoal.fitting.profile import Ends, known_profile, may_have_codes
 from shoal.models import Array
 from shoal.results.findings import (
     ERRORS_GROW,
@@ -43,7 +43,7 @@ from shoal.results.findings import (
     in_order,
 )
 from shoal.settings.config import RunConfig
-from shoal.settings.when import penalty_knob
+from shoal.settings.when import LOSSES, penalty_knob
 from shoal.solve.moments import Moments
 from shoal.words import listed, number, plural
 
@@ -72,9 +72,19 @@ class Known:
     moments: Moments | None  # of (base terms..., target)
     profile: _Profile = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, dataset: Dataset, config: RunConfig, base: Encoding, moments: Moments) -> Known:
+        """What a fit knows by the sums of its training rows, whatever its loss."""
+        return cls(dataset, config, base, AgainstTarget.of(moments), moments, known_profile(dataset))
+
     @property
     def target(self) -> Column:
         return self.dataset.columns[self.config.target]
+
+    @property
+    def is_line(self) -> bool:
+        """Whether numbers are fitted by squares: what speaks for another loss is not said beside one."""
+        return self.target.type == "numeric" and self.config.model not in LOSSES
 
     @property
     def columns(self) -> list[Column]:
@@ -253,8 +263,10 @@ def _codes_of(known: Known, column: Column) -> list[tuple[float, str]]:
 
 def _gaps(known: Known) -> Iterator[Finding]:
     """Rows with a gap whose target differs: what fills the gap hides that from the model."""
+    yes = known.base.yes
+    if isinstance(yes, tuple):  # of several classes there is no mean
+        return
     if not known.config.indicators and (found := telling_gaps(known.against, known.base)):
-        yes = known.base.yes
         yield about_gaps(found, known.config.target, yes if isinstance(yes, str) else None)
 
 
@@ -264,7 +276,7 @@ def _gaps(known: Known) -> Iterator[Finding]:
 def _two_values(known: Known) -> Iterator[Finding]:
     """By its spread: only values at both ends of a range have the largest that their mean allows."""
     low, high = known.target.minimum, known.target.maximum
-    if low is None or high is None or not low < high or known.target.type != "numeric":
+    if low is None or high is None or not low < high or not known.is_line:
         return
     mean, variance = float(known.against.mean[-1]), known.against.total / known.against.n
     largest = (mean - low) * (high - mean)
@@ -278,7 +290,7 @@ def _two_values(known: Known) -> Iterator[Finding]:
 def _skewed(known: Known) -> Iterator[Finding]:
     bars = known.profile.get(known.config.target, {}).get("histogram") or []
     low, high = known.target.minimum, known.target.maximum
-    if low is None or high is None or known.target.type != "numeric" or not abs(_skewness(bars)) > SKEWED:
+    if low is None or high is None or not known.is_line or not abs(_skewness(bars)) > SKEWED:
         return
     rising = _skewness(bars) > 0
     long_end, what = (high, "largest") if rising else (low, "smallest")

@@ -51,14 +51,15 @@ class AgainstTarget:
 
 @dataclass(frozen=True)
 class CrossTarget(BlockRequest):
-    """Sums of (x - mean)(y - mean) over the rows of a block, for the means (p + 1,) of all."""
+    """Sums of (x - mean)(y - mean) over the training rows of a block, for the means (p + 1,) of all."""
 
     mean: Array
 
     def answer(self, worker: Worker) -> Array:
         total = np.zeros(len(self.encoding.terms))
         for chunk in design_rows(self.encoding, self.dataset, self.block):
-            total += (chunk.y - self.mean[-1]) @ (chunk.X - self.mean[:-1])
+            train = ~self.split.is_test(chunk.row)
+            total += (chunk.y[train] - self.mean[-1]) @ (chunk.X[train] - self.mean[:-1])
         return total
 
 
@@ -71,11 +72,17 @@ def against_target(coordinator: Coordinator, dataset: Dataset, base: Encoding) -
     for part in coordinator.swept("measuring", [SumSpreads(places[0], b, base, Split()) for b in places[1]]):
         pool.add(part)
     found = pool.total()
+    cross = crossed(coordinator, dataset, base, Split(), found.mean)
+    return AgainstTarget(found.n, found.mean, found.scatter[:-1], cross, float(found.scatter[-1])), None
+
+
+def crossed(coordinator: Coordinator, dataset: Dataset, base: Encoding, split: Split, mean: Array) -> Array:
+    """How each term goes with the target over the training rows: sum (x - mean)(y - mean) (p,)."""
     cross = np.zeros(len(base.terms))
-    requests = [CrossTarget(places[0], block, base, Split(), found.mean) for block in places[1]]
+    requests = [CrossTarget(str(dataset.directory), block, base, split, mean) for block in dataset.blocks]
     for part in coordinator.swept("comparing with the target", requests):
         cross += part
-    return AgainstTarget(found.n, found.mean, found.scatter[:-1], cross, float(found.scatter[-1])), None
+    return cross
 
 
 def shares(sums: AgainstTarget, base: Encoding) -> dict[str, float]:

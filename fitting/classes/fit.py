@@ -19,6 +19,7 @@ from shoal.data.splits import Split
 from shoal.fitting.classes.sums import ScoreClasses, ScoredClasses, SumClasses
 from shoal.fitting.classes.target import Classes, class_notes, classes_of_target, no_optimum_note
 from shoal.fitting.exact import Prepared, check_bad_rows, check_rows, design_for, notes_before, rows_dropped
+from shoal.fitting.guidance import Known, findings_of
 from shoal.fitting.losses.descent import AGAIN, CHEAP, GOOD, QUICK, ROUGH, SAMPLE, SAMPLED
 from shoal.fitting.losses.rows import centre_for
 from shoal.fitting.targets import look_at
@@ -177,7 +178,9 @@ def _prepared(
     check_rows(train.n, config)
     encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, train.n, split)
     said = notes_before(dataset, weighting, choice, notes)
-    return Prepared(dataset, split, encoding, said, weighting=weighting), mapped(train, base, encoding), classes
+    findings = findings_of(Known.of(dataset, config, base, train))
+    prepared = Prepared(dataset, split, encoding, said, findings=findings, weighting=weighting)
+    return prepared, mapped(train, base, encoding), classes
 
 
 def rows_of_classes(at_zero: ClassSums) -> Array:

@@ -22,7 +22,7 @@ from shoal.fitting.reports import (
 )
 from shoal.losses.multinomial import Multinomial
 from shoal.models import L1L2
-from shoal.results.findings import no_end
+from shoal.results.findings import in_order, no_end
 from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores
 from shoal.results.outcome import Outcome, OutcomeScores, class_terms
 from shoal.settings.strength import strength
@@ -63,7 +63,7 @@ def _report(fit: ClassFit) -> FitReport:
         references=fit.prepared.encoding.references,
         **columns_said(config, fit.prepared, fit.point.W),
         dates=date_columns_of(fit.prepared, config),
-        findings=(no_end(),) if fit.separated and config.shrink == "none" else (),
+        findings=in_order((*fit.prepared.findings, *([no_end()] if fit.separated and config.shrink == "none" else []))),
         **warned(fit.notes, fit.scores.unseen),
         outcome=_outcome(fit),
         prediction_interval=class_sets(test.sizes, _rows(fit, test), test.weights, fit.prepared.repeats),

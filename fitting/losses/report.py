@@ -24,7 +24,7 @@ from shoal.fitting.reports import (
 )
 from shoal.losses.base import RowLoss
 from shoal.passes.losses import LossSums, PartScores, Ranked
-from shoal.results.findings import LEAVE_OUT, Finding, FindingKind, no_end
+from shoal.results.findings import LEAVE_OUT, Finding, FindingKind, in_order, no_end
 from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores, PredictionInterval
 from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
 from shoal.solve.conformal import prediction_interval, prediction_sets
@@ -67,7 +67,9 @@ def _report(fit: LossFit) -> FitReport:
         references=fit.prepared.encoding.references,
         **columns_said(config, fit.prepared, fit.w),
         dates=date_columns_of(fit.prepared, fit.config),
-        findings=(*([no_end()] if fit.separated and config.shrink == "none" else []), *_too_good(fit, outcome)),
+        findings=in_order(
+            (*fit.prepared.findings, *([no_end()] if fit.separated and not shrunk else []), *_too_good(fit, outcome))
+        ),
         **warned(fit.notes, fit.scores.unseen),
         outcome=outcome,
         prediction_interval=_sets(fit) if fit.values else _interval(fit),
@@ -81,6 +83,8 @@ def _too_good(fit: LossFit, outcome: Outcome) -> Iterator[Finding]:
     if not fit.values or area is None or area < TOO_GOOD or not len(fit.w):
         return
     heaviest = fit.prepared.encoding.terms[int(np.argmax(np.abs(fit.w)))].columns
+    if any(found.kind == FindingKind.LEAK and {*heaviest} <= {*found.columns} for found in fit.prepared.findings):
+        return
     no, yes = fit.values.names
     yield Finding(
         FindingKind.LEAK, tuple(heaviest),

@@ -13,6 +13,8 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.splits import Split
 from shoal.fitting.exact import Prepared, check_bad_rows, check_rows, design_for, notes_before
+from shoal.fitting.guidance import Known, findings_of
+from shoal.fitting.leaks import crossed
 from shoal.fitting.targets import TwoValues, check_numbers, check_offset, check_range, look_at, offset_notes, two_values
 from shoal.losses.base import RowLoss
 from shoal.models import Array
@@ -112,7 +114,9 @@ def prepared_for(
     check_rows(train.n, config)
     encoding, notes = design_for(coordinator, dataset, config, choice, base, train.mean, train.n, split)
     said = notes_before(dataset, weighting, choice, notes, *offset_notes(base))
-    return Prepared(dataset, split, encoding, said, weighting=weighting), mapped(train, base, encoding), values
+    findings = findings_of(Known.of(dataset, config, base, train))
+    prepared = Prepared(dataset, split, encoding, said, findings=findings, weighting=weighting)
+    return prepared, mapped(train, base, encoding), values
 
 
 def _moments(
@@ -120,16 +124,17 @@ def _moments(
 ) -> Moments:
     """Of (terms..., target) over the training rows.
 
-    A target of text has no sums from reading; where those of the columns are there, its share will do: what is not
-    known, and 0 here, is how it goes with the columns, which only a start is made from.
+    A target of text has no sums from reading; where those of the columns are there, only how it goes with each of them
+    is summed, which is far less than all pairs.
     """
     if values and base.yes is not None and not base.weights and not dataset.columns[base.target].missing:
         stored = stored_moments(dataset, replace(base, target="", yes=None), split)
         if stored is not None:
             own, share = stored[0], values.rows[1] / sum(values.rows)
-            scatter = np.pad(own.scatter, (0, 1))
+            mean, scatter = np.append(own.mean, share), np.pad(own.scatter, (0, 1))
+            scatter[:-1, -1] = scatter[-1, :-1] = crossed(coordinator, dataset, base, split, mean)
             scatter[-1, -1] = own.n * share * (1 - share)
-            return Moments(own.n, np.append(own.mean, share), scatter)
+            return Moments(own.n, mean, scatter)
     return coordinator.moments(dataset, base, split)[0]
 
 

@@ -187,10 +187,61 @@ def test_a_yes_or_no_of_texts_is_looked_at_as_numbers_are(tmp_path: Path) -> Non
 
 
 def test_two_values_told_apart_too_well_are_doubted_beside_the_fit(tmp_path: Path) -> None:
+    """Where no line gives the column away: the score is known to be 1 from a bound on."""
     data = table(y=lambda t: np.where(t["y"] + 3 * noise[5] > 0, "Ja", "Nee"))
-    data["reason"] = np.where(data["y"] == "Ja", "price", "none")
-    knobs = {"model": "logistic", "shrink": "ridge", "alpha": 1.0, "test_every": 4}
-    told = {finding.kind: finding for finding in trained(tmp_path, data, **knobs)}
-    assert told[FindingKind.LEAK].leaves_out == ("reason",)
-    assert "almost without an error (AUC 1.0000)" in told[FindingKind.LEAK].said
-    assert trained(tmp_path, data.drop(columns="reason"), **knobs) == []
+    knobs = {"model": "logistic", "shrink": "ridge", "alpha": 0.01, "test_every": 4}
+    score = np.abs(noise[6]) * np.where(data["y"] == "Ja", 9, -1)
+    (found,) = trained(tmp_path, data.assign(score=score), **knobs)
+    assert (found.kind, found.leaves_out) == (FindingKind.LEAK, ("score",))
+    assert "almost without an error (AUC 1.0000)" in found.said
+    (found,) = trained(tmp_path, data.assign(reason=np.where(data["y"] == "Ja", "price", "none")), **knobs)
+    assert found.said == "'reason' alone predicts 'y' almost exactly (leak?)."  # once, not by its score again
+    assert trained(tmp_path, data, **knobs) == []
+
+
+ODD: dict[str, Any] = {
+    "late": lambda t: t["y"] + 0.01 * noise[0],
+    "age": lambda t: np.where(noise[1] > 1.5, 99, np.round(40 + 4 * noise[2])),
+    "x": lambda t: np.where(t["y"] + noise[6] > 4, np.nan, noise[5]),
+    "when": lambda t: pd.date_range("2020-01-01", periods=ROWS).astype(str),
+}
+
+
+@pytest.mark.parametrize("model", ["huber", "quantile", "gamma", "lognormal", "poisson", "auto"])
+def test_models_of_other_losses_are_warned_as_linear_ones_are(tmp_path: Path, model: str) -> None:
+    data = table(**ODD)
+    data["y"] += 50 - data["y"].min()
+    linear = trained(tmp_path, data)
+    assert [found.kind for found in linear] == [
+        FindingKind.LEAK, FindingKind.MISSING_CODE, FindingKind.GAPS, FindingKind.DATES,
+    ]  # fmt: skip
+    assert trained(tmp_path, data, model=model) == linear
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+def test_a_yes_or_no_is_warned_by_its_training_rows(tmp_path: Path, numbers: bool) -> None:
+    data = table(**ODD)
+    yes = data["y"] > 2
+    data["y"] = yes.astype(int) if numbers else np.where(yes, "sim", "nao")
+    data["late"] = yes + 0.01 * noise[0]
+    data.loc[np.arange(ROWS) % 5 == 0, "late"] = 0.0  # a test row says nothing of what was learnt
+    knobs = {"model": "logistic", "shrink": "ridge", "alpha": 1.0, "test_every": 5}
+    found = trained(tmp_path, data, **knobs)
+    assert [one.kind for one in found] == [
+        FindingKind.LEAK, FindingKind.MISSING_CODE, FindingKind.GAPS, FindingKind.DATES,
+    ]  # fmt: skip
+    assert found[0].columns == ("late",)
+    train = data[np.arange(ROWS) % 5 != 0].assign(yes=yes)
+    gone = train["x"].isna()
+    apart = train["yes"][gone].mean() - train["yes"][~gone].mean()
+    assert f"is {apart:.3g} higher in the {gone.sum()} rows without 'x'" in found[2].said
+
+
+def test_several_classes_are_warned_of_what_knows_them(tmp_path: Path) -> None:
+    data = table(**ODD)
+    places = np.digitize(data["y"], [0, 2])
+    data["y"] = np.array(["low", "mid", "top"])[places]
+    data["late"] = [f"c{place}" for place in places]
+    found = trained(tmp_path, data, model="multinomial", shrink="ridge", alpha=1.0)
+    assert [one.kind for one in found] == [FindingKind.LEAK, FindingKind.MISSING_CODE, FindingKind.DATES]
+    assert found[0].columns == ("late",)
