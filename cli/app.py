@@ -337,6 +337,7 @@ def _show_predicted(found: FilePredictions) -> None:
     made, without = found.predicted, found.bad_rows
     beside = f"; {plural(without, 'row')} without one" if without else ""
     print(f"{plural(made, 'prediction')} of {found.target} written to {found.out}{beside}")
+    show_notes(found.doubts, "warning")
     if found.kept:
         print(f"beside the columns {listed(found.kept, 8)}")
     if found.half_width is not None and found.several:

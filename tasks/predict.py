@@ -17,6 +17,7 @@ from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
 from shoal.data.sniffing import detect_encoding
 from shoal.data.summaries.columns import sampled, tallied
+from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
 from shoal.files.parts import parts_of, title
@@ -27,7 +28,7 @@ from shoal.kernels.csv_kernel import FieldKind
 from shoal.passes.blocks import LOCATED, Predict, PredictLines
 from shoal.passes.ingest import FileReading
 from shoal.results.answers.drift import SeenColumn
-from shoal.results.answers.predictions import FilePredictions, UnpredictedRow, unknown_told
+from shoal.results.answers.predictions import FilePredictions, UnpredictedRow, gone_told, is_as_if_gone, unknown_told
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
@@ -37,6 +38,7 @@ from shoal.sparse.prediction import write_predictions
 from shoal.sparse.table import is_sparse
 from shoal.tasks.kept_columns import SAMPLE, Beside, CellsBeside, Keep, PartsBeside, csv_line, parquet_rows
 from shoal.tasks.kept_text import TextBeside, first_rows
+from shoal.tasks.predict_rows import gaps_before, stand_in
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
 from shoal.words import date_text, listed, number, plural
@@ -89,6 +91,7 @@ def predict_file(
             dataset = coordinator.cache.mending(writing.go_on)
             if beside:
                 beside.finish()
+    doubts, warnings = _said(model, dataset, writing)
     return FilePredictions(
         rows=writing.rows, unseen_levels=writing.unseen,
         unknown_levels={name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
@@ -101,7 +104,7 @@ def predict_file(
             *(UnpredictedRow(bad.problem, line=bad.line, file=bad.part) for bad in dataset.manifest.bad_rows),
             *(UnpredictedRow(what, row=row) for row, what in writing.undefined),
         ),
-        warnings=tuple(_warnings(model, dataset, writing)), seen=_seen(model, dataset) if summed else {},
+        doubts=tuple(doubts), warnings=tuple(warnings), seen=_seen(model, dataset) if summed else {},
     )  # fmt: skip
 
 
@@ -111,16 +114,21 @@ def _seen(model: SavedModel, dataset: Dataset) -> dict[str, SeenColumn]:
     return tallied(design.columns, sampled(dataset, list(design.columns)), design.known_levels)
 
 
-def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[str]:
-    """What to know of the predictions."""
-    warnings = list(dataset.notes)
-    for name, fill in model.encoding.fills.items():
+def _said(model: SavedModel, dataset: Dataset, writing: _Writing) -> tuple[list[str], list[str]]:
+    """Why the predictions do not hold, and what else to know of them."""
+    gone, warnings = dict[str, str](), list(dataset.notes)
+    read = dataset.rows - dataset.manifest.bad_count
+    for name in (*model.encoding.fills, *model.encoding.known):
         if missing := dataset.columns[name].missing:
-            dated = model.report.dates.get(name)
-            shown = f"{fill:g}" if dated is None else date_text(fill, has_times(dated))
-            warnings.append(f"Column '{name}' has no value in {plural(missing, 'row')}; {shown} stands in.")
+            before, shown = gaps_before(model, name), stand_in(model, name)
+            if is_as_if_gone(missing, read, before):
+                gone[name] = gone_told(name, missing, read, before, shown)
+            elif name in model.encoding.fills:
+                warnings.append(f"Column '{name}' has no value in {plural(missing, 'row')}; {shown} stands in.")
     warnings += beyond_training(model, dataset)
-    warnings += unknown_told(model.encoding.references, writing.unknown)
+    unknown = {name: {level: rows for level, rows in levels.items() if level != MISSING_LEVEL or name not in gone}
+               for name, levels in writing.unknown.items()}  # fmt: skip
+    warnings += unknown_told(model.encoding.references, {name: levels for name, levels in unknown.items() if levels})
     if writing.undefined:
         undefined = writing.empty - dataset.manifest.bad_count
         first = [f"row {row}: {what}" for row, what in writing.undefined[:SHOWN]]
@@ -128,14 +136,14 @@ def _warnings(model: SavedModel, dataset: Dataset, writing: _Writing) -> list[st
         warnings.append(
             f"{plural(undefined, 'row')} {'has' if undefined == 1 else 'have'} no prediction: {'; '.join(first)}{more}."
         )
-    if empty := min(writing.empty, dataset.manifest.bad_count):
+    if empty := min(writing.empty, dataset.manifest.bad_count) - dataset.manifest.repeated:  # a note tells of those
         first = [bad.told for bad in dataset.manifest.bad_rows[:SHOWN]]
         more = f"; and {empty - len(first):,} more" if empty > len(first) else ""
         why = words_told(dataset) or "; ".join(first) + more
         warnings.append(
             f"{plural(empty, 'row')} could not be read and {'has' if empty == 1 else 'have'} no prediction: {why}."
         )
-    return warnings
+    return list(gone.values()), warnings
 
 
 def beyond_training(model: SavedModel, dataset: Dataset) -> list[str]:

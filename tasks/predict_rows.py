@@ -20,11 +20,11 @@ from shoal.fitting.model_file import SavedModel
 from shoal.losses.layers import NetworkMean, expected
 from shoal.losses.multinomial import Multinomial
 from shoal.models import Array
-from shoal.results.answers.predictions import unknown_told
+from shoal.results.answers.predictions import LONGEST_LEVEL, gone_told, is_as_if_gone, unknown_told
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
 from shoal.solve.conformal import half_width_of
-from shoal.words import date_text, listed, plural
+from shoal.words import date_text, listed, plural, shortened
 
 if TYPE_CHECKING:
     from shoal.tasks.explain_row import Value  # a fit needs none of that
@@ -80,7 +80,11 @@ class RowPredictor:
         columns = self._read(rows)
         means = expected(self._design.rows(columns, len(rows)), *self.model.fitted[1:])
         there = np.isfinite(means if means.ndim == 1 else means[:, 0])
-        notes = (*self._unknown_told(columns), *_without(np.flatnonzero(~there).tolist()))
+        notes = (
+            *self._gone_told(columns, len(rows)),
+            *self._unknown_told(columns),
+            *_without(np.flatnonzero(~there).tolist()),
+        )
         if self.model.outcome is not None and self.model.outcome.classes:
             return self._calls(means, there, called_from, width, notes, columns)
         loss = self.model.fitted[3]
@@ -120,6 +124,13 @@ class RowPredictor:
             return _where(there, values.tolist())
         dates = [date_text(day if times else round(day), times) if day == day else None for day in values.tolist()]
         return _where(there, dates)
+
+    def _gone_told(self, columns: ReadColumns, rows: int) -> Iterator[str]:
+        """Which columns of numbers have a value in few of the rows, or none; texts are told of by their levels."""
+        for name in self.model.encoding.fills:
+            missing, before = columns[name].count(None), gaps_before(self.model, name)
+            if missing and is_as_if_gone(missing, rows, before):
+                yield gone_told(name, missing, rows, before, stand_in(self.model, name))
 
     def _unknown_told(self, columns: ReadColumns) -> Iterator[str]:
         """Which levels the model was not trained with, and where."""
@@ -234,6 +245,21 @@ class _Design:
             values = np.array(columns[term.column], float)
             return term.of(np.asarray(np.where(np.isnan(values), term.usual, values)))
         return term.of(factor) if isinstance(term, Product) else factor(term)
+
+
+def gaps_before(model: SavedModel, name: str) -> float:
+    """The share of training rows without a value in a column; 0 where a file of an older program is silent."""
+    found = model.file.design.columns.get(name)
+    return found.missing if found else 0.0
+
+
+def stand_in(model: SavedModel, name: str) -> str:
+    """What a row without a value in a column gets: a number as its column is written, or a level."""
+    if name in model.encoding.known:
+        alike = None if model.encoding.knows(name, MISSING_LEVEL) else model.encoding.references.get(name)
+        return f"'{shortened(alike, LONGEST_LEVEL)}'" if alike else "a level of its own"
+    fill, dated = model.encoding.fills[name], model.report.dates.get(name)
+    return f"{fill:g}" if dated is None else date_text(fill, has_times(dated))
 
 
 def _as_level(value: Value) -> str:

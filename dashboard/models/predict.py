@@ -136,6 +136,8 @@ def _predictions(version: Version, table: Table, model: SavedModel, interval: fl
 
 def _predicted(run: Run, result: FilePredictions, version: Version, table: Table, outcome: Outcome | None) -> None:
     made = result.predicted
+    if result.doubts:
+        notice("warning", "\n".join(result.doubts), "These predictions do not hold")
     notice("success", f"{plural(made, 'prediction')} of {result.target} for {table.title}.", "Done")
     if outcome and outcome.yes:
         line(f"Called '{outcome.yes}' from a probability of {result.threshold:g} on: the slider under Calls.")

@@ -11,6 +11,8 @@ from shoal.results.answers.drift import SeenColumn
 from shoal.results.plain import plain, read
 from shoal.words import plural, shortened
 
+MOSTLY, SEVERAL = 0.5, 10  # share and number of rows without a value from which a column is as good as not there
+OFTENER = 2.0  # times its share of gaps in training: rows with as many are what a model was scored on
 NAMED = 8  # levels of a column that a warning names
 LONGEST_LEVEL = 80  # letters of one of them
 
@@ -56,6 +58,7 @@ class FilePredictions:
     kept: tuple[str, ...] = ()  # columns of the file beside the predictions
     made: int = 1  # columns of predictions
     not_predicted: tuple[UnpredictedRow, ...] = ()  # the first of them
+    doubts: tuple[str, ...] = ()  # why predictions and their intervals do not hold; to be said first
     warnings: tuple[str, ...] = ()
     preview: RowsShown | None = None
     seen: dict[str, SeenColumn] = field(default_factory=dict)  # what its columns were like, where somebody keeps that
@@ -86,6 +89,22 @@ class FilePredictions:
     def from_dict(cls, values: Mapping[str, Any]) -> FilePredictions:
         """Raises `Malformed` where a value is not what it should be."""
         return read(cls, values)
+
+
+def is_as_if_gone(missing: int, rows: int, before: float) -> bool:
+    """Whether a column lacks its value in so many of the rows that what its model was scored on says nothing of them;
+    `before` is the share of training rows that lacked it."""
+    return (missing == rows or missing >= max(SEVERAL, MOSTLY * rows)) and missing > OFTENER * before * rows
+
+
+def gone_told(name: str, missing: int, rows: int, before: float, stands_in: str) -> str:
+    """That a column which a model rests on is (nearly) empty in the rows to predict."""
+    seldom = f", which was so in {100 * before:.2g} % of the training rows" if before else ""
+    return (
+        f"Column '{name}' has no value in {missing:,} of {plural(rows, 'row')}{seldom}; {stands_in} stands in. What it "
+        "would tell is not in these predictions: they, and intervals around them, do not hold there, and errors may be "
+        "far larger. Fill it in, or train a model without it."
+    )
 
 
 def unknown_told(references: Mapping[str, str], unknown: Mapping[str, Mapping[str, int]]) -> list[str]:

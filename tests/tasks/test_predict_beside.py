@@ -179,3 +179,43 @@ def test_a_sample_that_ends_within_a_comment_is_told_apart(tmp_path: Path) -> No
     sample, at_end = read_sample(path)
     assert not at_end
     assert detect(sample, at_end).delimiter == ","
+
+
+def test_a_column_that_is_empty_in_new_rows_is_doubted_before_anything_is_said(tmp_path: Path) -> None:
+    """Half of what the target is rests on x, and half on the colour."""
+    lines = [f"{i % 7},{'' if i % 25 == 3 else i * i % 11},{'red' if i % 3 else 'blue'},{'' if i % 2 else i % 5}," +
+             f"{i % 7 + 9 * (i * i % 11) + 50 * (i % 3)}" for i in range(200)]  # fmt: skip
+    train = written(tmp_path, "\n".join(["a,x,colour,seldom,y", *lines]) + "\n", "train.csv")
+    shoal.fit(train, target="y", test_every=5).save(tmp_path / "m.json")
+    new = written(
+        tmp_path, "a,x,colour,seldom\n" + "".join(f"{i % 7},{'4' if i < 3 else ''},,\n" for i in range(30)), "new.csv"
+    )
+    _, said = predicted(tmp_path / "m.json", new, "--interval", "0.9")
+    x, colour = said["doubts"]  # not seldom, which had no value in half of the training rows
+    assert x.startswith("Column 'x' has no value in 27 of 30 rows, which was so in 4 % of the training rows; ")
+    assert "intervals around them, do not hold there" in x
+    assert colour.startswith("Column 'colour' has no value in 30 of 30 rows; ")
+    assert not [note for note in said["warnings"] if "'x'" in note or "'colour'" in note]
+    shown = command(
+        "predict", tmp_path / "m.json", new, "--out", tmp_path / "p.csv", "--interval", "0.9"
+    ).out.splitlines()
+    assert shown[1] == f"warning: {x}"
+    assert shown[3].startswith("with intervals of 90 %")
+    few = written(
+        tmp_path, "a,x,colour,seldom\n" + "".join(f"{i % 7},{'4' if i else ''},red,1\n" for i in range(30)), "few.csv"
+    )
+    _, said = predicted(tmp_path / "m.json", few)
+    assert said["doubts"] == []
+    assert any(note.startswith("Column 'x' has no value in 1 row; ") for note in said["warnings"])
+
+
+def test_names_that_come_again_are_told_once(model: Path, tmp_path: Path) -> None:
+    file = written(tmp_path, "id;x\n1;2,5\nid;x\n2;3,5\nid;x\n3;4,5\n", "pages.csv")
+    rows, said = predicted(model, file)
+    assert [bool(row[1]) for row in rows[1:]] == [True, False, True, False, True]
+    assert said["warnings"] == ["The names of the columns come again in 2 rows, which are left out."]
+    broken = written(tmp_path, "id;x\n1;2,5\nid;x\n2;oops\n3;4,5\n", "broken.csv")
+    _, said = predicted(model, broken)
+    (note,) = (note for note in said["warnings"] if "could not be read" in note)
+    assert note.startswith("1 row could not be read and has no prediction: ")
+    assert "oops" in note

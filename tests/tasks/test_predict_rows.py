@@ -44,3 +44,15 @@ def test_levels_that_are_not_known_are_named_with_their_rows(tmp_path: Path) -> 
         "Column 'colour': 3 rows have a level that the model was not trained with: 'green' (2), 'mauve' (1). "
         "Its 0/1 columns are all 0 there, as if it was 'blue'. See row 1, 3, 4."
     )
+
+
+def test_rows_that_lack_what_the_model_rests_on_are_doubted_first(tmp_path: Path) -> None:
+    lines = [f"{i % 7},{i * i % 11},{i % 7 + 9 * (i * i % 11)}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,x,y", *lines]) + "\n")
+    shoal.fit(tmp_path / "t.csv", target="y").save(tmp_path / "model.json")
+    predictor = RowPredictor(load_model(tmp_path / "model.json"))
+    (note,) = predictor.predict([{"a": 1, "x": None}, {"a": 2, "x": None}]).notes
+    assert note.startswith("Column 'x' has no value in 2 of 2 rows; ")
+    assert predictor.predict([{"a": 1, "x": None}, {"a": 2, "x": 1.0}]).notes == ()  # one of few is no sign
+    (note,) = predictor.predict([{"a": 1, "x": None}] * 12 + [{"a": 2, "x": 1.0}] * 8).notes
+    assert note.startswith("Column 'x' has no value in 12 of 20 rows; ")
