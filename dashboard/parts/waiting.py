@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.parts import places
+from shoal.dashboard.parts import places, widget_values
 from shoal.dashboard.parts.literal import line
 from shoal.runs import awaiting
 from shoal.runs.launch import Run, launch_job
@@ -40,7 +40,7 @@ def watch(run: Run, what: str) -> None:
 def _bar(run: Run, what: str, address: dict[str, str]) -> None:
     if not run.is_active:
         if places.is_asked_for(address):
-            st.rerun()
+            widget_values.draw_anew()
         return  # a bar at its end would say that it goes on
     awaiting.renew(run.directory)  # a browser that is closed or elsewhere does not ask, and a job ends for want of it
     stage, fraction = run.progress

@@ -20,6 +20,16 @@ def drawing() -> Iterator[None]:
     st.session_state[AT_WORK] = False
 
 
+def draw_anew() -> None:
+    """Draw the whole page again, from a fragment of it that has seen what it waited for.
+
+    What the drawing before has told the browser may still lie in the queue of messages, which a new drawing empties:
+    it came to its end here, and not there. So it counts as one that was cut off.
+    """
+    st.session_state[AT_WORK] = True
+    st.rerun()
+
+
 def begin(key: str, value: Any) -> str:
     """Let the widget of that key begin with the value, and keep what a person makes of it; gives the key.
 

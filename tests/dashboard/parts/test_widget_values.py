@@ -10,8 +10,10 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Widget
 
 from shoal.dashboard.parts import widget_values
-from support.pages import checked, open_page, settle
-from support.runs import run_home
+from shoal.dashboard.tables.sources import Asked, Table
+from shoal.runs.launch import launch_job
+from support.pages import checked, open_page, settle, uploaded
+from support.runs import ended, run_home
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -73,3 +75,35 @@ def test_a_drawing_that_fails_is_none_that_ended(monkeypatch: pytest.MonkeyPatch
         assert state["toggle"] is True
     with widget_values.drawing():
         assert state[widget_values.CUT_OFF] is False
+
+
+def a_form_beside_a_bar(directory: str) -> None:
+    from pathlib import Path
+
+    import streamlit as st
+
+    from shoal.dashboard.parts import widget_values
+    from shoal.dashboard.parts.waiting import watch
+    from shoal.runs.launch import Run
+
+    with widget_values.drawing():
+        st.number_input("Every", 2, 100, key=widget_values.begin("every", 5))
+    drawings = st.session_state["drawings"] = st.session_state.get("drawings", 0) + 1
+    if drawings == 2:  # a look of the fragment, after the drawing that it is of had ended
+        watch(Run(Path(directory)), "Looking")
+
+
+def test_what_a_bar_ends_with_says_all_values_again() -> None:
+    """Messages of the drawing before may not have reached the browser: its form would begin with none and the least."""
+    path = uploaded(b"a,y\n1,2\n2,4\n3,7\n", "table.csv")
+    look = launch_job("inspect", Asked(Table("table", path)).inspection)
+    assert ended(look) == "finished"
+    page = checked(AppTest.from_function(a_form_beside_a_bar, args=(str(look.directory),)).run())
+    assert page.session_state["drawings"] == 1
+    page = checked(page.run())  # the second is followed by a third, whose messages are those that are left
+    assert page.session_state["drawings"] == 3
+    (every,) = page.number_input
+    assert every.proto.set_value
+    assert every.value == 5
+    (every,) = checked(page.run()).number_input
+    assert not every.proto.set_value
