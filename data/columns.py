@@ -50,9 +50,7 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> ColumnChoice:
     """The features that the config asks for; what cannot be used is left out and said, or refused if it was named."""
     columns = dataset.columns
     beside = [name for name in (config.weights, config.offset) if name]
-    for name in (config.target, *config.features, *config.exclude, *beside):
-        if name not in columns:
-            raise ConfigError(_no_column(name, dataset))
+    check_names(dataset, config)
     check_also_missing(config.also_missing, dataset)
     target = columns[config.target]
     if not target.is_number and config.model not in TEXT_TARGETS:
@@ -73,6 +71,14 @@ def choose_columns(dataset: Dataset, config: RunConfig) -> ColumnChoice:
     _check_transforms(config, columns, parts, {column.name for column in numbers})
     products = chosen_products(config, columns, [*numbers, *texts], LARGEST)
     return ColumnChoice(numbers, texts, notes, tuple(products), parts)
+
+
+def check_names(dataset: Dataset, config: RunConfig) -> None:
+    """Refuse a target or another column that the table does not have."""
+    beside = filter(None, (config.weights, config.offset))
+    for name in (config.target, *config.features, *config.exclude, *beside):
+        if name not in dataset.columns:
+            raise ConfigError(_no_column(name, dataset))
 
 
 def check_also_missing(entries: Sequence[str], dataset: Dataset) -> None:

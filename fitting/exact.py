@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.data.columns import ColumnChoice, choose_columns, design_encoding, fills_for, small_medians
+from shoal.data.columns import ColumnChoice, check_names, choose_columns, design_encoding, fills_for, small_medians
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.formats.headers import names_totals
@@ -146,7 +146,9 @@ def prepare(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
 
 
 def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
-    """Stop if more rows could not be read than the config lets pass."""
+    """Stop if more rows could not be read than the config lets pass, or a column is asked for that is not there, which
+    would be answered with talk of others."""
+    check_names(dataset, config)
     manifest = dataset.manifest
     limit = allowed_bad_rows(config.on_bad_rows, manifest.rows, manifest.bad_count)
     count = manifest.bad_count - manifest.repeated

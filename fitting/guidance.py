@@ -152,7 +152,7 @@ def _about_product(known: Known, first: str, second: str, how: str) -> Finding:
     said = f"'{first}' {how} '{second}' is '{known.config.target}' but for rounding (leak?)."
     gone = [first, second] if how == "times" else [first]
     advice = (
-        "If they are not both known when predicting, leave out what is not"
+        f"If they are not both known when predicting, leave out the one that is not ('{first}' or '{second}')"
         if how == "times"
         else f"If '{first}' is not known when predicting, leave it out"
     )

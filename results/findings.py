@@ -57,6 +57,8 @@ class Finding:
     def remedy(self) -> Remedy:
         if self.knob and not self.values:
             return Remedy.switch_on(self.advice, self.knob)
+        if self.kind == FindingKind.PRODUCT_LEAK and len(self.values) > 1:  # the other may be the best that there is
+            return Remedy.choose(self.advice, self.knob)
         return Remedy.set(self.advice, self.knob, ",".join(self.values)) if self.knob else Remedy.say(self.advice)
 
     @property

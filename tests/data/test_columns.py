@@ -264,3 +264,14 @@ def test_the_usual_number_of_a_large_complete_table_is_about_its_median(
     (term,) = (term for term in report["contents"]["design"]["terms"] if term["column"] == "x")
     assert np.quantile(values, 0.45) < term["fill"] < np.quantile(values, 0.55)
     assert values.mean() > np.quantile(values, 0.75)
+
+
+@pytest.mark.parametrize("model", ["linear", "lasso", "logistic", "multinomial", "quantile", "gamma", "auto"])
+def test_a_misspelt_target_is_told_before_rows_that_cannot_be_read(tmp_path: Path, model: str) -> None:
+    lines = [f"{i},{'sob consulta' if i % 4 == 0 else 3 * i + i % 5}" for i in range(80)]
+    path = written(tmp_path, "a,Preço\n" + "\n".join(lines) + "\n")
+    answer = shoal("train", path, "--target", "Preco", "--model", model)
+    assert answer.code != 0
+    assert "Did you mean 'Preço'?" in answer.err
+    assert "could not be read" not in answer.err
+    assert "20 of 80 rows could not be read" in shoal("train", path, "--target", "Preço").err

@@ -122,6 +122,9 @@ def test_of_a_quotient_what_was_divided_is_left_out(tmp_path: Path) -> None:
     assert found.values == ("paid",)
     (found,) = inspected(tmp_path, table(**CASES["product"][0]))
     assert found.values == ("units", "price")
+    assert str(found.remedy) == (
+        "If they are not both known when predicting, leave out the one that is not ('units' or 'price') with --exclude."
+    )
 
 
 def test_a_target_of_few_large_values_is_skewed(tmp_path: Path) -> None:
