@@ -24,7 +24,12 @@ ColumnCells = Array | Sequence[str | None]  # of one column: numbers with NaN fo
 
 
 def sampled(dataset: Dataset, names: Sequence[str]) -> dict[str, ColumnCells]:
-    """Some rows of a data set by column, evenly from all over it: the same whoever looks, and however many workers."""
+    """Some rows of a data set by column, evenly from all over it: the same whoever looks, and however many workers.
+
+    None of one whose rows are on other machines: there they stay.
+    """
+    if dataset.manifest.scattered:
+        return {}
     blocks = [block for block in dataset.blocks if block.rows]
     chosen = [blocks[i] for i in np.unique(np.linspace(0, len(blocks) - 1, min(MOST_BLOCKS, len(blocks))).astype(int))]
     here = [name for name in names if name in dataset.columns]
@@ -47,8 +52,6 @@ def sampled(dataset: Dataset, names: Sequence[str]) -> dict[str, ColumnCells]:
 
 def training_columns(dataset: Dataset, names: Sequence[str]) -> dict[str, TrainingColumn]:
     """Of the first columns of a model, in rows from all over the table that it was fitted to, test rows among them."""
-    if dataset.manifest.scattered and dataset.make is None:
-        return {}  # rows are on machines that keep them to themselves
     cells = sampled(dataset, names[:MOST_COLUMNS])
     return {name: _of_texts(own) if isinstance(own, list) else _of_numbers(own) for name, own in cells.items()}
 
