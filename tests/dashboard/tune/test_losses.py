@@ -85,7 +85,7 @@ def test_classes_are_tuned_by_folds_that_have_their_share_of_each(frame: pd.Data
     assert "3 folds by class" in text(page)
     metrics = {metric.label: metric.value for metric in page.metric}
     assert "Log loss, cross-validated" in metrics
-    count = metrics["Columns"].split(" of ")
+    count = metrics["Weights other than 0"].split(" of ")
     assert count[0] == count[1]
     page = settle(now_on(page.button(key="tune:train").click().run()))
     assert "log loss" in text(page)
