@@ -65,7 +65,7 @@ class Standardisation:
     @classmethod
     def of_spread(cls, n: float, mean: Array, squares: Array, intercept: bool, standardize: bool) -> Standardisation:
         """From the means of the columns (X..., y) and their sums of squares about them."""
-        centre, spread = mean[:-1], np.sqrt(squares[:-1] / (n or 1.0))
+        centre, spread = mean[:-1], np.sqrt(np.maximum(squares[:-1], 0.0) / (n or 1.0))  # rounding
         constant = spread <= CONSTANT * np.abs(centre)
         scale = np.where(constant, 1.0, spread) if standardize else np.ones_like(centre)
         if intercept:

@@ -51,7 +51,12 @@ def sampled(dataset: Dataset, names: Sequence[str]) -> dict[str, ColumnCells]:
 
 
 def training_columns(dataset: Dataset, names: Sequence[str]) -> dict[str, TrainingColumn]:
-    """Of the first columns of a model, in rows from all over the table that it was fitted to, test rows among them."""
+    """Of the first columns of a model, in rows from all over the table that it was fitted to, test rows among them.
+
+    None where rows are gone, as those of a table in memory are once it is fitted.
+    """
+    if not dataset.is_whole():
+        return {}
     cells = sampled(dataset, names[:MOST_COLUMNS])
     return {name: _of_texts(own) if isinstance(own, list) else _of_numbers(own) for name, own in cells.items()}
 
