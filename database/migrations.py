@@ -63,7 +63,8 @@ def check(connection: Connection[Any]) -> None:
     if found < wanted:
         state = f"it has {found} of {wanted} steps" if found else "it has no tables yet"
         raise StateError(
-            f"The database is not ready for this version of Shoal: {state}.", Remedy.run("Do it with", "db", "upgrade")
+            f"The database is not ready for this version of Shoal: {state}.",
+            Remedy.run("Make it ready", "db", "upgrade"),
         )
 
 

@@ -304,6 +304,7 @@ HELP = {
 }
 # Where the commands of a terminal are on the pages.
 PLACES = {
+    "db": "by the command shoal db on the server",
     "fork": "with the button Fork",
     "people": "on the People page",
     "logs": "on its page",

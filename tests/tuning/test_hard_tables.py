@@ -83,7 +83,7 @@ def test_columns_that_say_nothing(frame: pd.DataFrame) -> None:
 
 
 def test_folds_by_class_are_for_classes(frame: pd.DataFrame) -> None:
-    with pytest.raises(ConfigError, match="logistic model for folds by class"):
+    with pytest.raises(ConfigError, match="logistic or multinomial model for folds by class"):
         shoal.tune(frame, "count", "lasso", features=F, fold_by="class")
 
 
