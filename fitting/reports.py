@@ -12,7 +12,7 @@ import numpy as np
 from shoal.data.notation.numbers import Notation
 from shoal.fitting.exact import Fit, Prepared, Reduced
 from shoal.fitting.model_file import model_of
-from shoal.models import Array
+from shoal.models import Array, Certificate
 from shoal.results.findings import routine_among
 from shoal.results.fit import Estimate, Filled, FitCertificate, FitInference, FitReport, GradientTraining
 from shoal.results.model import ModelFile
@@ -55,8 +55,13 @@ def described(fit: Fit, training: GradientTraining | None = None, notes: Iterabl
         routine=(*said.routine, *routine_among(more)),
         **changes,
     )
-    data = fit.prepared.dataset
-    return Trained(fit, said, model_of(fit.prepared.encoding, said, fit.config, data, written_columns(fit.prepared)))
+    return trained(fit, said, fit.config, fit.prepared)
+
+
+def trained(fit: Fit | None, said: FitReport, config: RunConfig, prepared: Prepared) -> Trained:
+    """A fit with its report, and the model file that follows from them."""
+    columns = written_columns(prepared)
+    return Trained(fit, said, model_of(prepared.encoding, said, config, prepared.dataset, columns))
 
 
 def noted(trained: Trained, notes: tuple[str, ...]) -> Trained:
@@ -73,7 +78,6 @@ def report(fit: Fit) -> FitReport:
     """What is said about a fit."""
     config, solution, names = fit.config, fit.solution, fit.prepared.encoding.names
     columns = int(np.count_nonzero(solution.w)) if config.model in ("lasso", "elasticnet") else solution.rank
-    certificate = solution.certificate
     repeats = fit.prepared.repeats
     calibrated = prediction_interval(
         fit.sums.calibration, fit.sums.test.rows, config.solver == "gradient" and bool(config.patience),
@@ -91,24 +95,35 @@ def report(fit: Fit) -> FitReport:
         test=fit.sums.test.scores(columns, config.intercept, repeats),
         inference=_inference(names, fit.inference) if fit.inference else None,
         prediction_interval=calibrated,
-        certificate=FitCertificate(
-            certificate.kind, finite(certificate.value), finite(certificate.relative), certificate.rests_on
-        ),
+        certificate=certified(solution.certificate),
         condition=finite(fit.condition),
         unique=bool(solution.unique),
-        rows_read=fit.prepared.dataset.rows,
         rows_dropped=finite(fit.rows_dropped),
-        filled=filled_columns(fit.config, fit.prepared),
-        references=fit.prepared.encoding.references,
-        **columns_said(fit.config, fit.prepared, solution.w),
+        **of_the_table(config, fit.prepared, solution.w),
         findings=fit.prepared.findings,
-        dates=date_columns_of(fit.prepared, fit.config),
         **warned(fit.notes, fit.sums.unseen),
         collinearity=collinearity(fit.prepared.problem, names) if isinstance(fit.prepared, Reduced) else None,
     )
 
 
-def columns_said(config: RunConfig, prepared: Prepared, weights: Array) -> dict[str, Any]:
+def certified(certificate: Certificate) -> FitCertificate:
+    return FitCertificate(
+        certificate.kind, finite(certificate.value), finite(certificate.relative), certificate.rests_on
+    )
+
+
+def of_the_table(config: RunConfig, prepared: Prepared, weights: Array) -> dict[str, Any]:
+    """What every report says of the rows and columns that its model was made from."""
+    return {
+        "rows_read": prepared.dataset.rows,
+        "filled": _filled_columns(config, prepared),
+        "references": prepared.encoding.references,
+        "dates": _date_columns(config, prepared),
+        **_columns_said(config, prepared, weights),
+    }
+
+
+def _columns_said(config: RunConfig, prepared: Prepared, weights: Array) -> dict[str, Any]:
     """How many columns of the table have a weight, of all (p,) or of several classes (K, p), and which are left out,
     because it was told so or they cannot be used. A column counts once, however many levels of it have weights."""
     kept = np.any(np.atleast_2d(weights), axis=0)
@@ -127,7 +142,7 @@ def _beside(config: RunConfig) -> tuple[str, ...]:
     return config.target, config.weights, config.offset
 
 
-def filled_columns(config: RunConfig, prepared: Prepared) -> dict[str, Filled]:
+def _filled_columns(config: RunConfig, prepared: Prepared) -> dict[str, Filled]:
     """The columns with missing numbers."""
     if config.impute == "drop":
         return {}
@@ -145,7 +160,7 @@ def written_columns(prepared: Prepared) -> dict[str, str]:
     return {column.name: column.written or usual for column in columns if not column.is_date}
 
 
-def date_columns_of(prepared: Prepared, config: RunConfig) -> dict[str, str]:
+def _date_columns(config: RunConfig, prepared: Prepared) -> dict[str, str]:
     """The columns of the model, and the target, that hold dates."""
     columns = prepared.dataset.columns
     used = (*prepared.encoding.columns, config.target)

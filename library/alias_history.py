@@ -71,14 +71,6 @@ def moves(name: str) -> list[AliasMove]:
         ) from None
 
 
-def known_moves(name: str) -> list[AliasMove]:
-    """The same for a list, which one damaged file must not take away."""
-    try:
-        return moves(name)
-    except StateError:
-        return []
-
-
 def add(name: str, made: Sequence[AliasMove]) -> None:
     """Under the model's lock."""
     path = models_directory() / name / FILE

@@ -10,7 +10,7 @@ no loss is known here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -223,8 +223,3 @@ def nearest(count: int, anchors: Places) -> Places:
 def anchors_of(count: int, most: int) -> Places:
     """Some of `count` points, both ends among them."""
     return np.unique(np.round(np.linspace(0, count - 1, min(count, most))).astype(np.intp))
-
-
-def relative_gaps(courses: Sequence[Descent]) -> float:
-    """The worst of all points."""
-    return max((float(course.gap.max(initial=0.0)) for course in courses), default=0.0)

@@ -29,7 +29,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.when import TUNED_LOSSES
 from shoal.words import number, plural, short
 
-SHRINK, RATIO = "shrink", "l1_ratio"  # in the address
+SHRINK = "shrink"  # in the address
 LINEAR = "linear"
 KINDS = {
     LINEAR: "Linear, ridge, lasso, elastic net",

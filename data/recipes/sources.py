@@ -14,7 +14,6 @@ from shoal.data.files import Source
 from shoal.data.kinds import Layout
 from shoal.data.notation.numbers import Notation
 from shoal.files import sealed
-from shoal.files.remote import is_address
 from shoal.kernels.csv_kernel import FieldKind
 
 SOURCES = "sources.json"
@@ -90,8 +89,3 @@ def as_found(directory: Path, key: str) -> dict[str, dict[str, Any]]:
 
 def sources_of(dataset: Dataset) -> dict[str, Source]:
     return {key: source_from(values) for key, values in read_sources(dataset.directory).items()}
-
-
-def can_be_read_again(source: Source, workshop: Path) -> bool:
-    """Whether its text will still be there: not what was unpacked into the folder that the data set is made in."""
-    return is_address(source.path) or not Path(source.path).is_relative_to(workshop)

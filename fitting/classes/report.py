@@ -8,22 +8,20 @@ import numpy as np
 
 from shoal.fitting.classes.fit import ClassFit
 from shoal.fitting.classes.sums import ClassScores
-from shoal.fitting.model_file import model_of
 from shoal.fitting.reports import (
     Trained,
-    columns_said,
-    date_columns_of,
-    filled_columns,
+    certified,
     finite,
     inference_rows,
     named_values,
+    of_the_table,
+    trained,
     warned,
-    written_columns,
 )
 from shoal.losses.multinomial import Multinomial
 from shoal.models import L1L2
 from shoal.results.findings import in_order, no_end
-from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores
+from shoal.results.fit import FitInference, FitReport, FitScores
 from shoal.results.outcome import Outcome, OutcomeScores, class_terms
 from shoal.settings.strength import strength
 from shoal.solve.classes.worth import macro_area, of_calls, of_one_call
@@ -32,14 +30,11 @@ from shoal.solve.conformal import class_sets
 
 def described_classes(fit: ClassFit) -> Trained:
     """All but how long it took."""
-    said = _report(fit)
-    prepared = fit.prepared
-    data = prepared.dataset
-    return Trained(None, said, model_of(prepared.encoding, said, fit.config, data, written_columns(prepared)))
+    return trained(None, _report(fit), fit.config, fit.prepared)
 
 
 def _report(fit: ClassFit) -> FitReport:
-    config, certificate, test = fit.config, fit.certificate, fit.scores.test
+    config, test = fit.config, fit.scores.test
     names = class_terms(fit.classes.names, fit.prepared.encoding.names)
     return FitReport(
         model=config.model,
@@ -52,17 +47,11 @@ def _report(fit: ClassFit) -> FitReport:
         train=FitScores(rows=_rows(fit, fit.scores.train)),
         test=FitScores(rows=_rows(fit, test)),
         inference=_inference(fit, names),
-        certificate=FitCertificate(
-            certificate.kind, finite(certificate.value), finite(certificate.relative), certificate.rests_on
-        ),
+        certificate=certified(fit.certificate),
         condition=finite(fit.condition),
         unique=bool(fit.unique),
-        rows_read=fit.prepared.dataset.rows,
         rows_dropped=finite(fit.rows_dropped),
-        filled=filled_columns(config, fit.prepared),
-        references=fit.prepared.encoding.references,
-        **columns_said(config, fit.prepared, fit.point.W),
-        dates=date_columns_of(fit.prepared, config),
+        **of_the_table(config, fit.prepared, fit.point.W),
         findings=in_order((*fit.prepared.findings, *([no_end()] if fit.separated and config.shrink == "none" else []))),
         **warned(fit.notes, fit.scores.unseen),
         outcome=_outcome(fit),

@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 
 from shoal.fitting.losses.fit import LossFit
-from shoal.fitting.model_file import model_of
 from shoal.fitting.reports import (
     Trained,
-    columns_said,
-    date_columns_of,
-    filled_columns,
+    certified,
     finite,
     inference_rows,
     named_values,
+    of_the_table,
+    trained,
     warned,
-    written_columns,
 )
 from shoal.losses.base import RowLoss
 from shoal.passes.losses import LossSums, PartScores, Ranked
 from shoal.results.findings import LEAVE_OUT, Finding, FindingKind, in_order, no_end
-from shoal.results.fit import FitCertificate, FitInference, FitReport, FitScores, PredictionInterval
+from shoal.results.fit import FitInference, FitReport, FitScores, PredictionInterval
 from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
 from shoal.solve.conformal import prediction_interval, prediction_sets
 from shoal.solve.ranking import area_under_roc, average_precision, calibration, grid_for, threshold_curve
@@ -36,14 +34,11 @@ TOO_GOOD = 0.9995  # area under the ROC curve from which on a model is hardly to
 
 def described_loss(fit: LossFit) -> Trained:
     """All but how long it took."""
-    said = _report(fit)
-    prepared = fit.prepared
-    data = prepared.dataset
-    return Trained(None, said, model_of(prepared.encoding, said, fit.config, data, written_columns(prepared)))
+    return trained(None, _report(fit), fit.config, fit.prepared)
 
 
 def _report(fit: LossFit) -> FitReport:
-    config, names, certificate = fit.config, fit.prepared.encoding.names, fit.certificate
+    config, names = fit.config, fit.prepared.encoding.names
     shrunk, outcome = config.shrink != "none", _outcome(fit)
     return FitReport(
         model=config.model,
@@ -56,17 +51,11 @@ def _report(fit: LossFit) -> FitReport:
         train=_plain_scores(fit, fit.scores.train.sums),
         test=_plain_scores(fit, fit.scores.test.sums),
         inference=_inference(fit, names),
-        certificate=FitCertificate(
-            certificate.kind, finite(certificate.value), finite(certificate.relative), certificate.rests_on
-        ),
+        certificate=certified(fit.certificate),
         condition=finite(fit.condition),
         unique=bool(fit.unique),
-        rows_read=fit.prepared.dataset.rows,
         rows_dropped=finite(fit.rows_dropped),
-        filled=filled_columns(fit.config, fit.prepared),
-        references=fit.prepared.encoding.references,
-        **columns_said(config, fit.prepared, fit.w),
-        dates=date_columns_of(fit.prepared, fit.config),
+        **of_the_table(config, fit.prepared, fit.w),
         findings=in_order(
             (*fit.prepared.findings, *([no_end()] if fit.separated and not shrunk else []), *_too_good(fit, outcome))
         ),
