@@ -190,17 +190,17 @@ class FittedModel:
 
     def predict_to(
         self, file: str | Path, out: str | Path, *, keep: Sequence[str] | str = (), interval: float | None = None,
-        threshold: float | None = None, **knobs: Any,
+        threshold: float | None = None, like_file: bool = False, **knobs: Any,
     ) -> FilePredictions:  # fmt: skip
         """Write a prediction for every row of a file to `out`, beside the columns to `keep` ("all" for all of them,
-        "ids" for those that look like ids); returns what is said of them, with the rows that have none.
-
-        Its `as_dict()` is what `shoal predict --json` prints.
+        "ids" for those that look like ids), `like_file` with the marks of the file in place of commas and points;
+        returns what is said of them, with the rows that have none: `as_dict()` is what `shoal predict --json` prints.
         """
         wanted = [keep] if isinstance(keep, str) else list(keep)
         with self._as_file() as path:
             config = config_from({**knobs, "file": str(file)})
-            return predict_file(path, config, out, interval=interval, keep=wanted, threshold=threshold)
+            return predict_file(path, config, out, interval=interval, keep=wanted, threshold=threshold,
+                                like_file=like_file)  # fmt: skip
 
     @contextmanager
     def _as_file(self) -> Iterator[Path]:

@@ -215,6 +215,11 @@ def _add_predict(add: Add) -> None:
         "--threshold", type=float, metavar="P",
         help="yes/no models: the probability from which on a row is called yes; 0.5, the likelier value, if not given",
     )  # fmt: skip
+    predict.add_argument(
+        "--like-file", action="store_true",
+        help="write predictions with the delimiter, decimal mark and encoding of FILE, for the spreadsheet it is from; "
+        "commas, points and UTF-8 if not given",
+    )  # fmt: skip
     add_knobs(predict, {"workers", "engine", *ON_CLUSTER, "parts", *DIALECT})
     predict.add_argument("--json", action="store_true", help="print one JSON object")
     predict.set_defaults(command=_predict)
@@ -305,15 +310,17 @@ def _train(chosen: argparse.Namespace) -> int:
 # ------------------------------------------------------------------ predict
 
 
+OF_PREDICTIONS = {"out", "model", "keep", "threshold", "like_file"}  # flags that are no knobs of reading
+
+
 def _predict(chosen: argparse.Namespace) -> None:
     from shoal.tasks.predict import predict_file
 
-    config = config_of(
-        argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in ("out", "model", "keep", "threshold")})
-    )
+    config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in OF_PREDICTIONS}))
     model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
     keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
-    found = predict_file(model, config, chosen.out, progress, chosen.interval, keep, chosen.threshold, summed=True)
+    found = predict_file(model, config, chosen.out, progress, chosen.interval, keep, chosen.threshold, summed=True,
+                         like_file=chosen.like_file)  # fmt: skip
     clear_line()
     not_kept = cli_models.keep_seen(model, found.seen)
     with said_beside(chosen.out):
@@ -329,7 +336,7 @@ def _predict_there(chosen: argparse.Namespace, there: RemoteShoal) -> None:
 
     keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
     found = there.predict(chosen.model, chosen.file, interval=chosen.interval, keep=keep, out=chosen.out,
-                          threshold=chosen.threshold)  # fmt: skip
+                          threshold=chosen.threshold, like_file=chosen.like_file)  # fmt: skip
     print_json(found) if chosen.json else _show_predicted(FilePredictions.from_dict(found))
 
 

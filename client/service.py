@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from shoal.client.transport import Transport, path_of
 from shoal.errors import ConfigError, DataError, StateError
+from shoal.files.table_style import Rewriting, TableStyle
 
 if TYPE_CHECKING:
     from shoal.api.fitted_model import FittedModel
@@ -159,11 +161,12 @@ class RemoteShoal:
 
     def predict(
         self, model: str, data: Any, *, interval: float | None = None, keep: str | Sequence[str] = (),
-        out: str | Path | None = None, threshold: float | None = None,
+        out: str | Path | None = None, threshold: float | None = None, like_file: bool = False,
     ) -> Any:  # fmt: skip
         """Predictions of a saved model there: a list for rows (dictionaries), the path of a CSV file for a table.
 
-        A table is a file here or a dataset there; `out` is where its predictions are written.
+        A table is a file here or a dataset there; `out` is where its predictions are written, `like_file` with the
+        delimiter, decimal mark and encoding of the table.
         """
         rows = [data] if isinstance(data, Mapping) else data if isinstance(data, (list, tuple)) else None
         if rows is not None:
@@ -179,8 +182,16 @@ class RemoteShoal:
         found = self._transport.post(f"{_version(model)}/predictions", {k: v for k, v in body.items() if v is not None},
                                      wait=WAIT)  # fmt: skip
         job = self._ended(found)
+        place, said = path_of("jobs", "predict", job["id"], "files", "predictions.csv"), job["result"]
         with Path(out).open("wb") as file:
-            self._transport.fetch(path_of("jobs", "predict", job["id"], "files", "predictions.csv"), file)
+            if like_file:
+                style = TableStyle(**said["table"])
+                with NamedTemporaryFile() as usual:
+                    self._transport.fetch(place, usual)
+                    usual.flush()
+                    file.writelines(Rewriting(style, said["made"]).pieces(Path(usual.name)))
+            else:
+                self._transport.fetch(place, file)
         return {**job["result"], "out": str(out)}
 
     def give_alias(self, model: str, alias: str, version: int) -> dict[str, int]:

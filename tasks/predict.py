@@ -22,6 +22,7 @@ from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
 from shoal.files.parts import parts_of, title
 from shoal.files.remote import place
+from shoal.files.table_style import Rewriting, RewrittenFile, table_style
 from shoal.fitting.exact import words_told
 from shoal.fitting.model_file import SavedModel, in_days, load_model, without_zeros
 from shoal.kernels.csv_kernel import FieldKind
@@ -58,6 +59,7 @@ def predict_file(
     keep: Sequence[str] = (),
     threshold: float | None = None,
     summed: bool = False,
+    like_file: bool = False,
 ) -> FilePredictions:
     """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
 
@@ -65,7 +67,7 @@ def predict_file(
     of a yes/no model `set`, the values that are usual at that level: one, or both with a | between.
     Of a yes/no model `row,prediction,probability`: its yes from the threshold on, of 0.5 if none is given. Of several
     classes the likeliest, and `probability_CLASS` of each.
-    `summed`: also what its columns were like, in `seen`.
+    `summed`: also what its columns were like, in `seen`. `like_file`: written with the marks of the file.
     With columns to `keep`, or `all` of them, or `ids`, these stand before the prediction in place of the row's number.
     """
     output = Output(out, {"the file with the rows to predict for": config.file, "the model's own file": model_path})
@@ -87,7 +89,10 @@ def predict_file(
         found = open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
         beside = _beside(model, coordinator, config, keep, found, folder) if keep else None
         with output.open() as file:
-            writing = _Writing(model, coordinator, config, width, file, beside, called_from)
+            made = _made(model, width)
+            style = table_style(found.manifest.dialect, (*made, *classes_of(model)))
+            written_to = RewrittenFile(file, Rewriting(style, len(made))) if like_file else file
+            writing = _Writing(model, coordinator, config, width, written_to, beside, called_from)
             dataset = coordinator.cache.mending(writing.go_on)
             if beside:
                 beside.finish()
@@ -99,7 +104,7 @@ def predict_file(
         half_width_of=said.spread if said else "even", centre=said.centre if said else 1.0,
         several=model.several,
         threshold=called_from if classes_of(model) and not model.several else None,
-        kept=tuple(beside.keep.names) if beside else (), made=len(writing.made),
+        kept=tuple(beside.keep.names) if beside else (), made=len(made), table=style,
         not_predicted=(
             *(UnpredictedRow(bad.problem, line=bad.line, file=bad.part) for bad in dataset.manifest.bad_rows),
             *(UnpredictedRow(what, row=row) for row, what in writing.undefined),
@@ -218,7 +223,7 @@ class _Writing:
         coordinator: Coordinator,
         config: RunConfig,
         width: float | None,
-        file: IO[bytes],
+        file: IO[bytes] | RewrittenFile,
         beside: Beside | None,
         threshold: float,
     ) -> None:
@@ -228,11 +233,7 @@ class _Writing:
         self.unknown: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by column, the levels nobody trained with
         self.undefined: list[tuple[int, str]] = []  # rows that could be read and have no prediction; the first of them
         self.content = ""  # of the data set that the first ones are from
-        made = ["prediction"] if width is None else ["prediction", "lower", "upper"]
-        if classes_of(model):
-            several = [f"probability_{name}" for name in classes_of(model)] if model.several else ["probability"]
-            made = ["prediction", *several, *(["set"] if width is not None else [])]
-        self.made = made
+        made = _made(model, width)
         file.write(csv_line(beside.keep.beside(*made) if beside else ["row", *made]))
 
     def go_on(self) -> Dataset:
@@ -250,6 +251,14 @@ class _Writing:
                 self.unknown[name].update(levels)
             self.undefined += lines.undefined[: LOCATED - len(self.undefined)]
         return dataset
+
+
+def _made(model: SavedModel, width: float | None) -> list[str]:
+    """The columns that are predicted."""
+    if not classes_of(model):
+        return ["prediction"] if width is None else ["prediction", "lower", "upper"]
+    several = [f"probability_{name}" for name in classes_of(model)] if model.several else ["probability"]
+    return ["prediction", *several, *(["set"] if width is not None else [])]
 
 
 def _requests(model: SavedModel, dataset: Dataset, width: float | None, threshold: float) -> list[PredictLines]:

@@ -91,7 +91,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.fits": "dashboard.parts results runs settings",
     "dashboard.tables": "dashboard.parts data people results results.answers runs settings",
     "dashboard.forms": "dashboard.http dashboard.parts people plugins results.answers runs settings",
-    "dashboard.http": "dashboard.tables exports library people runs",
+    "dashboard.http": "dashboard.tables exports library people results.answers runs",
     "dashboard.data": PAGE,
     "dashboard.live": PAGE,
     "dashboard.train": f"{PAGE} dashboard.live",

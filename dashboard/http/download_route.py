@@ -6,6 +6,7 @@ import functools
 import gzip
 import hashlib
 import re
+from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from shoal.errors import DamagedFile
 from shoal.exports.names import FORMATS, ending
+from shoal.files.table_style import Rewriting
 from shoal.home import jobs_directory
+from shoal.results.answers.predictions import FilePredictions
 from shoal.runs import made_files
 from shoal.runs.launch import Run, sees_job
 
@@ -70,7 +73,18 @@ async def predictions(request: Request) -> Response:
         return PlainTextResponse("There are no such predictions; they may have been cleaned up. Predict again.", 404)
     if refused := await run_in_threadpool(_refused, path):
         return refused
-    return FileResponse(path, media_type="text/csv", filename=path.name, headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store"}
+    if request.query_params.get("like") == "table":
+        pieces = await run_in_threadpool(_like_table, path)
+        headers |= {"Content-Disposition": f'attachment; filename="{path.name}"'}
+        return StreamingResponse(pieces, media_type="text/csv", headers=headers)
+    return FileResponse(path, media_type="text/csv", filename=path.name, headers=headers)
+
+
+def _like_table(path: Path) -> Iterator[bytes]:
+    """Predictions with the marks of the table that they are for."""
+    said = FilePredictions.from_dict(Run(path.parent).result or {"rows": 0, "target": "", "out": ""})
+    return Rewriting(said.table, said.made).pieces(path)
 
 
 async def exported(request: Request) -> Response:

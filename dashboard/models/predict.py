@@ -20,6 +20,7 @@ from shoal.dashboard.tables.known import known_tables
 from shoal.dashboard.tables.sources import Table, find_table, read_from
 from shoal.dashboard.tables.upload_box import upload_box
 from shoal.errors import TrainingError
+from shoal.files.table_style import Rewriting
 from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version
 from shoal.results.answers.predictions import FilePredictions, RowsShown
@@ -40,6 +41,9 @@ SETS = (
     "With sets that hold 90 %",
     "One more column: the likelier value, or both where that is not sure enough. Nine in ten new rows like the test "
     "rows have a value that is in their set.",
+)
+LIKE_TABLE = (
+    "With the delimiter, decimal mark and encoding of the table: the spreadsheet that it came from opens it as is."
 )
 NAMED = 12  # columns that a table has to have
 
@@ -149,7 +153,7 @@ def _predicted(run: Run, result: FilePredictions, version: Version, table: Table
             lost = pd.DataFrame([row.as_dict() for row in result.not_predicted]).rename(columns=names)
             st.dataframe(lost, hide_index=True, alt="Lines of the file without a prediction, and why")
     _columns_beside(result, version, table)
-    _download(run, version, table)
+    _download(run, version, table, result)
     section("First rows")
     st.dataframe(preview_table(run.directory / "predictions.csv", result, outcome), hide_index=True, placeholder="")
 
@@ -174,24 +178,39 @@ def _columns_beside(result: FilePredictions, version: Version, table: Table) -> 
     )  # fmt: skip
 
 
-def _download(run: Run, version: Version, table: Table) -> None:
+def _download(run: Run, version: Version, table: Table, result: FilePredictions) -> None:
     path = run.directory / "predictions.csv"
     name = f"predictions-{version.name}-v{version.number}-{uploads.safe_name(table.path.stem)}.csv"
+    style = result.table
+    own = None if style.is_usual else style  # the marks of the table, which its spreadsheet expects
     try:
         size = path.stat().st_size
-        if size <= SMALL_DOWNLOAD:
-            st.download_button(
-                "Predictions as CSV", path.read_bytes(), name, "text/csv", icon=":material/download:",
-                on_click="ignore", type="primary",
-            )  # fmt: skip
-            return
+        small = size <= SMALL_DOWNLOAD
+        usual = path.read_bytes() if small else b""
     except OSError:
         notice("warning", "The file of predictions is gone. Predict again.")
         return
-    st.link_button(
-        f"Predictions as CSV ({size / 1e6:,.0f} MB)", f"api/predictions/{run.id}", icon=":material/download:",
-        type="primary",
-    )  # fmt: skip
+    with st.container(horizontal=True):
+        if small:
+            st.download_button(
+                "Predictions as CSV", usual, name, "text/csv", icon=":material/download:", on_click="ignore",
+                type="primary",
+            )  # fmt: skip
+        else:
+            st.link_button(
+                f"Predictions as CSV ({size / 1e6:,.0f} MB)", f"api/predictions/{run.id}", icon=":material/download:",
+                type="primary",
+            )  # fmt: skip
+        if own and small:
+            st.download_button(
+                f"Written like the table ({own})", Rewriting(own, result.made)(usual), name, "text/csv",
+                icon=":material/table:", on_click="ignore", key="predict:like", help=LIKE_TABLE,
+            )  # fmt: skip
+        elif own:
+            st.link_button(
+                f"Written like the table ({own})", f"api/predictions/{run.id}?like=table", icon=":material/table:",
+                help=LIKE_TABLE,
+            )  # fmt: skip
 
 
 def preview_table(path: Path, result: FilePredictions, outcome: Outcome | None = None) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.files.table_style import USUAL, TableStyle
 from shoal.results.answers.drift import SeenColumn
 from shoal.results.plain import plain, read
 from shoal.words import plural, shortened
@@ -57,6 +58,7 @@ class FilePredictions:
     threshold: float | None = None
     kept: tuple[str, ...] = ()  # columns of the file beside the predictions
     made: int = 1  # columns of predictions
+    table: TableStyle = USUAL  # how the file is written
     not_predicted: tuple[UnpredictedRow, ...] = ()  # the first of them
     doubts: tuple[str, ...] = ()  # why predictions and their intervals do not hold; to be said first
     warnings: tuple[str, ...] = ()

@@ -226,3 +226,17 @@ def test_a_file_is_read_in_the_encoding_that_was_said_for_training(tmp_path: Pat
     for path in paths[1:]:
         assert shoal("predict", model, path, "--out", out).code == 0
         np.testing.assert_allclose(pd.read_csv(out)["prediction"], table["y"], atol=1e-9)
+
+
+def test_predictions_are_written_like_the_file_if_that_is_asked_for(tmp_path: Path) -> None:
+    rows = [f"{i};{i},5;{'Köln' if i % 3 else 'Bonn'};{2 * i},25" for i in range(40)]
+    file = tmp_path / "in.csv"
+    file.write_bytes("\n".join(["id;x;Straße;y", *rows]).encode("cp1252"))
+    model, out = tmp_path / "m.json", tmp_path / "p.csv"
+    trained(file, "--target", "y", "--exclude", "id", "--out", model)
+    answer = shoal("predict", model, file, "--keep", "all", "--like-file", "--out", out)
+    assert (answer.code, answer.err) == (0, "")
+    found = pd.read_csv(out, sep=";", decimal=",", encoding="cp1252")
+    assert list(found.columns) == ["id", "x", "Straße", "y", "prediction"]
+    np.testing.assert_allclose(found["prediction"], found["y"], rtol=1e-9, atol=1e-9)
+    assert list(found["Straße"].unique()) == ["Bonn", "Köln"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import shoal
@@ -46,6 +47,11 @@ def test_saved_models_predict_rows_and_tables(there: RemoteShoal, table: Path, t
     assert found["rows"] == 400
     written = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1)
     np.testing.assert_allclose(written[:, 1], model.predict(table), rtol=1e-12)
+    comma = tmp_path / "comma.csv"
+    comma.write_text(Path(table).read_text().replace(",", ";").replace(".", ","))
+    there.predict("small", comma, out=tmp_path / "like.csv", keep="a", like_file=True)
+    like = pd.read_csv(tmp_path / "like.csv", sep=";", decimal=",")
+    np.testing.assert_allclose(like["prediction"], model.predict(table), rtol=1e-12)
     assert there.give_alias("small", "challenger", 1)["challenger"] == 1
     assert there.load("small@challenger").coefficients == model.coefficients
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shoal.runs import made_files
+from shoal.runs.documents import write_json
 from support.browser import Server
 from support.dashboard.http_client import ask
 
@@ -33,6 +34,19 @@ def test_predictions_are_an_attachment_and_nothing_else_is_given_out(unlocked: S
     assert found.headers["content-type"].startswith("text/csv")
     for wrong in ("f" * 24, job.upper(), f"..%2fpredict%2f{job}", f"{job}%2fconfig.json", "%2e%2e", f"{job}%0a"):
         assert ask(unlocked, f"/api/predictions/{wrong}").status in (400, 404), wrong
+
+
+def test_predictions_have_the_marks_of_their_table_if_that_is_asked_for(unlocked: Server) -> None:
+    job = "456789abcdef012301234567"
+    folder = unlocked.home / "jobs" / "predict" / job
+    folder.mkdir(parents=True)
+    (folder / "predictions.csv").write_text('ort,prediction\n"a,b",1.5\n')
+    assert ask(unlocked, f"/api/predictions/{job}?like=table").body == b'ort,prediction\r\n"a,b",1.5\r\n'
+    said = {"rows": 1, "target": "y", "out": "", "table": {"delimiter": ";", "decimal": ",", "encoding": "cp1252"}}
+    write_json(folder / "result.json", said)
+    found = ask(unlocked, f"/api/predictions/{job}?like=table")
+    assert found.body == b"ort;prediction\r\na,b;1,5\r\n"
+    assert found.headers["content-disposition"] == 'attachment; filename="predictions.csv"'
 
 
 def test_predictions_that_are_not_what_was_made_are_refused(unlocked: Server) -> None:

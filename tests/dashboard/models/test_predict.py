@@ -145,6 +145,15 @@ def test_columns_beside_predictions_are_chosen_on_the_page() -> None:
     assert (run.directory / "predictions.csv").read_text().startswith("island,prediction\n")
 
 
+def test_a_table_with_other_marks_gets_predictions_with_them() -> None:
+    lines = SAMPLES["penguins"].ensure().read_text().splitlines()
+    rows = [[cell.replace(".", ",") for cell in line] for line in csv.reader(lines)]
+    table = "\n".join(";".join(row) for row in rows)
+    page = settle(open_model("Predict", rows=uploads.key_of(uploaded(table.encode(), "comma.csv"))))
+    usual, like = page.get("download_button")
+    assert (usual.proto.label, like.proto.label) == ("Predictions as CSV", "Written like the table (; and 0,5)")
+
+
 # ------------------------------------------------------------------ dates
 
 
