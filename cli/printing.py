@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from shoal.data.notation.words import told
 from shoal.files.output import Output
-from shoal.words import compared, from_optimum, plural, seen, short, totals_told, within_words
+from shoal.words import compared, from_optimum, plural, seen, short, totals_told
 
 if TYPE_CHECKING:
     from shoal.results.answers.table import ColumnLook
@@ -147,13 +147,10 @@ def _show_scores(report: FitReport) -> None:
 
 
 def _show_interval(report: FitReport) -> None:
-    said = report.prediction_interval
-    width = said.half_widths.get("0.9") if said else None
-    if said and width is not None and said.spread == "even":
-        print(f"90 % of new rows like the test rows lie within ± {short(width)} of the prediction")
-    elif said and width is not None:
-        within = within_words("the prediction", width, said.spread, said.centre)
-        print(f"90 % of new rows like the test rows lie within {within}")
+    from shoal.results.sentences import usual_range
+
+    if said := usual_range(report, 6):
+        print(said.removesuffix("."))
 
 
 def _how_chosen(report: FitReport) -> str:

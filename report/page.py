@@ -22,8 +22,9 @@ from shoal.report.html import cards, heading, note, page, paragraph
 from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
 from shoal.results.outcome import SCORE_NAMES
-from shoal.results.sentences import left_out, three_sentences
+from shoal.results.sentences import left_out, three_sentences, usual_range
 from shoal.utils import Progress, silent
+from shoal.words import number
 
 
 def write_report(
@@ -52,7 +53,7 @@ def html(model: SavedModel, evidence: Evidence, card: ModelCard) -> str:
 def _parts(model: SavedModel, evidence: Evidence, card: ModelCard) -> Iterator[str]:
     report = model.report
     yield heading(words.title(report), 1)
-    yield paragraph(" ".join(filter(None, (*three_sentences(report), left_out(report)))), "lead")
+    yield paragraph(" ".join(filter(None, (*three_sentences(report), usual_range(report), left_out(report)))), "lead")
     yield _figures(report, evidence.validation)
     yield from map(note, evidence.notes)
     yield from map(note, (*map(str, report.findings), *report.warnings))
@@ -76,8 +77,8 @@ def _figures(report: FitReport, validated: Validation | None) -> str:
     if report.outcome:
         scores = report.outcome.honest.scores
         named = [(f"{SCORE_NAMES[name]}, {rows}", value) for name, value in scores.items() if name in SCORE_NAMES]
-        return cards([(what, f"{value:.4g}") for what, value in named if value is not None])
+        return cards([(what, number(value)) for what, value in named if value is not None])
     found = [(f"R², {rows}", part.r2), (f"RMSE, {rows}", part.rmse), (f"MAE, {rows}", part.mae)]
     if validated:
         found.append((f"RMSE, {validated.choice.count}-fold cross-validation", root(validated.own)))
-    return cards([(what, f"{value:.4g}") for what, value in found if value is not None])
+    return cards([(what, number(value)) for what, value in found if value is not None])

@@ -27,6 +27,12 @@ ABOUT = {
     "with the mean; the sum below is the logarithm of the expected value.",
     "lognormal": "Least squares of the logarithm of the target; the sum below is the logarithm of the expected value: "
     "the intercept has in it what makes means of medians (Duan's smearing).",
+    "multinomial": "Multinomial regression: the coefficients make the probabilities that are given to the classes that "
+    "came about largest (maximum likelihood); each class has a sum as below, its score.",
+    "huber": "Huber regression: the coefficients make the sum of errors smallest that count as squares while they are "
+    "small and by their size from epsilon times the scale on, so that outliers pull little.",
+    "quantile": "Quantile regression: the coefficients make the mean pinball loss smallest, so that the asked share of "
+    "the training rows lies at or below the sum.",
     "elasticnet": "Elastic net: the coefficients make half the mean squared error plus a penalty smallest, a mixture "
     "of their sizes (share l1_ratio) and of their squares, with strength alpha.",
 }

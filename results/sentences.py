@@ -10,7 +10,7 @@ import math
 from shoal.results.findings import FindingKind
 from shoal.results.fit import FitReport, FitScores
 from shoal.results.outcome import SCORE_NAMES, Outcome, by_column
-from shoal.words import MODELS, listed, number, plural
+from shoal.words import MODELS, listed, number, plural, within_words
 
 NAMED = 3  # columns that matter most
 CHANCE = 0.05  # p-value above which a coefficient may be 0
@@ -26,6 +26,18 @@ def three_sentences(report: FitReport) -> tuple[str, ...]:
     if report.network:
         return report.network.sentences(report.target)
     return _how_well(report), _against_nothing(report), _what_matters(report)
+
+
+def usual_range(report: FitReport, digits: int = 4) -> str:
+    """How far from their predictions new numbers lie, nine in ten of them; empty where no rows tell, and of classes."""
+    said = report.prediction_interval
+    width = said.half_widths.get("0.9") if said else None
+    if said is None or width is None or (report.outcome and report.outcome.classes):
+        return ""
+    within = within_words("the prediction", width, said.spread, said.centre, digits)
+    if said.spread == "even":
+        within = f"± {number(width, digits)} of the prediction"
+    return f"90 % of new rows like the test rows lie within {within}."
 
 
 def left_out(report: FitReport) -> str:
@@ -169,13 +181,29 @@ def _against_nothing(report: FitReport) -> str:
 
 def _what_matters(report: FitReport) -> str:
     weights = {name: value for name, value in report.standardized.items() if value}
-    first = sorted(weights, key=lambda name: -abs(weights[name]))[:NAMED]
+    first = _first_of_columns(weights, report)
     if first and abs(weights[first[0]]) < ROUNDING and report.outcome and report.outcome.separated:
         return "Its coefficients grow without end, so what moves it most cannot be told."
     if not first:
         return f"All weights are 0: it always says {report.outcome.constant if report.outcome else 'the mean'}."
-    named = ", ".join(f"{name} ({'up' if weights[name] > 0 else 'down'})" for name in first)
+    named = ", ".join(_moving(name, weights[name], report) for name in first)
     return f"What moves it most: {named}{_by_chance(report, first)}{_caveat(report)}."
+
+
+def _first_of_columns(weights: dict[str, float], report: FitReport) -> list[str]:
+    """The heaviest coefficient of each column that matters most: of a text column all levels count together."""
+    columns: dict[str, list[str]] = {}
+    for name in weights:
+        columns.setdefault(_column_of(name, report), []).append(name)
+    size = {column: math.hypot(*(weights[name] for name in names)) for column, names in columns.items()}
+    return [max(columns[one], key=lambda name: abs(weights[name])) for one in sorted(size, key=lambda c: -size[c])][
+        :NAMED
+    ]
+
+
+def _moving(name: str, weight: float, report: FitReport) -> str:
+    way, column = "up" if weight > 0 else "down", _column_of(name, report)
+    return f"{name} ({way})" if column == name else f"{column} ({name.removeprefix(f'{column}=')} {way})"
 
 
 def _by_chance(report: FitReport, names: list[str]) -> str:

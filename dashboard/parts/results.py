@@ -22,7 +22,7 @@ from shoal.library.time_spent import time_spent
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
-from shoal.results.sentences import left_out, three_sentences
+from shoal.results.sentences import left_out, three_sentences, usual_range
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.when import is_penalised, mixes_penalties
@@ -75,7 +75,7 @@ def scores(report: FitReport) -> None:
 
 def headline(report: FitReport) -> None:
     """What it has come to in a few sentences, and which columns it does without."""
-    line(" ".join(three_sentences(report)))
+    line(" ".join(filter(None, (*three_sentences(report), usual_range(report)))))
     if gone := left_out(report):
         line(gone)
 

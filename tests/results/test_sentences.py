@@ -12,8 +12,8 @@ import pytest
 
 import shoal as package
 from shoal.results.findings import Finding, FindingKind
-from shoal.results.fit import FitReport, FitScores
-from shoal.results.sentences import baseline, left_out, three_sentences
+from shoal.results.fit import FitReport, FitScores, PredictionInterval
+from shoal.results.sentences import baseline, left_out, three_sentences, usual_range
 from support.data.encoding import saved
 from support.tables import shoal
 
@@ -50,6 +50,26 @@ def test_the_same_sentences_everywhere(path: Path, tmp_path: Path) -> None:
     assert printed[1:4] == [first, second, third]
     assert str(model.summary()).splitlines()[:3] == [first, second, third]
     assert "What moves it most: a (up)" in model.summary()._repr_html_()
+
+
+def test_a_text_column_matters_with_all_its_levels_together() -> None:
+    weights = {"a": 2.0, "city=Bonn": -1.5, "city=Köln": 1.6, "b": 0.1, "c": 0.2}
+    report = replace(REPORT, coefficients=weights, coefficients_standardized=weights, references={"city": "Ulm"})
+    assert three_sentences(report)[2].startswith("What moves it most: city (Köln up), a (up), c (up);")
+
+
+@pytest.mark.parametrize(
+    ("spread", "said"),
+    [
+        ("even", "90 % of new rows like the test rows lie within ± 196,243 of the prediction."),
+        ("share", "90 % of new rows like the test rows lie within the prediction ± 1.962e+07 % of it."),
+    ],
+)
+def test_how_far_off_new_rows_lie(spread: str, said: str) -> None:
+    interval = PredictionInterval("split", 100, {"0.9": 196_243.2}, "", None, spread)
+    assert usual_range(replace(REPORT, prediction_interval=interval)) == said
+    assert usual_range(replace(REPORT, prediction_interval=replace(interval, half_widths={"0.9": None}))) == ""
+    assert usual_range(REPORT) == ""
 
 
 REPORT = FitReport(model="elasticnet", target="y", intercept=1.0, coefficients={"a": 2.0, "b": 0.0},
