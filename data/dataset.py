@@ -195,6 +195,11 @@ class Dataset:
         return self.manifest.rows
 
     @property
+    def rows_of_table(self) -> int:
+        """Without headers that come again, which have a place in the blocks but are nothing that was measured."""
+        return self.manifest.rows - self.manifest.repeated
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         return self.manifest.blocks
 

@@ -326,9 +326,10 @@ def nonnegative_notes(config: RunConfig, w: Array) -> list[str]:
 def rows_dropped(prepared: Prepared, config: RunConfig, used: int) -> dict[str, int]:
     """Why rows were left out, and how many; so many were not."""
     dataset = prepared.dataset
-    bad, no_target = dataset.manifest.bad_count, dataset.columns[config.target].missing
+    bad = dataset.manifest.bad_count - dataset.manifest.repeated
+    no_target = dataset.columns[config.target].missing
     no_weight = prepared.weighting.seen.without if prepared.weighting else 0
-    rest = dataset.rows - used - bad - no_target - no_weight
+    rest = dataset.rows_of_table - used - bad - no_target - no_weight
     why = "offset_missing" if config.offset and config.impute != "drop" else "feature_missing"
     reasons = {"bad_row": bad, "target_missing": no_target, "no_weight": no_weight, why: rest}
     return {reason: count for reason, count in reasons.items() if count > 0}

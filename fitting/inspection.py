@@ -144,7 +144,7 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> Ta
     leaks = {name for finding in findings if finding.kind == FindingKind.LEAK for name in finding.columns}
     return TableLook(
         file=absolute(config.file),  # not the manifest's: an equal file may be its source
-        rows=manifest.rows,
+        rows=dataset.rows_of_table,
         dialect=manifest.dialect,
         sheets=tuple(sheet_names(parts_of(config.file)[0]) if manifest.dialect.get("sheet") else ()),
         columns=tuple(_described(column, profile[column.name], column.name in leaks) for column in manifest.columns),

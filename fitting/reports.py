@@ -115,7 +115,7 @@ def certified(certificate: Certificate) -> FitCertificate:
 def of_the_table(config: RunConfig, prepared: Prepared, weights: Array) -> dict[str, Any]:
     """What every report says of the rows and columns that its model was made from."""
     return {
-        "rows_read": prepared.dataset.rows,
+        "rows_read": prepared.dataset.rows_of_table,
         "filled": _filled_columns(config, prepared),
         "references": prepared.encoding.references,
         "dates": _date_columns(config, prepared),

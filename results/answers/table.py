@@ -92,7 +92,7 @@ class TableLook:
 
     @property
     def rows_read(self) -> int:
-        return self.rows - self.bad_rows.count
+        return self.rows - self.bad_rows.lost
 
     def is_empty(self, column: ColumnLook) -> bool:
         """Whether a column has no value in any row."""

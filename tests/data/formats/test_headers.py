@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import shoal
 from support.tables import Cell, fitted, opened, table, written
 
 SPECTRA = [[0.5 + (7 * i + 3 * j) % 11 / 10 for j in range(4)] for i in range(8)]
@@ -77,6 +78,9 @@ def test_names_that_come_again_are_left_out_and_no_fault(tmp_path: Path) -> None
     dataset = opened(path)
     assert len(table(dataset)) == 1500
     assert "The names of the columns come again in 14 rows, which are left out." in dataset.manifest.notes
+    assert shoal.inspect(path)["rows"] == 1500
+    said = fitted(path, "y")
+    assert (said["rows_read"], said["rows_dropped"]) == (1500, {})  # no row of the table is missing
     report = fitted(path, "y", on_bad_rows="stop")
     assert report["train"]["rows"] == 1500
     assert dataset.columns["x"].words == ()
