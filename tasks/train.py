@@ -23,7 +23,6 @@ from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
 from shoal.files.parts import parts_of
-from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import model_output, save_model
 from shoal.fitting.reports import Trained, described, noted
 from shoal.fitting.tuned import AlphaChoice, with_tuning
@@ -186,10 +185,11 @@ def look(config: RunConfig, progress: Progress = silent) -> TableLook:
 
 def looked(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> TableLook:
     """What is in a table, and what the target is taken for; None where there is none, or nothing in it."""
+    from shoal.fitting.inspection import inspect  # here: a fit needs none of it
+    from shoal.fitting.looks.proposal import look_for
+
     found, column, target = inspect(coordinator, dataset, config), dataset.columns.get(config.target), None
     if column is not None and column.missing < dataset.rows - dataset.manifest.bad_count:
-        from shoal.fitting.looks.proposal import look_for  # here: a fit needs none of it
-
         target = look_for(coordinator, dataset, config)
     return replace(found, target=target)
 
