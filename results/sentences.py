@@ -191,14 +191,11 @@ def _what_matters(report: FitReport) -> str:
 
 
 def _first_of_columns(weights: dict[str, float], report: FitReport) -> list[str]:
-    """The heaviest coefficient of each column that matters most: of a text column all levels count together."""
-    columns: dict[str, list[str]] = {}
-    for name in weights:
-        columns.setdefault(_column_of(name, report), []).append(name)
-    size = {column: math.hypot(*(weights[name] for name in names)) for column, names in columns.items()}
-    return [max(columns[one], key=lambda name: abs(weights[name])) for one in sorted(size, key=lambda c: -size[c])][
-        :NAMED
-    ]
+    """The heaviest coefficient of each of the columns that matter most, in the order of charts: a text column once."""
+    heaviest: dict[str, str] = {}
+    for name in sorted(weights, key=lambda name: -abs(weights[name])):
+        heaviest.setdefault(_column_of(name, report), name)
+    return list(heaviest.values())[:NAMED]
 
 
 def _moving(name: str, weight: float, report: FitReport) -> str:
