@@ -16,6 +16,7 @@ from shoal.dashboard.parts import charts, places, tuning, wording
 from shoal.dashboard.parts.literal import harmless, line, notice, section
 from shoal.dashboard.parts.outcomes import network_part, outcome_scores, score_name
 from shoal.errors import Reason, StateError, TrainingError
+from shoal.files.model_names import safe_name
 from shoal.files.parts import title
 from shoal.library import saved_models
 from shoal.library.time_spent import time_spent
@@ -314,8 +315,11 @@ def saved_model(run: Run, report: FitReport) -> None:
                 "Name of the model", usual, key="save-model:name",
                 help="Of a new model, or of one that you have: then this becomes its next version.",
             )  # fmt: skip
+            called = safe_name(name.strip() or usual)
+            if called != name.strip():
+                line(f"It will be called {called}: letters, digits, dots, dashes and underscores.")
             if st.button("Save", type="primary", key="save-model"):
-                _save(run, report, name.strip() or usual)
+                _save(run, report, called)
 
 
 def _save(run: Run, report: FitReport, name: str) -> None:

@@ -186,9 +186,12 @@ def test_a_stopped_run_is_saved_by_a_button(tmp_path: Path) -> None:
     assert ended(run) == "stopped"
     page = open_page("train", run=run.id)
     assert "It has not converged" in said(page) or "It converged" in said(page)
+    page = page.text_input(key="save-model:name").set_value("Kaltmiete in Köln").run()
+    assert "It will be called Kaltmiete-in-Köln" in said(page)
     page = now_on(page.button(key="save-model").click().run())
     version = version_of(run)
     assert version is not None
+    assert version.name == "Kaltmiete-in-Köln"
     assert version.card.state == "stopped"
     assert "from a stopped run" in said(page)
 
