@@ -96,7 +96,7 @@ $(VENV)/.run: $(VENV)/.python $(PINS)
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) install -c constraints.txt -e '.[dev,docs,postgres,ray,torch,traces]'
+	@$(PIP) install -c constraints.txt -e '.[dev,docs,oidc,postgres,ray,torch,traces]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run

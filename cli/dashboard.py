@@ -1,14 +1,14 @@
-"""Commands that start servers, and say who may come in: password, accounts, tokens; what they serve is in `main.py`,
-`dashboard/` and `serving/`."""
+"""Commands that start the dashboard and say who may come in: password, accounts, tokens; what it serves is in `main.py`
+and `dashboard/`."""
 
 from __future__ import annotations
 
 import argparse
 import getpass
 import os
-import secrets
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,15 +17,16 @@ from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, make_folder, password_file, tightened
 from shoal.people.person import EDITOR, MACHINE, ROLES, Person
+from shoal.people.records import Colleague
 from shoal.words import plural
 
-PREDICTIONS = 5050  # the port of shoal serve
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
 USAGE = (
-    "shoal people add NAME [--role viewer|editor|admin] [--private] | list | role NAME ROLE | disable NAME | "
-    "enable NAME | password NAME | remove NAME | audit [--limit N] | move"
+    "shoal people add NAME [--role viewer|editor|admin] [--private] [--no-password] | list | role NAME ROLE | "
+    "disable NAME | enable NAME | password NAME | link NAME EMAIL | remove NAME | audit [--limit N] | move"
 )
-NEEDS = {"add": 1, "list": 0, "role": 2, "disable": 1, "enable": 1, "password": 1, "remove": 1, "audit": 0, "move": 0}
+NEEDS = {"list": 0, "audit": 0, "move": 0, "role": 2, "link": 2}  # words after a deed
+NEEDS |= dict.fromkeys(("add", "disable", "enable", "password", "remove"), 1)
 
 
 def add_commands(add: Add) -> None:
@@ -57,7 +58,6 @@ def add_commands(add: Add) -> None:
     )
     password.add_argument("--remove", action="store_true", help="do without a password; for this machine only")
     password.set_defaults(command=_password)
-    _add_serve(add)
     _add_people(add)
     _add_tokens(add)
 
@@ -136,12 +136,17 @@ def _add_people(add: Add) -> None:
         "own password and printed address count no more. A running dashboard takes every change at once.",
     )
     people.add_argument("deed", choices=list(NEEDS), metavar="DEED", help=", ".join(NEEDS))
-    people.add_argument("words", nargs="*", metavar="NAME", help="of the person; for role, the role after it")
+    people.add_argument(
+        "words", nargs="*", metavar="NAME", help="of the person; for role and link, the role or e-mail address after it"
+    )
     people.add_argument(
         "--role", choices=list(ROLES), help=f"of a new account (default: {EDITOR}, and admin for the first)"
     )
     people.add_argument(
         "--private", action="store_true", help="what a new person makes is for them alone until they share it"
+    )
+    people.add_argument(
+        "--no-password", action="store_true", help="a new person, named by e-mail address, comes by the OpenID provider"
     )
     people.add_argument("--limit", type=int, default=100, metavar="N", help="entries of the log (default: 100)")
     people.add_argument("--json", action="store_true", help="print one JSON object")
@@ -153,7 +158,7 @@ def _people(chosen: argparse.Namespace) -> int:
 
     wanted = NEEDS[chosen.deed]
     if len(chosen.words) != wanted:
-        names = ("no name", "one name", "a name and a role")[wanted]
+        names = ("no name", "one name", f"a name and {'a role' if chosen.deed == 'role' else 'an address'}")[wanted]
         raise ConfigError(
             f"Expected {names} after 'shoal people {chosen.deed}', got {len(chosen.words)} words. Usage: {USAGE}."
         )
@@ -171,24 +176,28 @@ def _user() -> str:
 
 def _change_people(chosen: argparse.Namespace) -> int:
     from shoal.people import accounts
+    from shoal.people.oidc import arrivals
 
-    name, *rest = chosen.words
+    name = chosen.words[0]
     if chosen.deed == "add":
         role = chosen.role or (EDITOR if accounts.there_are_any() else ROLES[-1])
-        done = accounts.add(name, _asked(), role, chosen.private)
+        done = accounts.add(name, None if chosen.no_password else _asked(), role, chosen.private)
     elif chosen.deed == "password":
         accounts.named(name)  # before a password is typed for nobody
         done = accounts.set_password(name, _asked())
-    elif chosen.deed == "role":
-        done = accounts.give_role(name, rest[0])
     else:
-        done = {"disable": accounts.disable, "enable": accounts.enable, "remove": accounts.remove}[chosen.deed](name)
+        deeds: dict[str, Callable[..., Colleague]] = {
+            "role": accounts.give_role, "disable": accounts.disable, "enable": accounts.enable,
+            "link": arrivals.link, "remove": accounts.remove,
+        }  # fmt: skip
+        done = deeds[chosen.deed](*chosen.words)
     if chosen.json:
         print_json({"name": done.name, "role": done.role, "state": done.state, "private": done.private})
     else:
         said = {
             "add": f"{done.name} can log in, as {done.role}", "role": f"{done.name} is {done.role} from now on",
             "disable": f"{done.name} cannot log in any more, and is logged out everywhere",
+            "link": f"whoever has {done.subject.removeprefix('mailto:')} at the OpenID provider logs in as {done.name}",
             "enable": f"{done.name} can log in again", "password": f"{done.name} has a new password, and is logged out",
             "remove": f"{done.name} has no account any more; what they made stays, and their name is not given again",
         }  # fmt: skip
@@ -250,65 +259,6 @@ def _audit(chosen: argparse.Namespace) -> int:
 
 def _second(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-
-
-# ------------------------------------------------------------------ one model
-
-
-def _add_serve(add: Add) -> None:
-    serve = add(
-        "serve",
-        help="predict over HTTP with one model, in a light process of its own",
-        usage="shoal serve MODEL[@ALIAS] [--host ADDRESS] [--port N] [--token | --no-token]",
-        description="Answers POST /predict (rows as JSON or CSV), GET /model, /health and /metrics. When the alias is "
-        "given to another version, that one answers within seconds; no request is dropped.",
-    )
-    serve.add_argument(
-        "model", metavar="MODEL", help="a saved model: NAME@ALIAS, NAME:VERSION or NAME for its latest; or a model file"
-    )
-    serve.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: this machine only)"
-    )
-    serve.add_argument(
-        "--port", type=int, default=PREDICTIONS, metavar="N", help="0 for any that is free (default: %(default)s)"
-    )
-    token = serve.add_mutually_exclusive_group()
-    token.add_argument(
-        "--token", action="store_true", help="print a token for this process, though there are some of 'shoal token'"
-    )
-    token.add_argument("--no-token", action="store_true", help="answer every program of this machine")
-    serve.set_defaults(command=_serve)
-
-
-def _serve(chosen: argparse.Namespace) -> None:
-    from shoal.library import tokens
-    from shoal.people import accounts
-    from shoal.registry.drift import SeenRows
-    from shoal.serving.app import PredictionApp, kept_by
-    from shoal.serving.door import PredictionDoor
-    from shoal.serving.served_model import WatchedModel
-    from shoal.serving.server import address_of, ended_by_signals, listening, serve
-
-    door = PredictionDoor(chosen.host, not chosen.no_token)
-    door.check()
-    people = accounts.by_name()
-    good = [token for token in tokens.tokens() if not token.standing(people)]
-    if not chosen.no_token and (chosen.token or not good):
-        door.own = tokens.PREFIX + secrets.token_urlsafe(32)
-    with ended_by_signals():
-        model = WatchedModel(chosen.model)
-        found = listening(chosen.host, chosen.port)
-        print(f"{model.current.label} is served at {address_of(found)}/predict", flush=True)
-        if door.own:
-            print(f"token of this process: {door.own}", flush=True)
-        elif door.needs_token:
-            print(f"It asks for one of {plural(len(good), 'token')} of 'shoal token list'.", flush=True)
-        seen = SeenRows()
-        try:
-            serve(PredictionApp(model, door, kept_by(seen)), found)
-        finally:
-            seen.flush()
-    print("The server has ended.")
 
 
 # ------------------------------------------------------------------ tokens

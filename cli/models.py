@@ -1,9 +1,10 @@
-"""The commands about saved models and `export`; how a model is applied to a file is in `tasks.predict`, how it is
-written for other programs in `exports`."""
+"""The commands about saved models, `export` and `serve`; how a model is applied to a file is in `tasks.predict`, how it
+is written for other programs in `exports`."""
 
 from __future__ import annotations
 
 import argparse
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,13 +15,14 @@ from shoal.cli.printing import clear_line, print_json, said_beside, show_notes, 
 from shoal.errors import ConfigError
 from shoal.exports.names import FORMATS, REPORT, ending
 from shoal.utils import Progress
-from shoal.words import short
+from shoal.words import plural, short
 
 if TYPE_CHECKING:
     from shoal.library.saved_models import Model
     from shoal.results.answers.drift import SeenColumn
     from shoal.settings.config import RunConfig
 
+PREDICTIONS = 5050  # the port of shoal serve
 REFUSED = 3  # the exit code of a promotion that the check did not allow
 
 
@@ -46,6 +48,7 @@ def add_commands(add: Add) -> None:
     models.add_argument("--days", type=int, metavar="N", help="drift: the last N days with predictions (default: 31)")
     models.add_argument("--json", action="store_true", help="print one JSON object")
     models.set_defaults(command=_models)
+    _add_serve(add)
 
 
 def model_path(text: str) -> Path:
@@ -306,3 +309,62 @@ def _usual_path(named: str, model: Path, to: str) -> Path:
     if model == Path(named):
         return model.with_name(model.stem + ending(to))
     return Path(f"{model.parent.parent.name}-{model.parent.name}{ending(to)}")
+
+
+# ------------------------------------------------------------------ one model served
+
+
+def _add_serve(add: Add) -> None:
+    serve = add(
+        "serve",
+        help="predict over HTTP with one model served, in a light process of its own",
+        usage="shoal serve MODEL[@ALIAS] [--host ADDRESS] [--port N] [--token | --no-token]",
+        description="Answers POST /predict (rows as JSON or CSV), GET /model, /health and /metrics. When the alias is "
+        "given to another version, that one answers within seconds; no request is dropped.",
+    )
+    serve.add_argument(
+        "model", metavar="MODEL", help="a saved model: NAME@ALIAS, NAME:VERSION or NAME for its latest; or a model file"
+    )
+    serve.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: this machine only)"
+    )
+    serve.add_argument(
+        "--port", type=int, default=PREDICTIONS, metavar="N", help="0 for any that is free (default: %(default)s)"
+    )
+    token = serve.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token", action="store_true", help="print a token for this process, though there are some of 'shoal token'"
+    )
+    token.add_argument("--no-token", action="store_true", help="answer every program of this machine")
+    serve.set_defaults(command=_serve)
+
+
+def _serve(chosen: argparse.Namespace) -> None:
+    from shoal.library import tokens
+    from shoal.people import accounts
+    from shoal.registry.drift import SeenRows
+    from shoal.serving.app import PredictionApp, kept_by
+    from shoal.serving.door import PredictionDoor
+    from shoal.serving.served_model import WatchedModel
+    from shoal.serving.server import address_of, ended_by_signals, listening, serve
+
+    door = PredictionDoor(chosen.host, not chosen.no_token)
+    door.check()
+    people = accounts.by_name()
+    good = [token for token in tokens.tokens() if not token.standing(people)]
+    if not chosen.no_token and (chosen.token or not good):
+        door.own = tokens.PREFIX + secrets.token_urlsafe(32)
+    with ended_by_signals():
+        model = WatchedModel(chosen.model)
+        found = listening(chosen.host, chosen.port)
+        print(f"{model.current.label} is served at {address_of(found)}/predict", flush=True)
+        if door.own:
+            print(f"token of this process: {door.own}", flush=True)
+        elif door.needs_token:
+            print(f"It asks for one of {plural(len(good), 'token')} of 'shoal token list'.", flush=True)
+        seen = SeenRows()
+        try:
+            serve(PredictionApp(model, door, kept_by(seen)), found)
+        finally:
+            seen.flush()
+    print("The server has ended.")

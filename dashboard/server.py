@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 from streamlit import runtime
 
-from shoal.dashboard.http import access, connections, download_route, printed_address, upload_route, who
+from shoal.dashboard.http import access, connections, download_route, printed_address, provider_door, upload_route, who
 from shoal.dashboard.http.gate import Gate
 from shoal.dashboard.http.own_page import OwnPage
 from shoal.dashboard.http.repeated_lines import FewOfAKind
@@ -203,6 +203,7 @@ def prepare() -> None:
         if said:
             log.warning(said)
         access.adopt_environment()
+        provider_door.adopt_environment()
         pages_are_of(who.of_page)
         printed_address.begin()
         uploads.largest()

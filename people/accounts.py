@@ -64,10 +64,12 @@ def named(name: str) -> Colleague:
 # ------------------------------------------------------------------ changes
 
 
-def add(name: str, password: str, role: str, private: bool = False) -> Colleague:
+def add(name: str, password: str | None, role: str, private: bool = False) -> Colleague:
+    """Without a password somebody comes by the team's OpenID provider alone, if the name is their e-mail address."""
     _admins_only()
-    new = Colleague(checked_name(name), checked_role(role), passwords.hashed(password), private=private)
-    with _changing() as (store, known):
+    kept = "" if password is None else passwords.hashed(password)
+    new = Colleague(checked_name(name), checked_role(role), kept, private=private)
+    with changing() as (store, known):
         if not known:
             place.check_moved()
         if (before := known.get(new.name)) is not None:
@@ -107,6 +109,12 @@ def set_password(name: str, password: str) -> Colleague:
     return _changed(name, "password set", password=passwords.hashed(password))
 
 
+def give_subject(name: str, subject: str) -> Colleague:
+    """Who they are to the team's OpenID provider from now on. All their sessions end."""
+    _admins_only()
+    return _changed(name, f"linked to {subject}", subject=subject)
+
+
 def begin_private(name: str, private: bool) -> Colleague:
     """How what they make from now on begins."""
     _admins_only(name)
@@ -126,7 +134,7 @@ def remove(name: str) -> Colleague:
 def logged_in(account: Colleague, password: str, origin: str) -> None:
     """Note when somebody came; a hash of another time is made anew while the password is at hand."""
     anew = {"password": passwords.hashed(password)} if passwords.is_outdated(account.password) else {}
-    with _changing() as (store, known):
+    with changing() as (store, known):
         if (now := known.get(account.name)) is not None and now.password == account.password:
             store.put(_with(now, {"seen": time.time(), **anew}))
         store.note(entry(account.name, "logged in", "", origin))
@@ -140,7 +148,7 @@ def _admins_only(but: str = "") -> None:
 
 
 def _changed(name: str, deed: str, **changes: Any) -> Colleague:
-    with _changing() as (store, known):
+    with changing() as (store, known):
         before = known.get(name.strip().lower())
         if before is None or before.state == REMOVED:
             raise StateError(
@@ -167,7 +175,7 @@ def _keep_an_admin(after: dict[str, Colleague]) -> None:
 
 
 @contextlib.contextmanager
-def _changing() -> Iterator[tuple[PeopleStore, dict[str, Colleague]]]:
+def changing() -> Iterator[tuple[PeopleStore, dict[str, Colleague]]]:
     """One change at a time: each looks at all accounts first. It is in the log, or it is not made."""
     with place.opened() as store, store.changes():
         yield store, {account.name: account for account in store.people()}

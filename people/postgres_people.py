@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LOCK = 0x50454F50  # "PEOP": of the advisory lock that one change at a time holds
+COLUMNS = ", ".join((*FIELDS, "checksum"))
 MARKS = ", ".join(["%s"] * (len(FIELDS) + 1))
 ANEW = ", ".join(f"{name} = EXCLUDED.{name}" for name in (*FIELDS[1:], "checksum"))
 # A row that is changed says by which transaction, and later ones have higher numbers: this sum grows with every change.
@@ -35,7 +36,7 @@ class PostgresPeople:
     # ---------------------------------------------------------------- people
 
     def people(self) -> list[Colleague]:
-        query = f'SELECT {", ".join(FIELDS)}, checksum FROM people ORDER BY name COLLATE "C"'
+        query = f'SELECT {COLUMNS} FROM people ORDER BY name COLLATE "C"'
         with self._reading() as connection:
             rows = connection.execute(query.encode()).fetchall()
         return [self._proven(row) for row in rows]
@@ -51,7 +52,7 @@ class PostgresPeople:
 
     def put(self, account: Colleague) -> None:
         values = values_of(account)
-        query = f"INSERT INTO people VALUES ({MARKS}) ON CONFLICT (name) DO UPDATE SET {ANEW}"
+        query = f"INSERT INTO people ({COLUMNS}) VALUES ({MARKS}) ON CONFLICT (name) DO UPDATE SET {ANEW}"
         row = [bool(value) if name == "private" else value for name, value in zip(FIELDS, values, strict=True)]
         with self._changing() as connection:
             connection.execute(query.encode(), [*row, checksum(values)])

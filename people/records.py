@@ -18,7 +18,8 @@ from shoal.people.person import ROLES, Person
 ACTIVE, DISABLED, REMOVED = "active", "disabled", "removed"
 STATES = (ACTIVE, DISABLED, REMOVED)
 NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
-FIELDS = ("name", "role", "password", "state", "private", "created", "seen")  # of an account, as rows have them
+FIELDS = ("name", "role", "password", "state", "private", "created", "seen", "subject")  # of an account, in rows
+LINKED = "mailto:"  # in front of the address of somebody who is to come by the provider, and has not yet
 FIRST = "0" * 64  # in the place of a seal before the first entry
 
 
@@ -28,11 +29,12 @@ class Colleague:
 
     name: str
     role: str
-    password: str = ""  # its hash
+    password: str = ""  # its hash; empty for somebody who comes by the team's OpenID provider alone
     state: str = ACTIVE
     private: bool = False  # how what they make begins
     created: float = 0.0
     seen: float = 0.0  # when they last logged in; 0 for never
+    subject: str = ""  # who they are to the team's OpenID provider (`people.oidc`)
 
     @property
     def is_active(self) -> bool:
@@ -108,7 +110,9 @@ def values_of(account: Colleague) -> list[Any]:
 
 
 def checksum(values: Sequence[Any]) -> str:
-    return f"{zlib.crc32(json.dumps(values).encode()):08x}"
+    """Without a subject as it was before there were any: accounts of then stay proven."""
+    *others, subject = values
+    return f"{zlib.crc32(json.dumps(values if subject else others).encode()):08x}"
 
 
 def colleague_of(row: Sequence[Any]) -> Colleague | None:

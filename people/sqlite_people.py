@@ -19,20 +19,20 @@ from shoal.home import make_folder
 from shoal.people.records import FIELDS, FIRST, AuditEntry, Colleague, checksum, colleague_of, first_broken, values_of
 from shoal.utils import disk_errors, identity_of
 
-VERSION = 1
 PATIENCE = 10.0  # seconds to wait for another process that writes
 COUNTER = 24  # where the file says how often it was changed
-SCHEMA = """
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS people (name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL,
-  state TEXT NOT NULL, private INTEGER NOT NULL, created REAL NOT NULL, seen REAL NOT NULL, checksum TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS audit (id INTEGER PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, deed TEXT NOT NULL,
-  thing TEXT NOT NULL, origin TEXT NOT NULL, seal TEXT NOT NULL);
-CREATE TRIGGER IF NOT EXISTS audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the log only grows'); END;
-CREATE TRIGGER IF NOT EXISTS audit_grows BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the log only grows'); END;
-PRAGMA user_version = 1;
-COMMIT;
-"""
+STEPS = (  # each makes one version of the file from the one before
+    (
+        """CREATE TABLE people (name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL,
+  state TEXT NOT NULL, private INTEGER NOT NULL, created REAL NOT NULL, seen REAL NOT NULL, checksum TEXT NOT NULL)""",
+        """CREATE TABLE audit (id INTEGER PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, deed TEXT NOT NULL,
+  thing TEXT NOT NULL, origin TEXT NOT NULL, seal TEXT NOT NULL)""",
+        "CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the log only grows'); END",
+        "CREATE TRIGGER audit_grows BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the log only grows'); END",
+    ),
+    ("ALTER TABLE people ADD COLUMN subject TEXT NOT NULL DEFAULT ''",),
+)
+VERSION = len(STEPS)
 
 
 class SqlitePeople:
@@ -53,14 +53,22 @@ class SqlitePeople:
                 raise
 
     def _prepare(self) -> None:
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        version = self._version()
         if version > VERSION:
             raise StateError(
                 f"'{self.path}' is of a newer version of Shoal: expected {VERSION}, got {version}. Install that."
             )
         self._connection.execute("PRAGMA synchronous = FULL")
         if version < VERSION:
-            self._connection.executescript(SCHEMA)
+            with self._changing() as connection:
+                for step in STEPS[self._version() :]:  # another process may have been first
+                    for statement in step:
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _version(self) -> int:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
 
     # ---------------------------------------------------------------- people
 
@@ -82,9 +90,11 @@ class SqlitePeople:
 
     def put(self, account: Colleague) -> None:
         values = values_of(account)
-        marks = ", ".join("?" * (len(FIELDS) + 1))
+        columns, marks = ", ".join((*FIELDS, "checksum")), ", ".join("?" * (len(FIELDS) + 1))
         with self._changing() as connection:
-            connection.execute(f"INSERT OR REPLACE INTO people VALUES ({marks})", [*values, checksum(values)])
+            connection.execute(
+                f"INSERT OR REPLACE INTO people ({columns}) VALUES ({marks})", [*values, checksum(values)]
+            )
 
     # ---------------------------------------------------------------- deeds
 

@@ -58,7 +58,7 @@ def _environment() -> dict[str, str]:
 
 def _is_secret(name: str) -> bool:
     """Passwords and tokens; the address of the database holds one, and goes on by inheritance alone (`spawning`)."""
-    return "PASSWORD" in name or name in ("SHOAL_TOKEN", DATABASE)
+    return "PASSWORD" in name or "SECRET" in name or name in ("SHOAL_TOKEN", DATABASE)
 
 
 class Ticket(NamedTuple):

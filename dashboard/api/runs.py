@@ -16,7 +16,7 @@ from shoal.dashboard.api.models import file_of
 from shoal.dashboard.api.operations import ApiRequest, Given, Operation, location
 from shoal.dashboard.api.pages import PAGE, page
 from shoal.dashboard.api.problems import Refusal, missing
-from shoal.dashboard.http.closing import server_is_closing
+from shoal.dashboard.http.connections import server_is_closing
 from shoal.dashboard.live.hub import Hubs
 from shoal.errors import TrainingError
 from shoal.files.parts import title

@@ -157,8 +157,8 @@ def seal() -> Hashed | None:
 
 
 def seal_of(colleague: Colleague) -> Hashed:
-    """What the sessions of a person are signed for: with another password they are over."""
-    return Hashed(f"account {colleague.name}".encode(), colleague.password.encode())
+    """What the sessions of a person are signed for: they end with another password or subject."""
+    return Hashed(f"account {colleague.name}".encode(), f"{colleague.password}{colleague.subject}".encode())
 
 
 # ------------------------------------------------------------------ sessions

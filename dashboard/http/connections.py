@@ -11,6 +11,7 @@ import contextlib
 import errno
 import logging
 import os
+import signal
 import socket
 import time
 import weakref
@@ -214,3 +215,9 @@ async def close_silent_ones(state: Any) -> None:
         for protocol in silent.overdue(state.connections):
             if protocol.transport is not None:
                 protocol.transport.abort()
+
+
+def server_is_closing() -> bool:
+    """Whether uvicorn was told to end. It then waits for open responses, and tells nobody; but its flag can be seen."""
+    server = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    return bool(getattr(server, "should_exit", False))

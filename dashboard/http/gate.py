@@ -25,14 +25,16 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.dashboard.http import access, login_page, printed_address, who
+from shoal.dashboard.http import access, login_page, printed_address, provider_door, who
 from shoal.dashboard.http.access import BROKEN, PEOPLE, Hashed, Limiter, Sessions
 from shoal.dashboard.http.problem import problem
+from shoal.dashboard.http.provider_door import ProviderDoor
 from shoal.dashboard.http.security_headers import OURS_ONLY, SecurityHeaders
 from shoal.dashboard.http.visit import API, HARMLESS, METRICS, Visit, host_allowed, local
 from shoal.library.tokens import KnownTokens
 from shoal.people import accounts
 from shoal.people.acting import as_person
+from shoal.people.oidc.settings import BACK, BEGIN
 from shoal.people.person import STRANGER, VIEWER, Person
 from shoal.people.rights import SERVICE, may
 
@@ -97,6 +99,10 @@ class Gate:
     def sessions(self) -> Sessions:
         return Sessions(access.signing_key())
 
+    @functools.cached_property
+    def provider(self) -> ProviderDoor:
+        return ProviderDoor(self.sessions)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             visit = Visit(scope, self.base)
@@ -141,7 +147,7 @@ class Gate:
             return Response(status_code=300)
         if visit.bearer:
             return await self._program(visit)
-        if visit.path in ("/login", "/logout"):
+        if visit.path in ("/login", "/logout", BEGIN, BACK):
             return await self._at_the_door(visit, password, receive)
         if not locked and visit.method == "GET" and visit.token and printed_address.is_needed():
             return self._by_address(visit)
@@ -249,8 +255,12 @@ class Gate:
             return await self._log_out(visit, password)
         if visit.method == "POST":
             return await self._log_in(visit, password, receive)
+        if visit.path == BACK:
+            return await self.provider.come_back(visit, functools.partial(self._cookie, visit))
         if self._may_pass(visit):
-            return _go(local(visit.destination))
+            return _go(local(visit.destination, visit.up))
+        if visit.path == BEGIN:
+            return await self.provider.leave(visit, functools.partial(self._cookie, visit))
         return self._form(visit.destination, PEOPLE_AWAY if PEOPLE.away else "")
 
     def _by_address(self, visit: Visit) -> Response:
@@ -322,16 +332,17 @@ class Gate:
     def _form(self, wanted: str, problem: str = "") -> Response:
         policy = login_page.CONTENT_POLICY.format(ancestors=self.headers.ancestors)
         headers = {"Cache-Control": "no-store", "Content-Security-Policy": policy}
-        return HTMLResponse(login_page.login_form(wanted, problem, PEOPLE.are_there), headers=headers)
+        page = login_page.login_form(wanted, problem, PEOPLE.are_there, provider_door.button())
+        return HTMLResponse(page, headers=headers)
 
-    def _cookie(self, visit: Visit, value: str, age: int) -> str:
+    def _cookie(self, visit: Visit, value: str, age: int, name: str = "") -> str:
         """Not for scripts, not for requests from other sites; a frame on another site is one, so that needs None."""
         if visit.is_secure:
             framed = self.headers.ancestors not in OURS_ONLY
             flags = "Secure; SameSite=None; Partitioned" if framed else "Secure; SameSite=Lax"
         else:
             flags = "SameSite=Lax"
-        return f"{self.sessions.cookie()}={value}; Path=/; Max-Age={age}; HttpOnly; {flags}"
+        return f"{name or self.sessions.cookie()}={value}; Path=/; Max-Age={age}; HttpOnly; {flags}"
 
 
 # ------------------------------------------------------------------ small parts

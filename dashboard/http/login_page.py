@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 from pathlib import Path
+from urllib.parse import quote
 
 STYLE = """
 :root { color-scheme: light dark; --back: #f4f7f7; --card: #ffffff; --text: #1c2b2d; --quiet: #54686b;
@@ -24,9 +25,11 @@ label { display: block; font-weight: 600; margin-bottom: 0.35rem; }
 input { width: 100%; font: inherit; padding: 0.6rem 0.75rem; color: inherit; background: var(--card);
   border: 1px solid var(--line); border-radius: 8px; }
 label + input + label { margin-top: 1rem; }
-button { width: 100%; margin-top: 1rem; font: inherit; font-weight: 600; padding: 0.65rem; cursor: pointer; border: 0;
+button, .button { display: block; width: 100%; margin-top: 1rem; font: inherit; font-weight: 600; padding: 0.65rem;
+  text-align: center; text-decoration: none; cursor: pointer; border: 0;
   color: var(--on-accent); background: var(--accent); border-radius: 8px; }
-button:hover { filter: brightness(1.08); }
+.or { margin: 1rem 0 0.5rem; text-align: center; }
+button:hover, .button:hover { filter: brightness(1.08); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 .problem { margin: 0 0 1rem; padding: 0.6rem 0.9rem; color: var(--error); background: var(--error-back);
   border-left: 4px solid var(--error); border-radius: 6px; }
@@ -48,10 +51,10 @@ _NAME = """<label for="name">Name</label>
 """
 
 
-def login_form(destination: str, problem: str = "", named: bool = False) -> str:
+def login_form(destination: str, problem: str = "", named: bool = False, provider: str = "") -> str:
     """The form; `destination` is where to go afterwards, `problem` why an earlier try failed.
 
-    `named`: people log in with their names too.
+    `named`: people log in with their names too. `provider` is what the way by an OpenID provider is called, if any.
     """
     said = f'<div class="problem" role="alert" id="problem">{html.escape(problem)}</div>' if problem else ""
     described = ' aria-describedby="problem" aria-invalid="true"' if problem else ""
@@ -61,7 +64,7 @@ def login_form(destination: str, problem: str = "", named: bool = False) -> str:
         "Log in to Shoal",
         f"""<h1>Log in</h1>
 <p>{about}</p>
-{said}<form method="post" action="login">
+{said}{_by_provider(provider, destination) if named and provider else ""}<form method="post" action="login">
 <input type="hidden" name="next" value="{html.escape(destination)}">
 {name}<label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024" required
@@ -71,8 +74,16 @@ def login_form(destination: str, problem: str = "", named: bool = False) -> str:
     )
 
 
-def notice(title: str, text: str) -> str:
-    return _page(title, f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(text)}</p>")
+def _by_provider(words: str, destination: str) -> str:
+    """A link: a form that leads to another server is refused by browsers, and rightly so."""
+    address = html.escape(f"login/provider?next={quote(destination, safe='')}")
+    return f'<a class="button" href="{address}">{html.escape(words)}</a>\n<p class="or">or with a password</p>\n'
+
+
+def notice(title: str, text: str, link: tuple[str, str] | None = None) -> str:
+    """`link` is an address, and its words."""
+    way = f'\n<a class="button" href="{html.escape(link[0])}">{html.escape(link[1])}</a>' if link else ""
+    return _page(title, f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(text)}</p>{way}")
 
 
 def _page(title: str, body: str) -> str:

@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from shoal.dashboard.http.closing import server_is_closing
+from shoal.dashboard.http.connections import server_is_closing
 from shoal.dashboard.tables import upload_sets, uploads
 from shoal.errors import DataError, ResourceError
 

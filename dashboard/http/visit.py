@@ -138,10 +138,13 @@ def origin_of(address: str) -> tuple[str, str, int] | None:
     return parts.scheme, parts.hostname.rstrip("."), usual if port is None else port
 
 
-def local(wanted: str) -> str:
-    """An address on this dashboard, whatever was wanted: after './' nothing can name another server."""
+def local(wanted: str, up: str = "./") -> str:
+    """An address on this dashboard, whatever was wanted: after './' nothing can name another server.
+
+    `up` is the way from the page that leads there to the dashboard's root.
+    """
     path, _, query = wanted.partition("?")
-    return "./" + quote(path.lstrip("/\\"), safe="/%") + (f"?{quote(query, safe='=&%+,:;/@!~*')}" if query else "")
+    return up + quote(path.lstrip("/\\"), safe="/%") + (f"?{quote(query, safe='=&%+,:;/@!~*')}" if query else "")
 
 
 def host_allowed(host: str, allowed: list[str]) -> bool:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from shoal.dashboard.http.closing import server_is_closing
+from shoal.dashboard.http.connections import server_is_closing
 from shoal.dashboard.live.hub import Hubs
 from shoal.runs.launch import find_run
 

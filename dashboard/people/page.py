@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from shoal.dashboard.http import access
+from shoal.dashboard.http import access, provider_door
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.people import tokens_part
@@ -70,6 +70,10 @@ def _own(person: Person) -> None:
     )  # fmt: skip
     if private != person.private:
         _tried(lambda: accounts.begin_private(person.name, private), "Saved")
+    known = access.PEOPLE.everybody().get(person.name)  # as the server last saw it: the database may be away
+    if known is not None and not known.password:
+        line("You log in by your organisation's own login, and have no password here.")
+        return
     with st.form("people:password", border=True):
         st.markdown("**Another password**")
         before = st.text_input("Your password", type="password", autocomplete="current-password")
@@ -132,10 +136,15 @@ def _add() -> None:
         st.markdown("**Add somebody**")
         name = st.text_input("Name", max_chars=64)
         role = st.selectbox("Role", ROLES, ROLES.index(EDITOR))
-        password = st.text_input("First password", type="password", autocomplete="new-password")
+        told = "Without one they come by your organisation's login, if the name is their e-mail address."
+        by_login = provider_door.button() != ""
+        password = st.text_input(
+            "First password", type="password", autocomplete="new-password", help=told if by_login else None
+        )
         private = st.checkbox("What they make is private until they share it")
         if st.form_submit_button("Add", type="primary"):
-            _tried(lambda: accounts.add(name, password, role, private), f"{name} can log in, as {role}")
+            first = None if by_login and not password else password
+            _tried(lambda: accounts.add(name, first, role, private), f"{name} can log in, as {role}")
 
 
 # ------------------------------------------------------------------ the log of deeds

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from shoal.database.connections import database
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.people.postgres_people import PostgresPeople
 from shoal.people.records import Colleague, PeopleStore, entry
-from shoal.people.sqlite_people import SqlitePeople, mark_of
+from shoal.people.sqlite_people import STEPS, SqlitePeople, mark_of
 
 ADA = Colleague("ada", "admin", "$argon2id$", created=1.5)
 By = Callable[..., None]
@@ -208,3 +211,20 @@ def test_a_newer_file_is_refused_and_a_missing_one_has_no_mark(path: Path) -> No
     connection.close()
     with pytest.raises(StateError, match="newer version"):
         SqlitePeople(path)
+
+
+def test_accounts_of_before_there_were_subjects_stay_proven(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in (*STEPS[0], "PRAGMA user_version = 1"):
+        connection.execute(statement)
+    row = ["ada", "admin", "$argon2id$", "active", 0, 1.5, 0.0]
+    crc = f"{zlib.crc32(json.dumps(row).encode()):08x}"  # as it was made then
+    connection.execute("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [*row, crc])
+    connection.close()
+    for _ in range(2):  # brought up to date, and found so
+        with contextlib.closing(SqlitePeople(path)) as store:
+            assert store.people() == [ADA]
+            bound = dataclasses.replace(ADA, subject="https://login.example.org 1")
+            store.put(bound)
+            assert store.people() == [bound]
+            store.put(ADA)
