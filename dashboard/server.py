@@ -28,6 +28,7 @@ from shoal.dashboard.http.gate import Gate
 from shoal.dashboard.http.own_page import OwnPage
 from shoal.dashboard.http.repeated_lines import FewOfAKind
 from shoal.dashboard.live import route as stream_route
+from shoal.dashboard.monitoring import health
 from shoal.dashboard.monitoring import route as metrics_route
 from shoal.dashboard.monitoring.traffic import CountTraffic
 from shoal.dashboard.parts.literal import notice
@@ -50,7 +51,7 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 def routes() -> list[BaseRoute]:
     ours = [*upload_route.routes(), *stream_route.routes(), *download_route.routes(), *tune_route.routes()]
-    ours += metrics_route.routes()
+    ours += [*metrics_route.routes(), *health.routes()]
     return [*ours, Route("/api/v1/{rest:path}", _Programs()), Route("/api/{rest:path}", _missing, methods=METHODS)]
 
 

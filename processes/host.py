@@ -28,7 +28,7 @@ from shoal.runs.commands import post, wait_settled
 from shoal.runs.documents import last_word
 from shoal.runs.folder import Run
 from shoal.utils import THREAD_LIMITS
-from shoal.words import plural
+from shoal.words import duration, plural
 
 BEAT = 1.0  # seconds between two heartbeats
 LOOK = 0.2  # seconds between two looks for jobs
@@ -109,6 +109,7 @@ class HostLoop:
         self.host = queue.greet(host)
         self._beaten = 0.0
         self._away = ""  # what was said of the database, if it is away
+        self._gone_since = 0.0
         self._resting = 0.0  # until when others may say, after that, that they live: then what is overdue is lost
         self._drained: float | None = None  # since when nothing new is taken
 
@@ -133,15 +134,22 @@ class HostLoop:
             self._report()
             self._beat()
             if self._away:
-                self._resting, self._away = time.monotonic() + self.queue.lease, ""
+                self._say_back()
             if self._drained is None and time.monotonic() >= self._resting:
                 self._claim()
         except TrainingError as error:
+            if not self._away:
+                self._gone_since = time.monotonic()
             if error.message != self._away:
                 self.say(f"{error.message} Runs go on; trying again.")
-            self._away = error.message
+            self._away, self._beaten = error.message, 0.0  # the next beat tells whether it is back
         if self._drained is not None:
             self._send_back()
+
+    def _say_back(self) -> None:
+        self._away, self._resting = "", time.monotonic() + self.queue.lease
+        gone = duration(time.monotonic() - self._gone_since)
+        self.say(f"The database is back after {gone}. Jobs are taken again in {duration(self.queue.lease)}.")
 
     # ---------------------------------------------------------------- leases
 

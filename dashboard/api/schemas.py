@@ -50,7 +50,12 @@ SCHEMAS: dict[str, Schema] = {
          "remedies": {"type": "array", "items": TEXT}},
         ("type", "title", "status", "detail"), more=True,
     ),
-    "Health": made({"status": {"type": "string", "enum": ["ok"]}, "runs_active": COUNT, "queue": COUNT}),
+    "Health": made(
+        {"status": {"type": "string", "enum": ["ok", "degraded"]},
+         "parts": {"type": "object", "additionalProperties": TEXT,
+                   "description": "home, accounts and, for a team, database: `ok`, or what is the matter"},
+         "runs_active": COUNT, "queue": COUNT}
+    ),
     "Version": made({"version": TEXT, "api": TEXT, "python": TEXT}),
     "Dataset": made({"id": DATASET_ID, "name": TEXT, "bytes": COUNT, "added": TIME, "kind": TEXT}),
     "Datasets": page_of("Dataset"),

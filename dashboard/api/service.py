@@ -8,6 +8,7 @@ from shoal import __version__
 from shoal.dashboard.api.datasets import WAIT, settings_of, table_of
 from shoal.dashboard.api.jobs import job_of, waited
 from shoal.dashboard.api.operations import ApiRequest, Given, Operation
+from shoal.dashboard.monitoring.health import parts, said
 from shoal.home import runs_directory
 from shoal.people.belongings import sees
 from shoal.runs.folder import Run, list_runs
@@ -19,7 +20,7 @@ from shoal.settings.values import page_config
 
 def operations() -> list[Operation]:
     return [
-        Operation("GET", "/health", "getHealth", "Whether it answers", health, {200: "Health"}),
+        Operation("GET", "/health", "getHealth", "Whether all parts of it work", health, {200: "Health"}),
         Operation("GET", "/version", "getVersionOfService", "Which version answers", version, {200: "Version"}),
         Operation("GET", "/queue", "getQueue", "Runs that wait, in their order", queue, {200: "Queue"}),
         Operation("POST", "/tune", "tune", "The penalty by cross-validation, as a job", tune, {200: "Job", 202: "Job"},
@@ -28,7 +29,8 @@ def operations() -> list[Operation]:
 
 
 def health(asked: ApiRequest) -> Given:
-    return Given({"status": "ok", "runs_active": sum(run.is_alive for run in list_runs()), "queue": len(in_line())})
+    """As /health says it to everybody, with how much there is to do."""
+    return Given({**said(parts()), "runs_active": sum(run.is_alive for run in list_runs()), "queue": len(in_line())})
 
 
 def version(asked: ApiRequest) -> Given:

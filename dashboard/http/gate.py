@@ -46,7 +46,9 @@ LOOK = 1.0  # seconds between two looks whether the session of a long answer sti
 ANCESTORS = "SHOAL_FRAME_ANCESTORS"  # who may show the dashboard in a frame, such as "https://replit.com"
 # After a refusal the connection ends, or the rest of a large body would be read for nothing.
 CLOSING = {"Cache-Control": "no-store", "Connection": "close"}
-HEALTH = "/_stcore/health"
+ALIVE = "/_stcore/health"  # of Streamlit
+HEALTH, READY = "/health", "/health/ready"  # ours, which say more (`dashboard.monitoring.health`)
+OPEN = (ALIVE, HEALTH, READY)  # to everybody
 # Streamlit's page at /train looks for its server at /train/ first. It takes any answer but a good one as a no, and
 # browsers show those from 400 on as errors on the console.
 PROBE = re.compile(r"/[^/]+/_stcore/(health|host-config)")
@@ -141,7 +143,7 @@ class Gate:
         changes = visit.method not in HARMLESS and visit.path != "/login"  # where the form says the same
         if changes and not visit.is_same_origin:
             return _sentence(visit, 403, FOREIGN)
-        if visit.path == HEALTH:
+        if visit.path in OPEN:
             return None
         if PROBE.fullmatch(visit.path):
             return Response(status_code=300)
@@ -197,7 +199,7 @@ class Gate:
             """Streams last for hours; whoever was logged out meanwhile gets no more of them."""
             nonlocal started, looked
             started = True
-            if time.monotonic() - looked > LOOK and visit.path != HEALTH:
+            if time.monotonic() - looked > LOOK and visit.path not in OPEN:
                 looked = time.monotonic()
                 if not self._is_welcome(visit):
                     raise SessionEndedError
@@ -216,7 +218,7 @@ class Gate:
 
     def _inner(self, visit: Visit) -> Scope:
         """Streamlit's routes know the base path, ours do not."""
-        if not self.base or not (visit.path.startswith("/api/") or visit.path == METRICS):
+        if not self.base or not (visit.path.startswith("/api/") or visit.path in (METRICS, HEALTH, READY)):
             return visit.scope
         return {**visit.scope, "path": visit.path, "raw_path": visit.path.encode()}
 

@@ -10,15 +10,15 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.dashboard.http.gate import HEALTH, base_path
+from shoal.dashboard.http.gate import OPEN, base_path
 from shoal.dashboard.http.visit import METRICS, Visit
 from shoal.dashboard.monitoring.exposition import Family, single
 from shoal.dashboard.monitoring.tally import AnswerCounts
 
 KINDS = (
-    ("health", re.compile(re.escape(HEALTH))),
+    ("health", re.compile("|".join(map(re.escape, OPEN)))),
     ("metrics", re.compile(re.escape(METRICS))),
-    ("login", re.compile("/(login|logout)")),
+    ("login", re.compile("/(login(/provider(/back)?)?|logout)")),
     ("api-datasets", re.compile("/api/v1/datasets(/.*)?", re.DOTALL)),
     ("api-runs", re.compile("/api/v1/runs(/.*)?", re.DOTALL)),
     ("api-models", re.compile("/api/v1/models(/.*)?", re.DOTALL)),

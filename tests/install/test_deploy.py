@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
 import yaml
+from starlette.applications import Starlette
 
+from shoal.dashboard.http.gate import Gate
+from shoal.dashboard.monitoring import health
+from support.dashboard.gate import call
 from support.tables import shoal
 
 ROOT = Path(__file__).parents[2]
@@ -174,10 +180,29 @@ def test_prometheus_reads_both_in_the_same_way() -> None:
 def test_the_image_is_not_root_has_a_health_check_and_only_extras_that_there_are() -> None:
     assert _line("USER").isdigit()
     assert int(_line("USER")) > 0
-    assert "/_stcore/health" in _line("HEALTHCHECK")
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(_line("ARG").removeprefix("EXTRAS=").split(",")) <= set(known)
     left_out = (ROOT / ".dockerignore").read_text().split()
     assert {".git", ".venv*", "tests"} <= set(left_out)
     package = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     assert not {name.removeprefix("shoal.").replace(".", "/") for name in package} & set(left_out)
+
+
+def test_what_probes_ask_is_answered_by_a_dashboard_that_is_started_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the hosts that it is allowed to be asked by, in Compose and in Kubernetes."""
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
+    _, deployment = yaml.safe_load_all((ROOT / "deploy/kubernetes/dashboard.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    probes = [container[name]["exec"]["command"][-1] for name in ("livenessProbe", "readinessProbe")]
+    probes.append(_line("HEALTHCHECK").split()[-1])
+    app = Starlette(routes=health.routes())
+    for flags in (container["args"], composed()["services"]["dashboard"]["command"]):
+        gate = Gate(app)
+        # One at a time: Streamlit takes a list with commas for a single name.
+        gate.allowed_hosts = [after for flag, after in itertools.pairwise(flags) if flag == "--server.allowedHosts"]
+        assert "dashboard" in gate.allowed_hosts  # by which Prometheus asks
+        for probe in map(urlsplit, probes):
+            assert call(gate, probe.path, headers=[(b"host", probe.netloc.encode())]).status == 200, probe
+        assert call(gate, "/health", headers=[(b"host", b"evil.example")]).status == 400

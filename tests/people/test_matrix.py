@@ -47,6 +47,7 @@ ROUTES = {
     ("GET", "/api/runs/{run}/stream"): HERS, ("GET", "/api/plotly.js"): EVERYBODY,
     ("GET", "/api/predictions/{job}"): HERS, ("GET", "/api/export/{job}/{file}"): HERS,
     ("GET", "/api/report/{job}/{file}"): HERS, ("GET", "/metrics"): EVERYBODY,
+    **{("GET", path): {**EVERYBODY, STRANGER: ALLOWED} for path in ("/health", "/health/ready")},
     **{("GET", f"/api/tune/{{job}}{part}"): HERS for part in ("", "/progress", "/worth", "/doubt", "/command")},
 }  # fmt: skip
 CATCH_ALL = {"/api/v1/{rest:path}", "/api/{rest:path}"}  # the API's own operations, and what is not there

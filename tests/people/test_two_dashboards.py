@@ -66,9 +66,14 @@ def test_whoever_is_disabled_is_out_of_both_and_nobody_comes_in_without_the_data
         assert b"cannot be reached, so nobody can log in now" in shown
         assert team.ask("bob", "POST", f"{API}/datasets?name=lost.csv", b"a,b\n1,2\n").status >= 400
         assert ask(team.server, "/_stcore/health").status == 200
+        alive = ask(team.server, "/health")
+        assert (alive.status, alive.json()["status"], alive.json()["parts"]["database"]) == (200, "degraded", "away")
+        assert ask(team.server, "/health/ready").status == 503
+        assert b"postgres" not in alive.body  # everybody may ask
     outage.end()
     for team in dashboards:
         until(lambda team=team: status(team, "root") == 200)  # by the session that it had
+        until(lambda team=team: ask(team.server, "/health/ready").status == 200)
         assert b"lost.csv" not in team.ask("root", "GET", f"{API}/datasets").body
     log = json.loads(there.people("audit", "--json"))
     assert log["broken_at"] is None

@@ -17,6 +17,7 @@ from shoal.runs.launch import Run, launch, resume
 from shoal.settings.values import config_from
 from support.runs import ended, endless_run, rounds, run_home, short_run, small_table, training, until
 from support.team.hosts import HostProcess, hosts_in, job_of, started
+from support.team.postgres import Outage
 
 
 @pytest.fixture(autouse=True)
@@ -179,3 +180,16 @@ def resume_as_if_untold(run: Run) -> None:
     """Its host died after the run's last word and before it told the queue: the job is open, the result is there."""
     queue = needed_queue()
     queue.put(job_of(run.id))
+
+
+def test_a_host_says_when_the_database_is_away_and_when_it_is_back(
+    data: Path, start: Callable[..., HostProcess], outage: Outage
+) -> None:
+    host = start()
+    outage.begin()
+    until(lambda: "Runs go on; trying again." in host.said())
+    outage.end()
+    until(lambda: "The database is back after" in host.said())
+    run = exact(data)
+    assert ended(run) == "finished"
+    assert host.said().count("The database is back") == 1

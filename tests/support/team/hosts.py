@@ -28,7 +28,10 @@ class HostProcess:
 
     def is_up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
-        return "is up" in self.log.read_text()
+        return "is up" in self.said()
+
+    def said(self) -> str:
+        return self.log.read_text()
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
