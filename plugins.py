@@ -1,6 +1,6 @@
-"""Plug-ins: penalties, step rules, callbacks and readers that other distributions bring along as entry points.
+"""Plug-ins that other distributions bring along as entry points: how they are found, and kept from doing harm.
 
-What does not belong here: anything built in, and what is done with a plug-in once it is found.
+What does not belong here: anything built in, and what is done with what a plug-in says.
 
 A distribution names its plug-ins in its pyproject.toml, and installing it is all that a person has to do:
 
@@ -14,6 +14,7 @@ What a plug-in must be, by group:
     shoal.step_rules   a subclass of optimizers.StepRule whose constructor takes (width: int, momentum: float)
     shoal.callbacks    a subclass of callbacks.Callback whose constructor takes nothing
     shoal.readers      an object (no class) that meets the protocol `Reader` below
+    shoal.checkpoint_strategies   a subclass of steps.checkpointing.CheckpointStrategy; its constructor takes nothing
 
 A built-in name always means what is built in. Callers look there first, so that a run without plug-ins never pays for
 the search through what is installed.
@@ -22,7 +23,8 @@ the search through what is installed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+import traceback
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,7 +37,11 @@ if TYPE_CHECKING:
     from shoal.models import Penalty
 
 PENALTIES, STEP_RULES, CALLBACKS, READERS = "shoal.penalties", "shoal.step_rules", "shoal.callbacks", "shoal.readers"
-WORDS = {PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader"}
+CHECKPOINT_STRATEGIES = "shoal.checkpoint_strategies"
+WORDS = {
+    PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader",
+    CHECKPOINT_STRATEGIES: "checkpoint strategy",
+}  # fmt: skip
 
 
 class Reader(Protocol):
@@ -58,6 +64,48 @@ class Plugin:
     name: str
     origin: str
     value: Any
+
+
+class Guarded:
+    """A plug-in that gives advice: where it fails, that is told once with its name, and it is asked no more."""
+
+    def __init__(self, word: str, name: str, value: Any, warn: Callable[[str], None]) -> None:
+        self.name, self._word, self._value, self._warn = name, word, value, warn
+
+    def ask(self, what: str, *arguments: object) -> Any:
+        """What its method of that name says; None where it has failed, now or before."""
+        if self._value is None:
+            return None
+        try:
+            return getattr(self._value, what)(*arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - Ctrl-C is a person's and passes; this is a plug-in's
+            self.leave_out(f"failed in {what}{_place(error)} ({_said(error)})")
+            return None
+
+    def leave_out(self, why: str) -> None:
+        """Ask it no more, and tell why."""
+        self._value = None
+        self._warn(
+            f"The {self._word} '{self.name}' {why}. It is left out from now on, and what is usual is done; "
+            "correct it before the next time."
+        )
+
+
+def guarded(group: str, name: str, base: type[Any], warn: Callable[[str], None]) -> Guarded:
+    """The plug-in of that name, a subclass of `base` that is made without arguments."""
+    return Guarded(WORDS[group], name, make(group, name, base), warn)
+
+
+def make(group: str, name: str, base: type[Any]) -> Any:
+    """The plug-in of that name, which has to be a subclass of `base`, made without arguments."""
+    kind = find_class(group, name, base)
+    try:
+        return kind()
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"The {WORDS[group]} '{name}' ({kind.__module__}.{kind.__qualname__}) could not be made: {_said(error)}. "
+            "Leave it out, or correct it."
+        ) from error
 
 
 def names(group: str, built_in: Collection[str] = ()) -> list[str]:
@@ -201,6 +249,11 @@ def _wrong(group: str, plugin: Plugin, expected: str) -> str:
         f"The {WORDS[group]} '{plugin.name}' of the plug-in {plugin.origin} is not what it has to be: "
         f"expected {expected}. Install a version that fits, or uninstall it."
     )
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _said(error: BaseException) -> str:

@@ -32,8 +32,8 @@ from shoal.settings.values import config_from
 from shoal.storage import open_storage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints
-from shoal.training.conductor import Session
 from shoal.training.run import train_gradient
+from shoal.training.session import Session
 from shoal.utils import THREAD_LIMITS
 from shoal.worker import Ping, Worker
 

@@ -15,9 +15,10 @@ from shoal.settings.config import RunConfig
 from shoal.storage.memory import MemoryStorage
 from shoal.training.callbacks import Callbacks
 from shoal.training.checkpoints import Checkpoints
-from shoal.training.conductor import Conductor, Session
+from shoal.training.conductor import Conductor
 from shoal.training.objectives.base import Objective
 from shoal.training.recorder import Recorder
+from shoal.training.session import Session
 
 
 class EventsOnly(Recorder):

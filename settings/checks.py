@@ -1,10 +1,12 @@
-"""What the knobs of a run may be: ranges of numbers, and what does not go together; what each is stands in `config`."""
+"""How a knob of a run is declared and what its values may be: ranges of numbers, and what does not go together; which
+knobs there are stands in `config`."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Iterable
+from dataclasses import field
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
@@ -42,6 +44,33 @@ RANGES: dict[str, tuple[float, float]] = {
     "shards": (0, 100_000), "checkpoint_seconds": (0, 1_000_000), "keep_checkpoints": (1, 1000), "restarts": (0, 1000),
     "retries": (0, 1000), "parameter_shards": (1, 64),
 }  # fmt: skip
+
+
+def knob(default: Any, help: str, group: str, **more: Any) -> Any:
+    """One knob. What else may be said of it, all of it for forms:
+
+    open:    it is among the first that one asks for, not folded away;
+    unit:    what its number counts;
+    step:    by how much one would change it at a time;
+    blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
+    when:    whether it means anything beside these other values;
+    needs:   what to set so that it does: a person who names it without is told so;
+    needs_there: the same beside a model of another loss than squares;
+    spare:   named where it has no effect, it is left out and that is said, not refused: one file serves many models;
+    plugins: the group of plug-ins whose names it takes, beside `known` ones;
+    pages:   whether a page may set it; not what is a path of this machine (see `values.page_config`);
+    unlisted: choices that no form and no flag offers;
+    of:      what a knob of names takes, where that is not any column: numbers, pairs, levels, transforms, weights.
+    """
+    metadata = {"help": help, "group": group, **more}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def training(default: Any, help: str, group: str, **more: Any) -> Any:
+    """A knob that only gradient runs look at."""
+    return knob(default, help, group, training=True, **more)
 
 
 def not_one_of(name: str, value: Any, choices: Iterable[Any]) -> ConfigError:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
 from shoal.settings import checks, when
+from shoal.settings.checks import knob, training
 
 ALL_MODELS = (*when.MODELS, *when.LOSSES, when.NETWORK, when.BY_TARGET, when.MODULE)
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
@@ -20,33 +21,6 @@ MODES = ("sync", "ssp", "async", "local")
 SCHEDULES = ("constant", "step", "exponential", "cosine", "inverse")
 COMPRESSIONS = ("none", "topk", "half")
 AUTO = "auto"  # what a person writes for a knob whose `auto` value the config holds
-
-
-def knob(default: Any, help: str, group: str, **more: Any) -> Any:
-    """One knob. What else may be said of it, all of it for forms:
-
-    open:    it is among the first that one asks for, not folded away;
-    unit:    what its number counts;
-    step:    by how much one would change it at a time;
-    blank:   what an empty field means, for a knob whose `auto` value or 0 stands for that;
-    when:    whether it means anything beside these other values;
-    needs:   what to set so that it does: a person who names it without is told so;
-    needs_there: the same beside a model of another loss than squares;
-    spare:   named where it has no effect, it is left out and that is said, not refused: one file serves many models;
-    plugins: the group of plug-ins whose names it takes, beside `known` ones;
-    pages:   whether a page may set it; not what is a path of this machine (see `values.page_config`);
-    unlisted: choices that no form and no flag offers;
-    of:      what a knob of names takes, where that is not any column: numbers, pairs, levels, transforms, weights.
-    """
-    metadata = {"help": help, "group": group, **more}
-    if isinstance(default, (list, dict)):
-        return field(default_factory=lambda: default, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def training(default: Any, help: str, group: str, **more: Any) -> Any:
-    """A knob that only gradient runs look at."""
-    return knob(default, help, group, training=True, **more)
 
 
 @dataclass(frozen=True)
@@ -354,6 +328,10 @@ class RunConfig:
     checkpoint_seconds: float = training(5.0, "seconds between two checkpoints", "safety", unit="s", step=1.0)
     keep_checkpoints: int = training(
         5, "checkpoints that are kept as they are; older ones are thinned and archived", "safety", unit="checkpoints"
+    )
+    checkpoint_strategy: str = training(
+        "", "a plug-in that says when checkpoints are written and which are kept", "safety",
+        metavar="NAME", known=("",), plugins="shoal.checkpoint_strategies", blank="by the two knobs above",
     )
     on_worker_loss: str = training(
         "retry", "a lost worker: replace it, go on with fewer, or stop", "safety",

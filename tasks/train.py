@@ -197,10 +197,11 @@ def looked(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> Tab
 def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> Trained:
     """A gradient run in this process that leaves no folder behind."""
     from shoal.storage import open_storage
+    from shoal.training.advisers import Advisers
     from shoal.training.callbacks import callbacks_named
     from shoal.training.checkpoints import Checkpoints
-    from shoal.training.conductor import Session
     from shoal.training.run import train_gradient
+    from shoal.training.session import Session
 
     def log(level: str, text: str) -> None:
         if level != "info":
@@ -208,8 +209,13 @@ def train_gradient_with(coordinator: Coordinator, config: RunConfig) -> Trained:
 
     output = model_output(config)
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder, open_storage("memory://") as storage:
-        callbacks = callbacks_named(config.callbacks, lambda text: log("warning", text))
-        session = Session(storage, Checkpoints(Path(folder)), callbacks, log, lambda standing: None)
+
+        def warn(text: str) -> None:
+            log("warning", text)
+
+        callbacks, advisers = callbacks_named(config.callbacks, warn), Advisers(config, warn)
+        checkpoints = Checkpoints(Path(folder), config.keep_checkpoints, kept=advisers.kept)
+        session = Session(storage, checkpoints, callbacks, log, lambda standing: None, advisers=advisers)
         trained = train_gradient(coordinator, config, session, None, new_run_id())
     if output:
         output.write(model_bytes(trained.model))
@@ -232,22 +238,23 @@ def train_in_folder(
     """
     # Imported here: an exact fit, which may take less time than this, needs none of it.
     from shoal.storage import place
+    from shoal.training.advisers import Advisers
     from shoal.training.callbacks import callbacks_named
     from shoal.training.checkpoints import Checkpoints
-    from shoal.training.conductor import Session
     from shoal.training.run import train_gradient
+    from shoal.training.session import Session
 
     def warn(text: str) -> None:
         log("warning", text)
 
-    callbacks = callbacks_named(config.callbacks, warn)
-    checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn, run.owner)
+    callbacks, advisers = callbacks_named(config.callbacks, warn), Advisers(config, warn)
+    checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn, run.owner, advisers.kept)
     newest = checkpoints.newest()
     with (
         place.open_for_run(run.directory, run.owner, fence=fence) as storage,
         coordinated(_staffed(config, newest), progress) as coordinator,
     ):
-        session = Session(storage, checkpoints, callbacks, log, state, again)
+        session = Session(storage, checkpoints, callbacks, log, state, again, advisers)
         if newest is None and "forked_from" in run.job:
             way = Remedy.run("Fork it again", "fork", run.job["forked_from"]["run"])
             raise StateError("The checkpoint that this fork begins from is damaged or gone.", way)

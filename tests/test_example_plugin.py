@@ -6,10 +6,6 @@ import csv
 import inspect
 import io
 import json
-import os
-import shutil
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,33 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "examples" / "shoal_example_plugin"
-
+from support.brought.example_plugin import EXAMPLE, installed, python, shoal
 
 # ------------------------------------------------------------------ the example, installed
 
 
-def python(code: str, path: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A fresh process that has the project and, perhaps, an installed plug-in on its path."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, timeout=90, cwd="/",
-        env={**os.environ, "PYTHONPATH": path, **environment},
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder that pip has installed the example into, as a person would, without an index."""
-    folder = tmp_path_factory.mktemp("example")
-    shutil.copytree(EXAMPLE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))  # a build leaves folders
-    flags = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *flags, "--target", folder / "site", folder / "source"],
-        capture_output=True, text=True, timeout=110,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return str(folder / "site")
+    return installed(tmp_path_factory.mktemp("example"))
 
 
 def result(code: str, site: str, **environment: str) -> Any:
@@ -64,11 +41,15 @@ def test_example_names(site: str) -> None:
     code = (
         "import json; from shoal import plugins; print(json.dumps([plugins.names(group) for group in plugins.WORDS]))"
     )
-    assert result(code, site) == [["nonnegative_lasso"], ["sign"], ["best_round"], ["json_lines"]]
+    assert result(code, site) == [
+        ["nonnegative_lasso"], ["sign"], ["best_round"], ["json_lines"], ["each_epoch"],
+    ]  # fmt: skip
 
 
 def test_example_leaves_no_build_behind() -> None:
-    assert {path.name for path in EXAMPLE.iterdir()} - {"__pycache__"} == {"pyproject.toml", "shoal_example_plugin.py"}
+    assert {path.name for path in EXAMPLE.iterdir()} - {"__pycache__"} == {
+        "pyproject.toml", "shoal_example_plugin.py", "shoal_example_advice.py",
+    }  # fmt: skip
 
 
 def problem() -> tuple[Any, Any]:
@@ -216,12 +197,6 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS) + "\n")
     return path
-
-
-def shoal(site: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return python(
-        "import sys; from shoal.cli import app as cli; sys.exit(cli.main(sys.argv[1:]))", site, *map(str, arguments)
-    )
 
 
 def design() -> tuple[Any, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from shoal.errors import ConfigError, DataError
 from shoal.steps.optimizers import STEP_RULES, StepRule
 from shoal.tasks.previews import preview
 from shoal.training.callbacks import Callback, callbacks_named
+from support.brought.example_plugin import at_hand
 
 Install = Callable[..., None]
 
@@ -26,28 +26,14 @@ Install = Callable[..., None]
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Puts a distribution on the path: a module, and the metadata that pip would write."""
-    place = tmp_path / "site"
-    place.mkdir()
-    monkeypatch.syspath_prepend(str(place))
-
-    def install(name: str, group: str, entries: str, code: str = "", version: str = "1.2") -> None:
-        module = name.replace("-", "_")
-        (place / f"{module}.py").write_text(textwrap.dedent(code))
-        info = place / f"{module}-{version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        (info / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
-
-    yield install
-    for module in place.glob("*.py"):
-        sys.modules.pop(module.stem, None)
+    yield from at_hand(tmp_path / "site", monkeypatch)
 
 
 # ------------------------------------------------------------------ by name
 
 
 def test_nothing_is_installed_by_default() -> None:
-    assert [plugins.names(group) for group in plugins.WORDS] == [[], [], [], []]
+    assert [plugins.names(group) for group in plugins.WORDS] == [[]] * len(plugins.WORDS)
 
 
 def test_a_plug_in_is_found_by_its_name(install: Install) -> None:

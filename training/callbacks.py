@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal import plugins
-from shoal.errors import ConfigError
 
 if TYPE_CHECKING:
     from shoal.metrics import Event, Round
@@ -112,15 +111,4 @@ def _report(callback: Callback, hook: str, error: BaseException) -> str:
 
 def callbacks_named(names: Sequence[str], warn: Callable[[str], None]) -> Callbacks:
     """The plug-ins of these names as one callback; a name twice is one callback."""
-    return Callbacks([_made(name) for name in dict.fromkeys(names)], warn)
-
-
-def _made(name: str) -> Callback:
-    kind: type[Callback] = plugins.find_class(plugins.CALLBACKS, name, Callback)
-    try:
-        return kind()
-    except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"The callback '{name}' ({kind.__module__}.{kind.__qualname__}) could not be made: "
-            f"{type(error).__name__}: {error}. Leave it out of the knob callbacks, or correct it."
-        ) from error
+    return Callbacks([plugins.make(plugins.CALLBACKS, name, Callback) for name in dict.fromkeys(names)], warn)

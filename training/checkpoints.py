@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,12 +53,14 @@ class Checkpoints:
     """
 
     def __init__(
-        self, directory: Path, keep: int = 5, warn: Callable[[str], None] = to_stderr, of: str = ""
+        self, directory: Path, keep: int = 5, warn: Callable[[str], None] = to_stderr, of: str = "",
+        kept: Callable[[Sequence[int]], set[int] | None] = lambda steps: None,
     ) -> None:  # fmt: skip
+        """`kept` may say which of these steps stay, as they are; None: the newest `keep`, and few older ones."""
         if keep < 1:
             raise ConfigError(f"Expected keep_checkpoints to be at least 1, got {keep}. Give a number such as 5.")
         self.directory, self.archive = directory, directory / "archive"
-        self.keep, self.warn, self.of = keep, warn, of
+        self.keep, self.warn, self.of, self._kept = keep, warn, of, kept
         self._latest: tuple[int, bytearray] | None = None
         self._whole: dict[Path, tuple[int, ...]] = {}  # what files looked like when they were found to be whole
         for folder in (self.directory, self.archive):
@@ -100,9 +102,15 @@ class Checkpoints:
                     sync_folder(folder)  # or they could be back after a loss of power
 
     def _thin(self) -> None:
-        """Leave the newest `keep` as they are; pack or remove what is older."""
+        """Leave the newest `keep` as they are; pack or remove what is older. Or as somebody else says."""
         plain, packed = steps_in(self.directory), steps_in(self.archive)
         newest = max(plain)
+        chosen = self._kept(sorted({*plain, *packed}))
+        if chosen is not None:
+            for folder, steps in ((self.directory, plain), (self.archive, packed)):
+                for step in {*steps} - chosen - {newest}:
+                    self._remove(folder / file_name(step))
+            return
         older = sorted(plain)[: -self.keep]
         survivors = spread({*older, *packed} - (set(plain) - set(older)), newest)
         for step in older:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,12 @@ from shoal.metrics import Event
 from shoal.models import Array
 from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
+from shoal.steps.checkpointing import CheckpointMoment
 from shoal.steps.failure import FailurePolicy
 from shoal.steps.optimizers import schedule, unbounded
 from shoal.steps.stale import Stale
 from shoal.steps.steering import Phase, Steering
-from shoal.storage.base import Storage
-from shoal.training.callbacks import Callbacks
-from shoal.training.checkpoints import Checkpoints, Snapshot
+from shoal.training.checkpoints import Snapshot
 from shoal.training.commands import Commands
 from shoal.training.objectives.base import UNKNOWN, DistanceToOptimum, Objective
 from shoal.training.part_files import save_parts
@@ -40,6 +38,7 @@ from shoal.training.phases import (
     staleness_bound,
 )
 from shoal.training.recorder import Recorder
+from shoal.training.session import Session
 from shoal.training.staffing import Staffing
 from shoal.utils import Progress, silent
 
@@ -47,18 +46,6 @@ CHECK = 10  # rounds between two looks at the objective; fixed, so that where a 
 DIVERGED = 100.0  # times the objective at zero from which on a run has lost its way
 COMMANDS = 0.1  # seconds between two looks for commands
 ROOM = 0.05  # share of memory that has to be free again before more is kept ready
-
-
-@dataclass
-class Session:
-    """What a run lends its training."""
-
-    storage: Storage
-    checkpoints: Checkpoints
-    callbacks: Callbacks
-    log: Callable[[str, str], None]  # (level, text)
-    state: Callable[[Standing], None]
-    again: str = ""  # why it goes on, where nobody asked for that
 
 
 class Conductor:
@@ -206,7 +193,8 @@ class Conductor:
             self._record()
         if (limit := self.config.max_seconds) and self.clock() > limit:
             self.end(Standing("finished", f"the time limit of {limit:g} s is reached", Reason.TIME_LIMIT))
-        if self.config.checkpoint_seconds and self.clock() - self._saved >= self.config.checkpoint_seconds:
+        since = self.clock() - self._saved
+        if self.session.advisers.due(self.config.checkpoint_seconds, since, self._moment):
             self.checkpoint()
 
     @unbounded
@@ -361,6 +349,10 @@ class Conductor:
         self.happened("checkpoint", f"Checkpoint of round {self.server.version}.")
         self.session.callbacks.checkpoint_saved(self, self.server.version)
         return True
+
+    def _moment(self) -> CheckpointMoment:
+        now, loss = self.clock(), self.recorder.last.loss if self.recorder.last else None
+        return CheckpointMoment(self.round, self.epoch, now, now - self._saved, self.saving, loss, self.score)
 
     def snapshot(self, parts: Mapping[str, Any]) -> Snapshot:
         """The run as it is now; `parts` says what parameter shards have written of it themselves."""

@@ -28,7 +28,7 @@ from shoal.settings.limits import shard_count
 from shoal.settings.when import MODULE
 from shoal.storage.base import TIMEOUT
 from shoal.training.checkpoints import Snapshot
-from shoal.training.conductor import Conductor, Session
+from shoal.training.conductor import Conductor
 from shoal.training.objectives.base import Objective, header_of
 from shoal.training.objectives.preparing import prepare_module, prepare_objective
 from shoal.training.recorder import Recorder
@@ -40,6 +40,7 @@ from shoal.training.resolving import (
     chosen_precision,
     resolve,
 )
+from shoal.training.session import Session
 from shoal.tuning.alpha import with_alpha
 from shoal.utils import available_memory
 from shoal.worker import Ping, Worker

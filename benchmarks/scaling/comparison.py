@@ -29,8 +29,8 @@ from shoal.settings.values import config_from
 from shoal.storage.memory import MemoryStorage
 from shoal.training.callbacks import Callback, Callbacks, RunView
 from shoal.training.checkpoints import Checkpoints
-from shoal.training.conductor import Session
 from shoal.training.run import train_gradient
+from shoal.training.session import Session
 from shoal.utils import THREAD_LIMITS
 from shoal.worker import Ping
 

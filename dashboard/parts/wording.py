@@ -106,6 +106,7 @@ LABELS = {
     "callbacks": "Plug-ins that watch the run",
     "checkpoint_seconds": "Between two checkpoints",
     "keep_checkpoints": "Checkpoints kept",
+    "checkpoint_strategy": "Checkpoints by a plug-in",
     "on_worker_loss": "A lost worker",
     "restarts": "Replacements at most",
     "retries": "Goes on by itself",

@@ -26,8 +26,9 @@ from shoal.storage import open_storage
 from shoal.storage.base import Command, Storage
 from shoal.training.callbacks import Callback, Callbacks, RunView
 from shoal.training.checkpoints import Checkpoints, Snapshot
-from shoal.training.conductor import Conductor, Session
+from shoal.training.conductor import Conductor
 from shoal.training.run import train_gradient
+from shoal.training.session import Session
 from support.engine_requests import WhoAmI
 from support.runs import until
 from support.tables import shared

@@ -45,7 +45,7 @@ OTHERS: dict[str, Any] = {
     "clip": 3.0, "compression": "topk", "top_k": 0.25, "prefetch": 0, "max_memory": 0.5, "io_queue_size": 50, "mixed_precision": True, "gradient_checkpointing": True,
     "compile_mode": "default", "device": "cpu", "gpu_memory_fraction": 0.5, "shards": 9, "parameter_shards": 3,
     "partition": "contiguous", "precision": "float64", "penalty": "my_penalty", "callbacks": ["one", "two"],
-    "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "on_worker_loss": "fewer", "restarts": 1, "retries": 0,
+    "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "checkpoint_strategy": "my_strategy", "on_worker_loss": "fewer", "restarts": 1, "retries": 0,
 }  # fmt: skip
 
 
