@@ -37,7 +37,7 @@ from shoal.passes.tables import reading_of
 from shoal.settings.config import RunConfig
 from shoal.solve.least_squares import Standardisation, stack
 from shoal.solve.moments import Merger, Moments
-from shoal.steps.failure import FailurePolicy, Loss
+from shoal.steps.failure import Loss, LossPolicy
 from shoal.steps.optimizers import stale_rate, unbounded
 from shoal.steps.placement import pieces_of
 from shoal.steps.policy import Barrier, Member, Plan, Policy, Task
@@ -120,7 +120,7 @@ class ParameterServer:
 
     def __init__(
         self, engine: Engine, shards: Shards, model: StepModel, start: Array, steering: Steering,
-        failure: FailurePolicy, observer: Observer, parts: Sequence[tuple[str, int]] = (),
+        failure: LossPolicy, observer: Observer, parts: Sequence[tuple[str, int]] = (),
     ) -> None:  # fmt: skip
         self.shards, self.model, self.steering = shards, model, steering
         self.policy: Policy = Barrier(Plan(()), 0)  # nothing to do until a phase begins
@@ -195,7 +195,7 @@ class ParameterServer:
             signal=failure.signal, cause=cause, tasks_redone=len(redone),
         )  # fmt: skip
         others = len(self.hired) + sum(not member.leaving for member in self.policy.members.values())
-        decision = self._failure.decide(Loss(rank, self._losses[rank], others))
+        decision = self._failure.decide(Loss(rank, self._losses[rank], others, cause, failure.signal))
         if decision == "stop":
             raise EngineError(
                 f"Worker {rank} was lost ({cause}) and is not replaced: {self._failure.why(self._losses[rank])}. "

@@ -15,6 +15,7 @@ What a plug-in must be, by group:
     shoal.callbacks    a subclass of callbacks.Callback whose constructor takes nothing
     shoal.readers      an object (no class) that meets the protocol `Reader` below
     shoal.checkpoint_strategies   a subclass of steps.checkpointing.CheckpointStrategy; its constructor takes nothing
+    shoal.recovery_handlers       a subclass of steps.failure.RecoveryHandler; its constructor takes nothing
 
 A built-in name always means what is built in. Callers look there first, so that a run without plug-ins never pays for
 the search through what is installed.
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
     from shoal.models import Penalty
 
 PENALTIES, STEP_RULES, CALLBACKS, READERS = "shoal.penalties", "shoal.step_rules", "shoal.callbacks", "shoal.readers"
-CHECKPOINT_STRATEGIES = "shoal.checkpoint_strategies"
+CHECKPOINT_STRATEGIES, RECOVERY_HANDLERS = "shoal.checkpoint_strategies", "shoal.recovery_handlers"
 WORDS = {
     PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader",
-    CHECKPOINT_STRATEGIES: "checkpoint strategy",
+    CHECKPOINT_STRATEGIES: "checkpoint strategy", RECOVERY_HANDLERS: "recovery handler",
 }  # fmt: skip
 
 

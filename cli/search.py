@@ -22,7 +22,7 @@ LOOK = 0.2  # seconds between two looks at a search that is followed
 SHOWN = 30  # trials in a table, the best first
 LIMITS = ("trials", "seconds", "reach", "at_once", "within", "seed", "name")
 NOT_ASKED = {"solver", "tolerance", "finish_passes", "max_seconds", "patience", "out", "checkpoint_seconds", "seed",
-             "keep_checkpoints", "checkpoint_strategy", "callbacks", "penalty", "confidence"}  # fmt: skip
+             "keep_checkpoints", "checkpoint_strategy", "recovery", "callbacks", "penalty", "confidence"}  # fmt: skip
 WORDS = {"reached": "reached it", "short": "fell short", "pruned": "given up", "diverged": "diverged",
          "failed": "failed", "running": "goes on"}  # fmt: skip
 

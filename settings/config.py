@@ -344,6 +344,10 @@ class RunConfig:
         3, "times in a row that a run whose process was killed goes on by itself from its last checkpoint", "safety",
         unit="times", blank="never",
     )
+    recovery: str = training(
+        "", "a plug-in that decides what is done about a lost worker and about a run that failed", "safety",
+        metavar="NAME", known=("",), plugins="shoal.recovery_handlers", blank="by the knobs above",
+    )
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -1,9 +1,10 @@
-"""What is done about a lost worker: replaced, done without, or the end of the run; no process is known here."""
+"""What is done about a lost worker, and about a run that failed: by the knobs, or as a plug-in says; no process is
+known here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 
 @dataclass(frozen=True)
@@ -13,9 +14,24 @@ class Loss:
     rank: int
     in_a_row: int  # losses of this rank since it last did any work
     others: int  # members that live
+    cause: str = ""  # in words
+    signal: int | None = None  # that its process was killed by
 
 
 Decision = Literal["replace", "go on", "stop"]
+
+
+class LossPolicy(Protocol):
+    """Who is asked once a loss."""
+
+    @property
+    def restarts(self) -> int: ...
+
+    def decide(self, loss: Loss, /) -> Decision: ...
+
+    def why(self, in_a_row: int, /) -> str:
+        """Why a run stopped, after that was decided."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -40,3 +56,28 @@ class FailurePolicy:
             return "on_worker_loss is 'fewer', and no other is left"
         times = "once" if in_a_row == 1 else f"{in_a_row} times in a row"
         return f"it was lost {times}, and no other is left"
+
+
+@dataclass(frozen=True)
+class RunFailure:
+    """What is known when a run cannot go on: why, for programs and for people, and how often that was so."""
+
+    reason: str  # a word of `errors.Reason`, such as worker_failed or out_of_disk
+    text: str
+    failures: int  # of this process, this one included
+    round: int | None  # of the checkpoint that it would go on from; None: it would begin anew
+
+
+Verdict = Literal["retry", "give up"]
+
+
+class RecoveryHandler:
+    """Leaves everything to the knobs: one of a plug-in overrides what it wants to decide itself."""
+
+    def worker_lost(self, loss: Loss) -> Decision | None:
+        """What to do about it; None: by `on_worker_loss` and `restarts`."""
+        return None
+
+    def run_failed(self, failure: RunFailure) -> Verdict | None:
+        """Whether to go on from the newest checkpoint, at most `retries` times; None: give up."""
+        return None

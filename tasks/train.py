@@ -249,16 +249,20 @@ def train_in_folder(
 
     callbacks, advisers = callbacks_named(config.callbacks, warn), Advisers(config, warn)
     checkpoints = Checkpoints(run.checkpoints_path, config.keep_checkpoints, warn, run.owner, advisers.kept)
-    newest = checkpoints.newest()
-    with (
-        place.open_for_run(run.directory, run.owner, fence=fence) as storage,
-        coordinated(_staffed(config, newest), progress) as coordinator,
-    ):
-        session = Session(storage, checkpoints, callbacks, log, state, again, advisers)
-        if newest is None and "forked_from" in run.job:
-            way = Remedy.run("Fork it again", "fork", run.job["forked_from"]["run"])
-            raise StateError("The checkpoint that this fork begins from is damaged or gone.", way)
-        trained = train_gradient(coordinator, config, session, newest, run.id)
+
+    def attempt(again: str) -> Trained:
+        newest = checkpoints.newest()
+        with (
+            place.open_for_run(run.directory, run.owner, fence=fence) as storage,
+            coordinated(_staffed(config, newest), progress) as coordinator,
+        ):
+            session = Session(storage, checkpoints, callbacks, log, state, again, advisers)
+            if newest is None and "forked_from" in run.job:
+                way = Remedy.run("Fork it again", "fork", run.job["forked_from"]["run"])
+                raise StateError("The checkpoint that this fork begins from is damaged or gone.", way)
+            return train_gradient(coordinator, config, session, newest, run.id)
+
+    trained = advisers.persist(attempt, again, checkpoints)
     for name, content in trained.files.items():
         write_atomically(run.directory / name, content)
     made_files.seal(run.directory, trained.files)

@@ -42,7 +42,7 @@ def test_example_names(site: str) -> None:
         "import json; from shoal import plugins; print(json.dumps([plugins.names(group) for group in plugins.WORDS]))"
     )
     assert result(code, site) == [
-        ["nonnegative_lasso"], ["sign"], ["best_round"], ["json_lines"], ["each_epoch"],
+        ["nonnegative_lasso"], ["sign"], ["best_round"], ["json_lines"], ["each_epoch"], ["stop_first"],
     ]  # fmt: skip
 
 

@@ -64,7 +64,14 @@ class Conductor:
         )  # fmt: skip
         failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
         self.server = ParameterServer(
-            engine, shards, objective.model, objective.start, self.steering, failure, self, objective.parts
+            engine,
+            shards,
+            objective.model,
+            objective.start,
+            self.steering,
+            session.advisers.after_losses(failure),
+            self,
+            objective.parts,
         )
         self.phase, self.base_rate = "steps", resolved.learning_rate
         self.ending: Standing | None = None  # finished or stopped

@@ -110,6 +110,7 @@ LABELS = {
     "on_worker_loss": "A lost worker",
     "restarts": "Replacements at most",
     "retries": "Goes on by itself",
+    "recovery": "Recovery by a plug-in",
     "delimiter": "Delimiter",
     "decimal": "Decimal mark",
     "thousands": "Thousands separator",

@@ -1,10 +1,11 @@
-"""Plug-ins that give advice: a checkpoint strategy; pyproject.toml gives them their names."""
+"""Plug-ins that give advice: a checkpoint strategy, a recovery handler; pyproject.toml gives them their names."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from shoal.steps.checkpointing import CheckpointMoment, CheckpointStrategy
+from shoal.steps.failure import Decision, Loss, RecoveryHandler, RunFailure, Verdict
 
 
 class EachEpoch(CheckpointStrategy):
@@ -19,3 +20,13 @@ class EachEpoch(CheckpointStrategy):
 
     def kept(self, steps: Sequence[int]) -> Collection[int]:
         return {steps[0], *steps[-2:]}
+
+
+class StopFirst(RecoveryHandler):
+    """Ends the work at the first lost worker, and lets the run go on with new ones, twice; a full disk is given up."""
+
+    def worker_lost(self, loss: Loss) -> Decision:
+        return "stop"
+
+    def run_failed(self, failure: RunFailure) -> Verdict:
+        return "retry" if failure.reason == "worker_failed" and failure.failures <= 2 else "give up"
