@@ -16,6 +16,7 @@ What a plug-in must be, by group:
     shoal.readers      an object (no class) that meets the protocol `Reader` below
     shoal.checkpoint_strategies   a subclass of steps.checkpointing.CheckpointStrategy; its constructor takes nothing
     shoal.recovery_handlers       a subclass of steps.failure.RecoveryHandler; its constructor takes nothing
+    shoal.validation_rules        a subclass of fitting.rules.ValidationRule; its constructor takes nothing
 
 A built-in name always means what is built in. Callers look there first, so that a run without plug-ins never pays for
 the search through what is installed.
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
 
 PENALTIES, STEP_RULES, CALLBACKS, READERS = "shoal.penalties", "shoal.step_rules", "shoal.callbacks", "shoal.readers"
 CHECKPOINT_STRATEGIES, RECOVERY_HANDLERS = "shoal.checkpoint_strategies", "shoal.recovery_handlers"
+VALIDATION_RULES = "shoal.validation_rules"
 WORDS = {
     PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader",
     CHECKPOINT_STRATEGIES: "checkpoint strategy", RECOVERY_HANDLERS: "recovery handler",
+    VALIDATION_RULES: "validation rule",
 }  # fmt: skip
 
 

@@ -171,7 +171,9 @@ def _remotely(chosen: argparse.Namespace, server: str) -> int:
 def _add_inspect(add: Add) -> None:
     inspect = add("inspect", help="what is in a file: dialect, columns, rows that cannot be read")
     add_files(inspect)
-    add_knobs(inspect, {"target", "categorical", "numeric", "workers", "engine", *ON_CLUSTER, "parts", *DIALECT})
+    add_knobs(
+        inspect, {"target", "categorical", "numeric", "workers", "engine", *ON_CLUSTER, "parts", "rules", *DIALECT}
+    )
     inspect.add_argument("--all", action="store_true", help=f"print all columns, not only the first {COLUMNS}")
     inspect.add_argument("--json", action="store_true", help="print one JSON object")
     inspect.set_defaults(command=_inspect)

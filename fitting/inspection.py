@@ -23,6 +23,7 @@ from shoal.fitting.guidance import Known, findings_of
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
 from shoal.fitting.leaks import against_target
 from shoal.fitting.profile import Ends, keep_profile, known_profile, may_have_codes
+from shoal.fitting.rules import looked_over
 from shoal.fitting.targets import about_empty_target, about_text_target
 from shoal.models import Integers
 from shoal.passes.blocks import opened
@@ -141,6 +142,7 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> Ta
     check_also_missing(config.also_missing, dataset)
     profile = _profiles(coordinator, dataset)
     findings = _findings(coordinator, dataset, config, profile) if config.target else ()
+    findings = (*looked_over(dataset, config), *findings)
     leaks = {name for finding in findings if finding.kind == FindingKind.LEAK for name in finding.columns}
     return TableLook(
         file=absolute(config.file),  # not the manifest's: an equal file may be its source

@@ -134,6 +134,10 @@ class RunConfig:
         "hour, trend; plain: as it is, beside others", "table", metavar="area=log", of="transforms",
     )
     indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
+    rules: tuple[str, ...] = knob(
+        (), "plug-ins that say what has to hold of a table; one may refuse it", "table", metavar="a,b",
+        plugins="shoal.validation_rules", when=lambda v: v["model"] != when.MODULE,
+    )
     test_every: int = knob(
         0, "one row in so many is kept for testing (rows 0, N, 2N, ...); 0 for none", "split", open=True, unit="rows"
     )

@@ -25,6 +25,7 @@ from shoal.errors import ConfigError, Remedy, Standing, StateError
 from shoal.files.parts import parts_of
 from shoal.fitting.model_file import model_output, save_model
 from shoal.fitting.reports import Trained, described, noted
+from shoal.fitting.rules import checked, with_findings
 from shoal.fitting.tuned import AlphaChoice, with_tuning
 from shoal.fitting.tuned import with_alpha as with_linear_alpha
 from shoal.fitting.wide import fit_table
@@ -100,6 +101,9 @@ def train_with(
         from shoal.sparse.fit import fit_sparse, suited  # here: tables of cells need none of it
 
         config = suited(config)
+        if config.rules:
+            said = "Expected no rules for a file of sparse rows, which has no table of columns. Leave them out."
+            raise ConfigError(said, knobs=["rules"])
     config.ready()
     if config.model == NETWORK and config.solver == "exact":
         raise ConfigError(
@@ -113,13 +117,15 @@ def train_with(
     def fitted() -> tuple[Trained, AlphaChoice]:
         with timings.stage("ingest"):
             dataset = coordinator.open(config)
+            found = checked(dataset, config)
         suited, why = config, []
         if config.model == BY_TARGET:
             suited, said = by_target(coordinator, dataset, config)
             why.append(said)
         with timings.stage("tune"):
             chosen = _with_alpha(coordinator, dataset, suited)
-        return noted(exactly(coordinator, dataset, chosen.config, timings), (*why, *chosen.notes)), chosen
+        made = with_findings(exactly(coordinator, dataset, chosen.config, timings), found)
+        return noted(made, (*why, *chosen.notes)), chosen
 
     def fitted_sparse() -> tuple[Trained, AlphaChoice]:
         return fit_sparse(coordinator, config, timings), AlphaChoice(config)

@@ -43,12 +43,13 @@ def test_example_names(site: str) -> None:
     )
     assert result(code, site) == [
         ["nonnegative_lasso"], ["sign"], ["best_round"], ["json_lines"], ["each_epoch"], ["stop_first"],
+        ["positive_target", "time_forward"],
     ]  # fmt: skip
 
 
 def test_example_leaves_no_build_behind() -> None:
     assert {path.name for path in EXAMPLE.iterdir()} - {"__pycache__"} == {
-        "pyproject.toml", "shoal_example_plugin.py", "shoal_example_advice.py",
+        "pyproject.toml", "shoal_example_plugin.py", "shoal_example_advice.py", "shoal_example_data.py",
     }  # fmt: skip
 
 

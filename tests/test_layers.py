@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, str] = {
     "passes": f"{ROWS} metrics plugins steps whatif worker",
     "parameters": "engines models passes steps worker",
     "coordinator": f"{ROWS} engines metrics parameters passes plugins steps worker",
-    "fitting": f"{ROWS} coordinator metrics passes results.answers whatif worker",
+    "fitting": f"{ROWS} coordinator metrics passes plugins results.answers whatif worker",
     "fitting.classes": f"{ROWS} coordinator fitting fitting.losses metrics passes worker",
     "fitting.losses": f"{ROWS} coordinator fitting metrics passes worker",
     "fitting.looks": f"{ROWS} coordinator fitting passes worker",

@@ -18,10 +18,12 @@ from shoal.data_pipeline import Shards
 from shoal.errors import DamagedFile, Reason, SourceChanged, Standing, TrainingError
 from shoal.files.parts import title
 from shoal.fitting.reports import Trained, finite
+from shoal.fitting.rules import checked, with_findings
 from shoal.fitting.tuned import AlphaChoice, with_tuning
 from shoal.metrics import Event, Timings
 from shoal.passes.gradient_loop import GradientLoop
 from shoal.passes.shards import TimeRows
+from shoal.results.findings import Finding
 from shoal.results.fit import GradientTraining, Resolved
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import shard_count
@@ -76,6 +78,7 @@ class _Training:
         self.resume, self.run_id = resume, run_id
         self.final = final  # no other attempt follows if files of the cache are damaged
         self.chosen = AlphaChoice(config)
+        self.found: tuple[Finding, ...] = ()  # by rules of plug-ins
         self.timings = Timings()
         self.started = time.monotonic() - (resume.meta["seconds"] if resume else 0.0)
 
@@ -97,6 +100,7 @@ class _Training:
         with self.timings.stage("ingest"):
             dataset = self.coordinator.open(self.config)
             self._check_same(dataset.manifest.content, header_of(dataset))
+            self.found = checked(dataset, self.config)
         with self.timings.stage("tune"):
             self.chosen = with_alpha(self.coordinator, dataset, self.config)
             self.config = self.chosen.config
@@ -253,6 +257,7 @@ class _Training:
         trained = concluded.described(training, notes)
         if self.chosen.found and objective.alpha == self.chosen.config.alpha:  # else a command has set another
             trained = with_tuning(trained, self.chosen.found)
+        trained = with_findings(trained, self.found)
         self.timings.seconds["total"] = self.clock()
         return replace(trained, report=replace(trained.report, timings=self.timings.seconds, run_id=self.run_id))
 

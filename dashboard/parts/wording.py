@@ -103,6 +103,7 @@ LABELS = {
     "device": "Device",
     "gpu_memory_fraction": "Share of the GPU's memory",
     "penalty": "Penalty of a plug-in",
+    "rules": "Plug-ins that check the table",
     "callbacks": "Plug-ins that watch the run",
     "checkpoint_seconds": "Between two checkpoints",
     "keep_checkpoints": "Checkpoints kept",

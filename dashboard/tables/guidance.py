@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,7 @@ def show(found: Asked, switch_on: Callable[[str], None], **chosen: Any) -> None:
     `switch_on` is what the page does for one that is a switch, in a callback."""
     if not found.target:
         return
-    look = inspection(found.guidance)
+    look = inspection(replace(found.guidance, rules=tuple(chosen.get("rules") or ())))
     if look.run.is_active:
         watch(look.run, "Looking for columns that give the target away")
         return

@@ -92,7 +92,8 @@ def _form_view(found: Asked, like: Run | None) -> None:
         return
     composer = Composer(found, like, result)
     about = st.container()
-    chosen = {"model": composer.model, "shrink": composer.shrink, "indicators": composer.values.get("indicators")}
+    chosen = {"model": composer.model, "shrink": composer.shrink, "indicators": composer.values.get("indicators"),
+              "rules": composer.values.get("rules")}  # fmt: skip
     guidance.show(found, composer.switch_on, **chosen)
     composer.show()
     with about:  # drawn last: only now is it known what Tune is handed
