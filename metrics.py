@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from shoal.results.fit import FitScores
 
 GPU_EVERY = 5.0  # seconds between two questions to nvidia-smi, which takes up to a second to answer
+OWN_METRICS = "metrics"  # the kind of an event that holds what metrics of plug-ins came to
 GPU_STALE = 30.0  # seconds after which an answer that did not come is given up
 
 
@@ -164,7 +165,7 @@ class HostSample:
 class Event:
     """Something that happened; `data` holds what JSON can hold.
 
-    Kinds: started lost restarted joined left phase checkpoint command warning state error.
+    Kinds: started lost restarted joined left phase checkpoint command warning state error metrics.
     """
 
     seconds: float

@@ -17,6 +17,8 @@ What a plug-in must be, by group:
     shoal.checkpoint_strategies   a subclass of steps.checkpointing.CheckpointStrategy; its constructor takes nothing
     shoal.recovery_handlers       a subclass of steps.failure.RecoveryHandler; its constructor takes nothing
     shoal.validation_rules        a subclass of fitting.rules.ValidationRule; its constructor takes nothing
+    shoal.metrics                 a subclass of fitting.own_metrics.Metric; its constructor takes nothing
+    shoal.cache_policies          a subclass of library.cache_policies.CachePolicy; its constructor takes nothing
 
 A built-in name always means what is built in. Callers look there first, so that a run without plug-ins never pays for
 the search through what is installed.
@@ -40,11 +42,11 @@ if TYPE_CHECKING:
 
 PENALTIES, STEP_RULES, CALLBACKS, READERS = "shoal.penalties", "shoal.step_rules", "shoal.callbacks", "shoal.readers"
 CHECKPOINT_STRATEGIES, RECOVERY_HANDLERS = "shoal.checkpoint_strategies", "shoal.recovery_handlers"
-VALIDATION_RULES = "shoal.validation_rules"
+VALIDATION_RULES, METRICS, CACHE_POLICIES = "shoal.validation_rules", "shoal.metrics", "shoal.cache_policies"
 WORDS = {
     PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader",
     CHECKPOINT_STRATEGIES: "checkpoint strategy", RECOVERY_HANDLERS: "recovery handler",
-    VALIDATION_RULES: "validation rule",
+    VALIDATION_RULES: "validation rule", METRICS: "metric", CACHE_POLICIES: "cache policy",
 }  # fmt: skip
 
 
@@ -100,9 +102,9 @@ def guarded(group: str, name: str, base: type[Any], warn: Callable[[str], None])
     return Guarded(WORDS[group], name, make(group, name, base), warn)
 
 
-def make(group: str, name: str, base: type[Any]) -> Any:
+def make(group: str, name: str, base: type[Any], built_in: Collection[str] = ()) -> Any:
     """The plug-in of that name, which has to be a subclass of `base`, made without arguments."""
-    kind = find_class(group, name, base)
+    kind = find_class(group, name, base, built_in)
     try:
         return kind()
     except (Exception, SystemExit) as error:

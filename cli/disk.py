@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -27,6 +28,11 @@ def add_commands(add: Add) -> None:
     clean.add_argument("kind", metavar="KIND", help=EXPLAINED)
     clean.add_argument("--older-than", type=float, metavar="DAYS", help="only what has not changed for so many days")
     clean.add_argument("--unused", action="store_true", help="data and uploads: only what no run or model refers to")
+    clean.add_argument("--enough", metavar="SIZE", help="only as many as free so much, such as 5GB or 500MB")
+    clean.add_argument(
+        "--first", metavar="POLICY", default="oldest",
+        help="with --enough: which go first: oldest, largest, unopened, or a plug-in's policy",
+    )  # fmt: skip
     clean.add_argument("--yes", action="store_true", help="do not ask")
     clean.set_defaults(command=_clean)
 
@@ -45,7 +51,7 @@ def _disk(chosen: argparse.Namespace) -> None:
     table(
         ("kind", "count", "size", "oldest", ""), [*rows, ("total", "", file_size(total), "", str(home()))], right={1, 2}
     )
-    print("\nFree some with: shoal clean KIND [--older-than DAYS]")
+    print("\nFree some with: shoal clean KIND [--older-than DAYS] [--enough 5GB]")
 
 
 def _day(at: float | None) -> str:
@@ -57,7 +63,8 @@ def _clean(chosen: argparse.Namespace) -> int:
     from shoal.library.kinds import counted, kept_in_words, kind_of
 
     kind = kind_of(chosen.kind)
-    choice = Criteria(chosen.older_than, chosen.unused)
+    enough = None if chosen.enough is None else _bytes(chosen.enough)
+    choice = Criteria(chosen.older_than, chosen.unused, enough, chosen.first)
     _check(choice, kind.by_use)
     wanted = plan(kind.name, choice)
     if not wanted.items:
@@ -72,11 +79,24 @@ def _clean(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _bytes(text: str) -> int:
+    """A size as people write it: 5GB, 500 MB, 1e9."""
+    found = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?)i?b?\s*", text.lower())
+    try:
+        return int(float(found[1]) * 1000 ** " kmgt".index(found[2] or " ")) if found else int("")
+    except ValueError:
+        raise ConfigError(f"Expected --enough to be a size such as 5GB or 500MB, got '{text}'. Correct it.") from None
+
+
 def _check(choice: Criteria, by_use: bool) -> None:
     if choice.older_than is not None and not choice.older_than >= 0:
         raise ConfigError(f"Expected --older-than to be a number of days, got {choice.older_than:g}. Correct it.")
     if choice.unused and not by_use:
         raise ConfigError("Expected --unused with data or uploads only. Use --older-than DAYS instead.")
+    if choice.enough is None and choice.first != "oldest":
+        raise ConfigError(
+            "Expected --enough SIZE beside --first: without it all of them go. Say how much is to be free."
+        )
 
 
 def _agreed(wanted: CleaningPlan) -> bool:

@@ -104,6 +104,7 @@ def show_fit(report: FitReport) -> None:
             _show_interval(report)
     else:
         _show_scores(report)
+    _show_own(report)
     _show_worth(report)
     for reason, count in report.rows_dropped.items():
         print(f"left out: {plural(count, 'row')} ({reason.replace('_', ' ')})")
@@ -129,6 +130,7 @@ def _show_network(report: FitReport) -> None:
         _show_scores(report)
     else:
         table(("part", "parameters"), [(part.name, f"{part.size:,}") for part in found.parts], right={1})
+    _show_own(report)
     _show_worth(report)
     for reason, count in report.rows_dropped.items():
         print(f"left out: {plural(count, 'row')} ({reason.replace('_', ' ')})")
@@ -261,6 +263,14 @@ def _show_class_coefficients(report: FitReport, outcome: Outcome) -> None:
 
 def _estimate(found: Estimate | None) -> tuple[str, ...]:
     return tuple(map(short, (found.std_error, found.t, found.p_value, found.low, found.high))) if found else ("",) * 5
+
+
+def _show_own(report: FitReport) -> None:
+    """What metrics of plug-ins say."""
+    if report.own_metrics:
+        print()
+        rows = [(name, short(one.train), short(one.test), one.better) for name, one in report.own_metrics.items()]
+        table(("metric", "train", "test", "better"), rows, right={1, 2})
 
 
 def _show_worth(report: FitReport) -> None:

@@ -39,6 +39,7 @@ from shoal.home import (
     trash_directory,
 )
 from shoal.library import archives
+from shoal.library.cache_policies import first_to_go
 from shoal.library.inventory import Item, entries, items
 from shoal.library.kinds import DiskKind, kind_of
 from shoal.people.deeds import allow
@@ -61,10 +62,13 @@ ELSEWHERE = "on another disk, or not ours to move"
 
 @dataclass(frozen=True)
 class Criteria:
-    """Which of a kind are to go: all, those without a change for so many days, those that no run or model refers to."""
+    """Which of a kind are to go: all, those without a change for so many days, those that no run or model refers to;
+    or as many of these as it takes to free so many bytes, by the policy of that name."""
 
     older_than: float | None = None
     unused: bool = False
+    enough: int | None = None
+    first: str = "oldest"
 
 
 ALL = Criteria()
@@ -243,6 +247,7 @@ def plan(name: str, choice: Criteria = ALL) -> CleaningPlan:
             kept[why] += 1
         else:
             go.append(item)
+    go = go if choice.enough is None else first_to_go(go, choice.first, choice.enough)
     return CleaningPlan(kind, tuple(_with_checkpoints(go, found) if name == "runs" else go), kept)
 
 

@@ -182,6 +182,11 @@ class RowLossModel:
             row = max(row, float((h * norms).max(initial=0.0)))
         return RowsSeen(gradient, value, curvature, row)
 
+    def scored(self, X: Values, y: Values, w: Array) -> tuple[RowKnown, Array]:
+        """What is known of rows, and their scores eta (n,)."""
+        width, known = X.shape[1], self.beside.of(y)
+        return known, self._eta(X, w[:width].astype(X.dtype), float(w[width]) if self.intercept else 0.0, known)
+
     def deviance(self, X: Values, y: Values, w: Array) -> float:
         """Half of it, summed over rows that are not trained on; no `most` bounds what they cost."""
         return replace(self, loss=StepLoss(self.loss.name)).gradient(X, y, w)[1]

@@ -28,6 +28,9 @@ def about(model: SavedModel) -> Iterator[str]:
         yield paragraph(said, "small")
     yield heading("Scores", 3)
     yield _scores(model.report)
+    if own := model.report.own_metrics:
+        rows = [(name, one.train, one.test, one.better) for name, one in own.items()]
+        yield table(("metric of a plug-in", "training rows", "test rows", "better"), rows)
 
 
 def _scores(report: FitReport) -> str:

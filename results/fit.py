@@ -31,6 +31,15 @@ class FitScores:
 
 
 @dataclass(frozen=True)
+class OwnMetric:
+    """What a plug-in's metric says of training and test rows; None where there are none, or no finite number."""
+
+    train: float | None = None
+    test: float | None = None
+    better: str = "lower"
+
+
+@dataclass(frozen=True)
 class Estimate:
     """One coefficient with what its formula says of its error."""
 
@@ -180,6 +189,7 @@ class FitReport:
     outcome: Outcome | None = None  # of a model of another loss than squares
     collinearity: Collinearity | None = None  # of a linear model that was fitted from sums
     network: NetworkReport | None = None  # of a module
+    own_metrics: dict[str, OwnMetric] = field(default_factory=dict)  # of plug-ins, by their names
     timings: dict[str, float] = field(default_factory=dict)
     run_id: str = ""
 
@@ -234,7 +244,7 @@ class FitReport:
 
 # Written where there is something to say.
 LAST = ("references", "columns_used", "columns_left_out", "findings", "routine", "penalty", "cross_validation",
-        "intervals", "outcome", "network", "timings", "run_id")  # fmt: skip
+        "intervals", "outcome", "network", "own_metrics", "timings", "run_id")  # fmt: skip
 
 
 def without(values: Mapping[str, Any], name: str) -> dict[str, Any]:

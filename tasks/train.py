@@ -24,6 +24,7 @@ from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
 from shoal.files.parts import parts_of
 from shoal.fitting.model_file import model_output, save_model
+from shoal.fitting.own_metrics import check_metrics, with_metrics
 from shoal.fitting.reports import Trained, described, noted
 from shoal.fitting.rules import checked, with_findings
 from shoal.fitting.tuned import AlphaChoice, with_tuning
@@ -104,6 +105,9 @@ def train_with(
         if config.rules:
             said = "Expected no rules for a file of sparse rows, which has no table of columns. Leave them out."
             raise ConfigError(said, knobs=["rules"])
+        if config.metrics:
+            said = "Expected no metrics of plug-ins for a file of sparse rows, so far. Leave them out."
+            raise ConfigError(said, knobs=["metrics"])
     config.ready()
     if config.model == NETWORK and config.solver == "exact":
         raise ConfigError(
@@ -112,6 +116,7 @@ def train_with(
         )  # fmt: skip
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
+    check_metrics(config)
     started, timings, output = time.perf_counter(), Timings(), model_output(config)
 
     def fitted() -> tuple[Trained, AlphaChoice]:
@@ -125,6 +130,8 @@ def train_with(
         with timings.stage("tune"):
             chosen = _with_alpha(coordinator, dataset, suited)
         made = with_findings(exactly(coordinator, dataset, chosen.config, timings), found)
+        with timings.stage("score"):
+            made = with_metrics(coordinator, dataset, chosen.config, made)
         return noted(made, (*why, *chosen.notes)), chosen
 
     def fitted_sparse() -> tuple[Trained, AlphaChoice]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.home import runs_directory
+from shoal.home import cache_directory, runs_directory
 from shoal.runs.folder import Run
 from shoal.runs.launch import launch
 from shoal.training.checkpoints import Checkpoints
@@ -70,3 +70,19 @@ def test_a_handler_stops_at_a_lost_worker_and_lets_the_run_go_on_with_new_ones(
     begun = [event.text for event in events(run, "started")]
     assert begun[0] == "Training begins."
     assert begun[1].endswith("Resuming from the checkpoint of round 5.")
+
+
+def test_a_policy_says_which_data_sets_go_first(site: str, tmp_path: Path) -> None:
+    for rows in (2000, 400, 900):
+        done = shoal(site, "train", plain(tmp_path, rows), "--target", "y")
+        assert done.returncode == 0, done.stderr
+    folder = cache_directory()
+    before = {path.name: size_of(path) for path in folder.iterdir() if (path / "manifest.json").exists()}
+    done = shoal(site, "clean", "data", "--enough", "1", "--first", "shards_first", "--yes")
+    assert done.returncode == 0, done.stderr
+    after = {path.name for path in folder.iterdir()}
+    assert before.keys() - after == {min(before, key=before.__getitem__)}  # the smallest alone is enough
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())

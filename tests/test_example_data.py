@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from shoal.home import runs_directory
+from shoal.runs.folder import Run
+from shoal.storage import Storage
 from support.brought.example_plugin import installed, shoal
 
 
@@ -64,3 +68,43 @@ def test_a_rule_refuses_a_table_before_anything_is_fitted(solver: str, site: str
     looked = shoal(site, "inspect", path, "--target", "y", "--rules", "positive_target")
     assert looked.returncode == 0
     assert "refuses this table" in looked.stdout + looked.stderr
+
+
+# ------------------------------------------------------------------ metrics
+
+
+def near(found: dict[str, Any], path: Path, which: Any) -> float:
+    """The share of rows within a tenth, by pandas from the coefficients that were printed."""
+    rows = pd.read_csv(path)
+    rows = rows[which(np.arange(len(rows)))]
+    predicted = found["intercept"] + found["coefficients"]["a"] * rows["a"]
+    return float((np.abs(predicted - rows["y"]) <= 0.1 * rows["y"].abs()).mean())
+
+
+@pytest.mark.parametrize("solver", ["exact", "gradient"])
+@pytest.mark.parametrize("engine", ["inline", "processes"])
+def test_a_metric_is_computed_on_training_and_test_rows(solver: str, engine: str, site: str, tmp_path: Path) -> None:
+    path = sales(tmp_path)
+    done = shoal(site, "train", path, "--target", "y", "--solver", solver, "--engine", engine, "--exclude", "day",
+                 "--test-every", "3", "--metrics", "within_ten_percent", "--workers", "2", "--json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    own = found["own_metrics"]["within_ten_percent"]
+    assert own["better"] == "higher"
+    assert own["train"] == pytest.approx(near(found, path, lambda i: i % 3 > 0), abs=1e-12)
+    assert own["test"] == pytest.approx(near(found, path, lambda i: i % 3 == 0), abs=1e-12)
+    if solver == "gradient":
+        told = [event for _, event in stored(found["run_id"]).events(kinds={"metrics"})]
+        assert len(told) >= 2  # once an epoch, and for the weights that the model has
+        assert told[-1].data["values"]["within_ten_percent"] == pytest.approx(own["test"], abs=1e-12)
+        assert told[-1].round == found["rounds"]
+
+
+def stored(run_id: str) -> Storage:
+    return Run(runs_directory() / run_id).open_records(5.0)
+
+
+def test_a_metric_is_in_the_words_of_a_fit(site: str, tmp_path: Path) -> None:
+    done = shoal(site, "train", sales(tmp_path), "--target", "y", "--metrics", "within_ten_percent")
+    assert done.returncode == 0, done.stderr
+    assert "within_ten_percent" in done.stdout

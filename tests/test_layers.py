@@ -74,7 +74,7 @@ MAY_IMPORT: dict[str, str] = {
     "tasks": f"{ROWS} coordinator engines engines.cluster fitting fitting.classes fitting.looks fitting.losses fitting.robust metrics networks passes planning results.answers runs sparse storage tasks.outcomes training tuning whatif",
     "tasks.outcomes": f"{ROWS} coordinator fitting fitting.losses passes results.answers whatif worker",
     "backup": "database",
-    "library": "metrics people queueing results results.answers runs settings storage",
+    "library": "metrics people plugins queueing results results.answers runs settings storage",
     "people": "database",
     "people.oidc": "people",
     "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",

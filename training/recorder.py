@@ -9,7 +9,18 @@ from collections.abc import Callable
 from shoal.coordinator import ParameterServer
 from shoal.engines.base import Link
 from shoal.errors import ResourceError, StateError
-from shoal.metrics import Event, HostSample, LinkSample, Record, ResourceSampler, Round, Tally, WorkerSample
+from shoal.fitting.own_metrics import LiveMetrics
+from shoal.metrics import (
+    OWN_METRICS,
+    Event,
+    HostSample,
+    LinkSample,
+    Record,
+    ResourceSampler,
+    Round,
+    Tally,
+    WorkerSample,
+)
 from shoal.storage.base import Fenced, Storage
 from shoal.tracing import spans
 from shoal.training.objectives.base import Objective
@@ -27,9 +38,11 @@ class Recorder:
     def __init__(
         self, storage: Storage, objective: Objective, clock: Callable[[], float], warn: Callable[[str], None],
         used: Callable[[int], tuple[float, int] | None] = lambda rank: None,
-        link: Callable[[int], Link | None] = lambda rank: None,
+        link: Callable[[int], Link | None] = lambda rank: None, own: LiveMetrics | None = None,
     ) -> None:  # fmt: skip
-        """`clock` tells the seconds since the run began; `used` and `link` are those of the engine."""
+        """`clock` tells the seconds since the run began; `used` and `link` are those of the engine; `own` are metrics
+        of plug-ins, which are looked at once an epoch."""
+        self._own, self._own_epoch = own, -1
         self._used_by, self._link = used, link
         self._storage, self._objective, self._clock, self._warn = storage, objective, clock, warn
         self._sampler = ResourceSampler()
@@ -67,10 +80,19 @@ class Recorder:
             judged = {name: getattr(record, name) for name in ("loss", "validation", "distance", "nonzeros")}
             record = dataclasses.replace(self.last, **judged)
         self._waiting.append(record)
+        if self._own and (int(epoch) != self._own_epoch or (self.last is not None and self.last.round == record.round)):
+            self._own_epoch = int(epoch)
+            self._record_own(self._own.values(self._objective.predicted(server.w)), record)
         self._recorded, self.last = now, record
         self._count += 1
         self.spent += time.perf_counter() - started
         return record
+
+    def _record_own(self, values: dict[str, float | None], record: Round) -> None:
+        if values:
+            text = ", ".join(f"{name} {value:g}" for name, value in values.items() if value is not None)
+            data = {"epoch": record.epoch, "values": values}
+            self._waiting.append(Event(record.seconds, OWN_METRICS, record.round, text, None, data))
 
     def _made(
         self, server: ParameterServer, tally: Tally, now: float, phase: str, epoch: float, distance: float | None,

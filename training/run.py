@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from shoal.coordinator import Coordinator
+from shoal.data.dataset import Dataset
 from shoal.data_pipeline import Shards
 from shoal.errors import DamagedFile, Reason, SourceChanged, Standing, TrainingError
 from shoal.files.parts import title
+from shoal.fitting.own_metrics import LiveMetrics, check_metrics, with_metrics
 from shoal.fitting.reports import Trained, finite
 from shoal.fitting.rules import checked, with_findings
 from shoal.fitting.tuned import AlphaChoice, with_tuning
@@ -79,6 +81,8 @@ class _Training:
         self.final = final  # no other attempt follows if files of the cache are damaged
         self.chosen = AlphaChoice(config)
         self.found: tuple[Finding, ...] = ()  # by rules of plug-ins
+        self.dataset: Dataset | None = None  # of a table
+        check_metrics(config)
         self.timings = Timings()
         self.started = time.monotonic() - (resume.meta["seconds"] if resume else 0.0)
 
@@ -100,7 +104,7 @@ class _Training:
         with self.timings.stage("ingest"):
             dataset = self.coordinator.open(self.config)
             self._check_same(dataset.manifest.content, header_of(dataset))
-            self.found = checked(dataset, self.config)
+            self.found, self.dataset = checked(dataset, self.config), dataset
         with self.timings.stage("tune"):
             self.chosen = with_alpha(self.coordinator, dataset, self.config)
             self.config = self.chosen.config
@@ -178,6 +182,7 @@ class _Training:
             lambda text: session.log("warning", text),
             engine.used,
             engine.link,
+            LiveMetrics(config.metrics, lambda text: session.log("warning", text)),
         )
         conductor = Conductor(
             config, resolved, objective, engine, shards, session, recorder, self.clock, self.run_id,
@@ -258,6 +263,8 @@ class _Training:
         if self.chosen.found and objective.alpha == self.chosen.config.alpha:  # else a command has set another
             trained = with_tuning(trained, self.chosen.found)
         trained = with_findings(trained, self.found)
+        if self.dataset is not None:
+            trained = with_metrics(self.coordinator, self.dataset, self.config, trained)
         self.timings.seconds["total"] = self.clock()
         return replace(trained, report=replace(trained.report, timings=self.timings.seconds, run_id=self.run_id))
 

@@ -110,7 +110,7 @@ class Chart extends Plot {
 
   async draw(data) {
     const table = data[this.spec.table]
-    const axis = this.spec.table === "rounds" ? this.view.axis : this.spec.x
+    const axis = this.spec.by_rounds ? this.view.axis : this.spec.x
     const x = table[axis.field] ?? []
     const series = this.seriesOf(table)
     const known = series.filter((s) => table[s.field]?.some((v) => v !== null))
@@ -143,7 +143,7 @@ class Chart extends Plot {
   marks(colors, axis, table, events) {
     const told = events.filter((e) => e.mark && e.seconds !== null).slice(-MARKED)
     const at = (e) => {
-      if (axis.field === "seconds" || this.spec.table !== "rounds") return e.seconds
+      if (axis.field === "seconds" || !this.spec.by_rounds) return e.seconds
       const place = table.round.findIndex((round) => round >= e.round)
       return table[axis.field][place < 0 ? table.round.length - 1 : place]
     }
@@ -188,7 +188,7 @@ class Chart extends Plot {
   }
 
   describe(table) {
-    const axis = this.spec.table === "rounds" ? this.view.axis : this.spec.x
+    const axis = this.spec.by_rounds ? this.view.axis : this.spec.x
     const x = table[axis.field] ?? []
     if (!x.length) return `${this.spec.title}: ${this.spec.waiting}`
     const show = unitOf[this.spec.unit] ?? number

@@ -6,6 +6,7 @@ another look at the disk. A snapshot replaces everything, an update is added to 
     head      state, cause and the numbers of the tiles, in words
     rounds    columns, thinned to about POINTS
     hosts     columns
+    own       columns: what metrics of plug-ins came to, by their names; all of it whenever there is more
     rates     columns: rows a second of each worker, by its number, and the use of graphics processors
     workers   the newest sample of each rank, with its CPU over the last minute
     events    with their number in the store and what there is to say about them
@@ -25,8 +26,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.dashboard.live import story as live_story
 from shoal.dashboard.live import tiles as live_words
+from shoal.dashboard.live.own_metrics import own_columns
 from shoal.dashboard.parts import wording
 from shoal.errors import TrainingError
+from shoal.metrics import OWN_METRICS
 from shoal.runs.folder import ENDED
 from shoal.runs.launch import Run
 
@@ -123,6 +126,8 @@ class RunFeed:
         self.rounds: Columns = columns([], ROUND_COLUMNS)
         self.hosts: Columns = columns([], HOST_COLUMNS)
         self.rates: Columns = {}
+        self.own: Columns = {}
+        self._number = 0  # of the newest event that was seen
         self.workers: dict[int, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.lanes: list[dict[str, Any]] = []
@@ -145,6 +150,7 @@ class RunFeed:
             "rounds": self.rounds,
             "hosts": self.hosts,
             "rates": self.rates,
+            "own": self.own,
             "workers": list(self.workers.values()),
             "events": self.events,
             "lanes": self.lanes,
@@ -227,9 +233,12 @@ class RunFeed:
         return True
 
     def _read_rest(self, storage: Storage, new: dict[str, Any]) -> bool:
-        since = self.events[-1]["number"] if self.events else 0
-        if events := storage.events(since, limit=EVENTS_READ):
-            self._take_events(events, new)
+        if events := storage.events(self._number, limit=EVENTS_READ):
+            self._number = events[-1][0]
+            if own := [event for _, event in events if event.kind == OWN_METRICS]:
+                self.own = new["own"] = own_columns(self.own, own, POINTS)
+            if others := [pair for pair in events if pair[1].kind != OWN_METRICS]:
+                self._take_events(others, new)
         newest = storage.hosts(1)
         if newest and json_number(newest[0].seconds, 8) != (self.hosts["seconds"] or [None])[-1]:
             return self._read_samples(storage, newest, new)

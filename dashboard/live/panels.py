@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.dashboard.live.controls import send_now
+from shoal.dashboard.live.own_metrics import field_of
 from shoal.dashboard.live.plot import FAINT, Panel, chart, live_plot, series
 from shoal.results.training_words import SQUARES, curve_words
 from shoal.runs.launch import Run
@@ -127,6 +128,16 @@ def curves(config: Mapping[str, Any]) -> list[Panel]:
     ]  # fmt: skip
 
 
+def own(config: Mapping[str, Any]) -> list[Panel]:
+    """A chart for each metric of a plug-in."""
+    return [
+        chart(f"own-{place}", name, [series(field_of(name), name, place % 10)], table="own",
+              hint="a plug-in's, on test rows",
+              waiting="Shown from the first epoch on, where test rows are at hand; else with the result.")
+        for place, name in enumerate(map(str, config.get("metrics") or ()))
+    ]  # fmt: skip
+
+
 def steps(config: Mapping[str, Any]) -> list[Panel]:
     """The charts of what a step is made of, and what travels for it."""
     stale = config.get("mode") in ("ssp", "async")
@@ -180,7 +191,19 @@ def tiles(run: Run, state: str, config: Mapping[str, Any], active: bool) -> None
 
 def panels(run: Run, state: str, config: Mapping[str, Any], active: bool) -> None:
     """Everything else: curves, workers, what happened, the machine, the log."""
-    wanted = [SWITCH, *curves(config), *steps(config), TIMELINE, LANES, HOLDERS, EVENTS, times(), *machine(), LOG]
+    wanted = [
+        SWITCH,
+        *curves(config),
+        *own(config),
+        *steps(config),
+        TIMELINE,
+        LANES,
+        HOLDERS,
+        EVENTS,
+        times(),
+        *machine(),
+        LOG,
+    ]
     answer = live_plot(run.id, state, wanted, key=f"panels:{run.id}", live=active)
     if active and answer.free is not None:
         send_now(run, f"Free worker {answer.free}", "slow_worker", {"rank": answer.free, "factor": 1})

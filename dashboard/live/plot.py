@@ -69,6 +69,7 @@ def chart(
     chart is not there then. With `each` there is a line for every column of the table, which are numbers of those."""
     return {
         "kind": "chart", "key": key, "title": title, "hint": hint, "series": list(lines), "table": table, "x": SECONDS,
+        "by_rounds": table in ("rounds", "own"),
         "unit": unit, "log": log, "switch": switch, "ticks": ticks, "hover": hover, "suffix": suffix,
         "range": list(range) if range else None, "from_zero": from_zero, "unknown": unknown, "height": height,
         "waiting": waiting, "each": each, "optional": optional,

@@ -13,7 +13,7 @@ import streamlit as st
 
 from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
 from shoal.dashboard.parts import charts, places, tuning, wording
-from shoal.dashboard.parts.literal import harmless, line, notice, section
+from shoal.dashboard.parts.literal import harmless, label, line, notice, section
 from shoal.dashboard.parts.outcomes import network_part, outcome_scores, score_name
 from shoal.errors import Reason, StateError, TrainingError
 from shoal.files.model_names import safe_name
@@ -54,7 +54,24 @@ def subtitle(config: dict[str, Any], name: str) -> str:
 def scores(report: FitReport) -> None:
     if report.outcome:
         outcome_scores(report, report.outcome)
+    else:
+        _line_scores(report)
+    _own_scores(report)
+
+
+def _own_scores(report: FitReport) -> None:
+    """What metrics of plug-ins say; their names come from elsewhere."""
+    if not report.own_metrics:
         return
+    tested = bool(report.test.rows)
+    with st.container(horizontal=True, gap="small", key="own-scores"):
+        for name, found in report.own_metrics.items():
+            shown, which = (found.test, "test rows") if tested else (found.train, "training rows")
+            about = f"A plug-in's metric; {found.better} is better. Training rows: {number(found.train)}."
+            st.metric(label(f"{name}, {which}"), number(shown), help=label(about), border=True)
+
+
+def _line_scores(report: FitReport) -> None:
     tested, part = bool(report.test.rows), report.honest
     which = "test rows" if tested else "training rows"
     cards = [

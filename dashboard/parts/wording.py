@@ -104,6 +104,7 @@ LABELS = {
     "gpu_memory_fraction": "Share of the GPU's memory",
     "penalty": "Penalty of a plug-in",
     "rules": "Plug-ins that check the table",
+    "metrics": "Metrics of plug-ins",
     "callbacks": "Plug-ins that watch the run",
     "checkpoint_seconds": "Between two checkpoints",
     "keep_checkpoints": "Checkpoints kept",

@@ -1,9 +1,11 @@
-"""Plug-ins that give advice: a checkpoint strategy, a recovery handler; pyproject.toml gives them their names."""
+"""Plug-ins that give advice: a checkpoint strategy, a recovery handler, a cache policy; their names are in
+pyproject.toml."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from shoal.library.cache_policies import CachedItem, CachePolicy
 from shoal.steps.checkpointing import CheckpointMoment, CheckpointStrategy
 from shoal.steps.failure import Decision, Loss, RecoveryHandler, RunFailure, Verdict
 
@@ -30,3 +32,10 @@ class StopFirst(RecoveryHandler):
 
     def run_failed(self, failure: RunFailure) -> Verdict:
         return "retry" if failure.reason == "worker_failed" and failure.failures <= 2 else "give up"
+
+
+class ShardsFirst(CachePolicy):
+    """What takes the least time to make again goes first: shards before data sets, small ones before large ones."""
+
+    def order(self, items: Sequence[CachedItem]) -> Sequence[CachedItem]:
+        return sorted(items, key=lambda item: (item.kind != "shards", item.bytes))

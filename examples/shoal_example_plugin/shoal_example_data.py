@@ -1,4 +1,4 @@
-"""Plug-ins about data: two validation rules; pyproject.toml gives them their names."""
+"""Plug-ins about data: two validation rules, a metric; pyproject.toml gives them their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from shoal.errors import DataError
+from shoal.fitting.own_metrics import Metric
 from shoal.fitting.rules import CheckedTable, Remark, ValidationRule
+from shoal.models import Array
 
 
 class TimeForward(ValidationRule):
@@ -34,3 +36,16 @@ class PositiveTarget(ValidationRule):
         if low is not None and low < 0:
             raise DataError(f"Expected amounts of at least 0 in '{table.target}', got {low:g}.")
         yield from ()
+
+
+class WithinTenPercent(Metric):
+    """The share of rows whose prediction is at most a tenth of the target off."""
+
+    better = "higher"
+
+    def sums(self, y: Array, predicted: Array, weight: Array) -> Array:
+        near = np.abs(predicted - y) <= 0.1 * np.abs(y)
+        return np.array([weight @ near, weight.sum()])
+
+    def value(self, sums: Array) -> float:
+        return float(sums[0] / sums[1])

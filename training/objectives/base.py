@@ -15,6 +15,7 @@ from shoal.data.cache import digest
 from shoal.data.dataset import Dataset
 from shoal.data_pipeline import Shards
 from shoal.fitting.exact import Prepared
+from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.models import Array, StepModel
 from shoal.results.fit import GradientTraining
@@ -212,6 +213,10 @@ class Objective(Protocol):
 
     def score(self, w: Array, /) -> float | None:
         """Of the rows that it watches, the higher the better, 1 the best; None where there is none."""
+        ...
+
+    def predicted(self, w: Array, /) -> MetricRows | None:
+        """Test rows that are at hand, and what these parameters say of them; None where there are none."""
         ...
 
     @property

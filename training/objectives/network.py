@@ -12,6 +12,7 @@ import torch
 
 from shoal.coordinator import Coordinator
 from shoal.data_pipeline import Shards
+from shoal.fitting.own_metrics import MetricRows
 from shoal.models import Array
 from shoal.networks.computing import computing_for
 from shoal.networks.step_model import ModuleModel, StepsOfModule
@@ -81,6 +82,10 @@ class NetworkObjective:
 
     def away_by_rows(self, w: Array, gradient: Array, value: float) -> DistanceToOptimum:
         return UNKNOWN
+
+    def predicted(self, w: Array) -> MetricRows | None:
+        """Metrics of plug-ins are asked at the end."""
+        return None
 
     def nonzeros(self, w: Array) -> int:
         return int(np.count_nonzero(w))

@@ -27,6 +27,7 @@ from shoal.fitting.losses.fit import LossFit, dispersion_of, notes_of
 from shoal.fitting.losses.report import described_loss
 from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
 from shoal.fitting.losses.smearing import to_the_mean
+from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.fitting.targets import TwoValues
 from shoal.losses.named import loss_for, penalty_beside
@@ -260,6 +261,15 @@ class RowLossObjective:
         return self.model.deviance(
             *self._held_rows, self._flat(NewtonPoint(np.zeros(self.width), self._known.constant))
         )
+
+    def predicted(self, w: Array) -> MetricRows | None:
+        """Of logarithms only at the end, when it is known by how much their mean is above their median."""
+        found = self._held_rows
+        if found is None or self.config.model == LOGARITHMS:
+            return None
+        rows, eta = self.model.scored(*found, w)
+        weight = np.ones(len(eta)) if rows.weight is None else rows.weight
+        return MetricRows(rows.y, self._known.rows.loss.mean(eta), weight)
 
     def nonzeros(self, w: Array) -> int:
         return int((w[: self.width] != 0).sum())

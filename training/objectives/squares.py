@@ -29,6 +29,7 @@ from shoal.fitting.exact import (
     prepare,
     rows_dropped,
 )
+from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained, described
 from shoal.fitting.wide import prepare_wide
 from shoal.metrics import Timings
@@ -190,6 +191,15 @@ class SquaredObjective:
 
     def score(self, w: Array) -> float | None:
         return self.held.r2(w)
+
+    def predicted(self, w: Array) -> MetricRows | None:
+        """In the units of the file; where rows have weights, only at the end."""
+        found = self.held.rows.held() if self.held.rows is not None and self.prepared.weighting is None else None
+        if found is None:
+            return None
+        X, y = found
+        mean, scores = self.units.y_mean, (X @ w.astype(X.dtype)).astype(np.float64)
+        return MetricRows(y.astype(np.float64) + mean, scores + mean, np.ones(len(y)))
 
     def nonzeros(self, w: Array) -> int:
         return int((w != 0).sum())

@@ -46,7 +46,7 @@ OTHERS: dict[str, Any] = {
     "compile_mode": "default", "device": "cpu", "gpu_memory_fraction": 0.5, "shards": 9, "parameter_shards": 3,
     "partition": "contiguous", "precision": "float64", "penalty": "my_penalty", "callbacks": ["one", "two"],
     "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "checkpoint_strategy": "my_strategy", "on_worker_loss": "fewer", "restarts": 1, "retries": 0,
-    "recovery": "my_handler", "rules": ["one", "two"],
+    "recovery": "my_handler", "rules": ["one", "two"], "metrics": ["one", "two"],
 }  # fmt: skip
 
 
