@@ -26,9 +26,10 @@ from shoal.settings.limits import USUAL_POINTS
 from shoal.settings.values import config_from
 from shoal.settings.when import CLASSES, TUNED_LOSSES, penalised_as
 from shoal.solve.paths import Path, follow
-from shoal.solve.rows.wide import follow_wide
+from shoal.solve.rows.along import follow_wide
+from shoal.sparse.table import is_sparse
 from shoal.tasks.refit import WITHOUT_SUMS, Basis
-from shoal.tasks.tune import TuningRequest, loss_tuned, summed, tuned_from
+from shoal.tasks.tune import TuningRequest, for_tuning, loss_tuned, summed, tune_with, tuned_from
 from shoal.tasks.workers import kept_coordinator
 from shoal.utils import Progress
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, grid_for, is_number
@@ -144,6 +145,11 @@ class PenaltyPath:
 
     # ---- models
 
+    @property
+    def is_without_sums(self) -> bool:
+        """Whether a model takes a fit to the data."""
+        return self._basis is None
+
     def fits_again(self, again: Again) -> None:
         self._again = again
 
@@ -235,7 +241,7 @@ def path_of_data(
         config = config_from({**values, "file": path_of(data)})
         with kept_coordinator(config, progress) as coordinator:
             found = _mended(coordinator, config, request, with_folds)
-    if other:
+    if found.is_without_sums:
         found.fits_again(lambda more: _fit(data if frame is None else frame, frame is not None, {**values, **more}))
     return found
 
@@ -249,10 +255,13 @@ def _mended(coordinator: Coordinator, config: RunConfig, request: TuningRequest,
 
 
 def _followed(coordinator: Coordinator, config: RunConfig, request: TuningRequest, with_folds: bool) -> PenaltyPath:
+    config = for_tuning(config)
     request.check(config)
     ratios = checked_ratios(penalised_as(config.model, config.shrink), request.ratios)
     if len(ratios) > 1 and not with_folds:
         raise ConfigError("Several mixing ratios need folds to choose by. Ask for some (folds=10) or give one ratio.")
+    if is_sparse(config):
+        return _of_sparse(coordinator, config, request, ratios[0], with_folds)
     dataset = coordinator.open(config)
     if config.model in TUNED_LOSSES:
         found = loss_tuned(coordinator, dataset, config, request, with_folds)
@@ -285,3 +294,15 @@ def _of_rows(
     encoding, rows, notes = wide_problem(coordinator, dataset, config)
     alphas = grid_for(rows, config.model, ratio, request.n_alphas) if given is None else given
     return PenaltyPath(config, encoding.names, notes, follow_wide(rows, config.model, alphas, ratio), None, None)
+
+
+def _of_sparse(
+    coordinator: Coordinator, config: RunConfig, request: TuningRequest, ratio: float, with_folds: bool
+) -> PenaltyPath:
+    if with_folds:
+        tuned = tune_with(coordinator, config, request, Timings())
+        return PenaltyPath(config, list(tuned.names), tuned.notes, tuned.path, tuned, None)
+    from shoal.sparse.choice import path_of_sparse  # here: tables of cells need none of it
+
+    names, path = path_of_sparse(coordinator, config, ratio, request.alphas, request.n_alphas)
+    return PenaltyPath(config, names, (), path, None, None)

@@ -68,13 +68,13 @@ def _chosen(coordinator: Coordinator, dataset: Dataset, config: RunConfig, count
     from shoal.fitting.summing import sum_cells, wide_cells
     from shoal.whatif.folds import FoldChoice, usual_way
     from shoal.whatif.penalty_choice import tune
-    from shoal.whatif.wide_choice import tune_wide
+    from shoal.whatif.rows_choice import tune_rows
 
     choice = FoldChoice.parse(count, usual_way(config.test_every), config.seed)
     exact = replace(config, solver="exact")
     wide = wide_cells(coordinator, dataset, exact, choice)
     if wide is not None:
-        found = tune_wide(wide, config.model, config.l1_ratio)
+        found = tune_rows(wide, config.model, config.l1_ratio, progress=coordinator.progress)
     else:
         found = tune(sum_cells(coordinator, dataset, exact, choice), config.model, config.l1_ratio)
     return AlphaChoice(replace(config, alpha=found.alpha(BEST)), cross_validated(found, BEST))

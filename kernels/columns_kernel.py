@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -39,23 +38,29 @@ def library() -> ctypes.CDLL:
     return kernel
 
 
-def descended(
-    A: Any, weight: Array, offset: Array, inverse: Array, curvature: Array, n: float, residual: Array,
-    stations: Iterable[tuple[float, float, float]], budget: int,
-) -> Array | None:  # fmt: skip
-    """The weights (p,) at the last of the stations (l1, l2, enough), each begun from the one before; None where that
-    would touch more values than the budget. A: scipy's csc; `residual` (m,) at weights 0, times the rows' weights."""
-    S, w, active = np.array(residual, np.float64), np.zeros(A.shape[1]), np.empty(A.shape[1], np.int32)
-    arrays: tuple[Any, ...] = (
-        np.ascontiguousarray(A.indptr, np.int32), np.ascontiguousarray(A.indices, np.int32),
-        *(np.ascontiguousarray(a, np.float64) for a in (A.data, weight, A.T @ weight, offset, inverse, curvature)),
-    )  # fmt: skip
-    state = ColumnDescent(
-        A.shape[1], *(array.ctypes.data for array in arrays), n, float(weight.sum()), S.ctypes.data, 0.0,
-        float(S.sum()), w.ctypes.data, active.ctypes.data, budget,
-    )  # fmt: skip
-    kernel = library()
-    for l1, l2, enough in stations:
-        if not kernel.descend(ctypes.byref(state), l1, l2, enough):
-            return None
-    return w
+class SparseDescent:
+    """Weights (p,) that begin at 0 and move to the minimum of each penalty in turn, from where they are.
+
+    A: scipy's csc; `residual` (m,) at weights 0, times the rows' weights.
+    """
+
+    def __init__(
+        self, A: Any, weight: Array, offset: Array, inverse: Array, curvature: Array, n: float, residual: Array
+    ) -> None:
+        self.w: Array = np.zeros(A.shape[1])
+        S, active = np.array(residual, np.float64), np.empty(A.shape[1], np.int32)
+        arrays: tuple[Any, ...] = (
+            np.ascontiguousarray(A.indptr, np.int32), np.ascontiguousarray(A.indices, np.int32),
+            *(np.ascontiguousarray(a, np.float64) for a in (A.data, weight, A.T @ weight, offset, inverse, curvature)),
+        )  # fmt: skip
+        self._held = (S, active, *arrays)  # what the struct points at
+        self._state = ColumnDescent(
+            A.shape[1], *(array.ctypes.data for array in arrays), n, float(weight.sum()), S.ctypes.data, 0.0,
+            float(S.sum()), self.w.ctypes.data, active.ctypes.data, 0,
+        )  # fmt: skip
+
+    def to(self, l1: float, l2: float, enough: float, budget: int) -> int | None:
+        """Until no weight moves by more than `enough` of the largest; what is left of the budget, or None where that
+        would touch more values."""
+        self._state.budget = budget
+        return self._state.budget if library().descend(ctypes.byref(self._state), l1, l2, enough) else None

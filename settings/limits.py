@@ -28,7 +28,8 @@ POLISHED_CELLS = 2_000_000  # values up to which medians are sorted, and a linea
 MOST_EXACT = 2000  # columns up to which the optimum is found beforehand: beyond, that takes longer than many passes
 MANY_COLUMNS = 500  # from which on a table with fewer rows than columns is solved from its rows
 TUNING = 7  # copies of all rows that the choice of a penalty from them holds at a time, measured
-WIDEST_CELLS = 4_000_000  # values of a table wider than long up to which folds choose a penalty in seconds
+LEFT, LEFT_MATRICES = 6, 6  # columns a row that an elastic net leaves at most, matrices of them at a time, measured
+WIDEST_CELLS = 8_000_000  # values of a table wider than long up to which folds choose a penalty in seconds
 MOST_CLASSES = 50  # of a target that one model tells apart
 USUAL_POINTS = 100  # penalties that are tried where nobody says how many
 HOLDING = 4  # copies of all rows that such a solution holds at a time, measured
@@ -97,8 +98,9 @@ def has_gradient_way(config: RunConfig, columns: int) -> bool:
 
 def tuning_bytes(rows: int, columns: int, points: int, ratios: int = 1) -> int:
     """Of the choice of a penalty from the rows: copies of them, and for each mixing ratio the weights (points, columns)
-    in two units, of all rows and of a fold, and those that are just made."""
-    return 8 * columns * (TUNING * rows + (4 * ratios + 2) * points)
+    in two units, of all rows and of a fold, and those that are just made; besides matrices of the columns that a
+    penalty leaves."""
+    return 8 * (columns * (TUNING * rows + (4 * ratios + 2) * points) + LEFT_MATRICES * min(columns, LEFT * rows) ** 2)
 
 
 def most_unpacked(size: int) -> int:

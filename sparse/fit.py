@@ -29,7 +29,7 @@ from shoal.results.fit import FitCertificate, FitReport
 from shoal.results.model import Design, ModelFile, Origin
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact
-from shoal.settings.strength import chooses_alpha, strength
+from shoal.settings.strength import strength
 from shoal.settings.when import LOSSES
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.paths import Solution
@@ -65,13 +65,7 @@ def suited(config: RunConfig) -> RunConfig:
     knobs = RunConfig.knobs()
     if odd := [name for name, knob in knobs.items() if name not in MEANT and getattr(config, name) != knob.default]:
         raise ConfigError(f"For sparse rows there is no {', '.join(odd)}. Leave it out.", knobs=odd)
-    config = replace(config, target=LABEL)
-    if chooses_alpha(config):
-        raise ConfigError(
-            f"Expected an alpha: none is chosen for sparse rows, got none for {config.model}. Give a number such as "
-            "0.1.", knobs=["alpha"],
-        )  # fmt: skip
-    return config
+    return replace(config, target=LABEL)
 
 
 def fit_sparse(coordinator: Coordinator, config: RunConfig, timings: Timings) -> Trained:

@@ -99,7 +99,8 @@ def train_with(
 ) -> Trained:
     """Fit and report; writes the model where the config says. `tuned` is how its penalty was chosen."""
     if sparse := is_sparse(config):
-        from shoal.sparse.fit import fit_sparse, suited  # here: tables of cells need none of it
+        from shoal.sparse.choice import with_alpha as with_sparse_alpha  # here: tables of cells need none of it
+        from shoal.sparse.fit import fit_sparse, suited
 
         config = suited(config)
         if config.rules:
@@ -135,7 +136,9 @@ def train_with(
         return noted(made, (*why, *chosen.notes)), chosen
 
     def fitted_sparse() -> tuple[Trained, AlphaChoice]:
-        return fit_sparse(coordinator, config, timings), AlphaChoice(config)
+        with timings.stage("tune"):
+            chosen = with_sparse_alpha(coordinator, config)
+        return noted(fit_sparse(coordinator, chosen.config, timings), chosen.notes), chosen
 
     trained, chosen = coordinator.cache.mending(fitted_sparse if sparse else fitted)
     if found := tuned or chosen.found:

@@ -20,12 +20,14 @@ from shoal.results.tuned import CrossValidated
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import understood
 from shoal.settings.when import TUNED_LOSSES, penalised_as
+from shoal.sparse.table import is_sparse
 from shoal.tasks.train import coordinated, train_with
-from shoal.utils import Progress
+from shoal.utils import Progress, silent
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, tune
-from shoal.whatif.wide_choice import WideCells, tune_wide
+from shoal.whatif.rows_choice import Onlooker, tune_rows, unseen
+from shoal.whatif.wide_choice import WideCells
 
 USUAL_RATIO = RunConfig.l1_ratio
 
@@ -60,9 +62,15 @@ class TuningRequest:
         checked_alphas(kind, self.alphas, self.n_alphas)
 
 
-def tune_with(coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings) -> Tuned:
-    """A file that was read before is not read again; rows are looked at once, after that nothing depends on them."""
+def tune_with(
+    coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings, seen: Onlooker = unseen
+) -> Tuned:
+    """A file that was read before is not read again; rows are looked at once, after that nothing depends on them.
+    `seen` is told what there is of the curve while it is worked out, where that takes a while."""
+    config = for_tuning(config)
     request.check(config)
+    if is_sparse(config):
+        return coordinator.cache.mending(lambda: _tuned_sparse(coordinator, config, request, timings, seen))
     if config.model in TUNED_LOSSES:
         return coordinator.cache.mending(lambda: _tuned_loss(coordinator, config, request, timings))
 
@@ -74,7 +82,25 @@ def tune_with(coordinator: Coordinator, config: RunConfig, request: TuningReques
 
     dataset, cells = coordinator.cache.mending(read)
     with timings.stage("tune"):
-        return tuned_from(cells, dataset, config, request)
+        return tuned_from(cells, dataset, config, request, coordinator.progress, seen)
+
+
+def for_tuning(config: RunConfig) -> RunConfig:
+    """The config with the target that its file leaves no choice about; what its rows have no way for is refused."""
+    if not is_sparse(config):
+        return config
+    from shoal.sparse.fit import suited  # here: tables of cells need none of it
+
+    return suited(config)
+
+
+def _tuned_sparse(
+    coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings, seen: Onlooker
+) -> Tuned:
+    from shoal.sparse.choice import tune_sparse
+
+    asked = request.ratios, request.alphas, request.n_alphas
+    return tune_sparse(coordinator, _plain(config), request.choice(config), *asked, timings, seen)
 
 
 def _tuned_loss(coordinator: Coordinator, config: RunConfig, request: TuningRequest, timings: Timings) -> Tuned:
@@ -111,17 +137,22 @@ def _plain(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, solver="exact")
 
 
-def tuned_from(cells: CellMoments | WideCells, dataset: Dataset, config: RunConfig, request: TuningRequest) -> Tuned:
+def tuned_from(
+    cells: CellMoments | WideCells, dataset: Dataset, config: RunConfig, request: TuningRequest,
+    progress: Progress = silent, seen: Onlooker = unseen,
+) -> Tuned:  # fmt: skip
     notes = (*dataset.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes)
     asked = config.model, request.ratios, request.alphas, request.n_alphas
-    return tune_wide(cells, *asked, notes) if isinstance(cells, WideCells) else tune(cells, *asked, notes)
+    if isinstance(cells, WideCells):
+        return tune_rows(cells, *asked, notes, progress, seen)
+    return tune(cells, *asked, notes)
 
 
 def tuned_answer(config: RunConfig, request: TuningRequest, progress: Progress) -> dict[str, Any]:
     """What `shoal tune --json` says, but for the times."""
     with coordinated(config, progress) as coordinator:
         tuned = tune_with(coordinator, config, request, Timings())
-    found: dict[str, Any] = finite({"target": config.target, **tuned.as_dict()})
+    found: dict[str, Any] = finite({"target": for_tuning(config).target, **tuned.as_dict()})
     return found
 
 

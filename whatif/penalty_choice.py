@@ -24,7 +24,7 @@ from shoal.settings.when import check_linear
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments, mean_squares, merge_all
 from shoal.solve.paths import Path, Slopes, alpha_grid, certify_along, follow, weights_along
-from shoal.solve.rows.dense import WideRows
+from shoal.solve.rows.dense import RowsAtHand
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.curve import CrossValidation, fold_of
 from shoal.whatif.folds import FoldChoice
@@ -161,7 +161,11 @@ def tune(
         merge_all(cell.take([-1]) for cell in cells.cells),
         held.take([-1]),
         cells.choice,
-        (*notes, *about_alphas, *notes_of(cells, problem, encoding.names, folds)),
+        (
+            *notes,
+            *about_alphas,
+            *notes_of(cells, problem.n, len(encoding.names), still(problem, encoding.names), folds),
+        ),
     )
 
 
@@ -258,7 +262,7 @@ def _relative(certificate: Certificate) -> float:
     return certificate.relative
 
 
-def still(problem: LeastSquares | WideRows, names: Sequence[str]) -> set[str]:
+def still(problem: LeastSquares | RowsAtHand, names: Sequence[str]) -> set[str]:
     """The columns that do not vary."""
     return {name for name, norm in zip(names, problem.norms.tolist(), strict=True) if norm == 0}
 
@@ -266,11 +270,9 @@ def still(problem: LeastSquares | WideRows, names: Sequence[str]) -> set[str]:
 # ---- what is said
 
 
-def notes_of(
-    cells: FoldsOf, problem: LeastSquares | WideRows, names: Sequence[str], folds: Mapping[int, FoldAnswer]
-) -> list[str]:
+def notes_of(cells: FoldsOf, n: float, width: int, always: set[str], folds: Mapping[int, FoldAnswer]) -> list[str]:
+    """About n training rows of so many design columns, of which some do `always` rest."""
     notes = []
-    always = still(problem, names)
     if always:
         notes.append(f"These columns do not vary, so that their weights are 0: {listed(sorted(always))}.")
     at_times = set().union(*(fold.still for fold in folds.values())) - always
@@ -279,9 +281,9 @@ def notes_of(
             f"These columns do not vary over the training rows of some fold and have weight 0 there: "
             f"{listed(sorted(at_times))}."
         )
-    if problem.n <= len(names):
+    if n <= width:
         notes.append(
-            f"There are {len(names)} columns and {problem.n:.0f} training rows: with a weak penalty the model fits "
+            f"There are {width} columns and {n:.0f} training rows: with a weak penalty the model fits "
             "them exactly, whatever they say."
         )
     elif any(fold.wide for fold in folds.values()):

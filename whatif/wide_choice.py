@@ -1,11 +1,10 @@
-"""The choice of a penalty by cross-validation from the rows themselves, for tables too wide for sums of all pairs; the
-answer is that of `penalty_choice`.
-"""
+"""The rows of a table too wide for sums of all pairs, fold by fold, as `rows_choice` chooses a penalty from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,24 +14,17 @@ from shoal.data.encoding import Encoding
 from shoal.errors import DataError, OutOfMemory
 from shoal.models import Array
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import USUAL_POINTS, memory_for_exact, tuning_bytes
+from shoal.settings.limits import memory_for_exact, tuning_bytes
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.rows.dense import WideRows
-from shoal.solve.rows.wide import follow_wide
 from shoal.utils import available_memory
 from shoal.whatif.folds import FoldChoice
-from shoal.whatif.penalty_choice import (
-    FoldAnswer,
-    Tuned,
-    checked_alphas,
-    checked_ratios,
-    curves_of,
-    grid_for,
-    notes_of,
-    still,
-    worst_of,
-)
+from shoal.whatif.penalty_choice import still
+from shoal.whatif.rows_choice import FoldRows
+
+OPEN = 4  # copies of all rows that one more fold on its way holds, measured
+PIECE = 64  # rows at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,29 +53,39 @@ class WideCells:
         return found
 
     @property
-    def held(self) -> Array:
-        return np.asarray(self.rows[self.cells == self.choice.cells])
+    def target(self) -> Moments:
+        return Moments.of(self.rows[self.cells < self.choice.cells, -1:])
 
-    def training(self, fold: int | None) -> Array:
-        cells = range(self.choice.cells) if fold is None else self.choice.training_cells(fold)
-        return np.asarray(self.rows[np.isin(self.cells, list(cells))])
+    @property
+    def held(self) -> Moments:
+        kept = self.rows[self.cells == self.choice.cells, -1:]
+        return Moments.of(kept) if len(kept) else Moments.empty(1)
 
-    def problem(self, fold: int | None = None) -> tuple[Encoding, WideRows]:
+    def fold(self, number: int | None) -> FoldRows:
         """With an imputation, levels and units of its own."""
-        rows = self.training(fold)
+        choice, config = self.choice, self.config
+        cells = range(choice.cells) if number is None else choice.training_cells(number)
+        rows = self.rows[np.isin(self.cells, list(cells))]
         if not len(rows):
-            raise DataError(f"Fold {fold} has no training rows. Choose fewer folds.")
+            raise DataError(f"Fold {number} has no training rows. Choose fewer folds.")
         mean = rows.mean(axis=0)
-        fills = fills_for(self.base, self.config, mean, self.medians[-1 if fold is None else fold])
-        encoding, _ = design_encoding(self.base, self.config, fills, mean[:-1], len(rows))
+        fills = fills_for(self.base, config, mean, self.medians[-1 if number is None else number])
+        encoding, _ = design_encoding(self.base, config, fills, mean[:-1], len(rows))
         X, y = self.designed(rows, encoding)
+        del rows
         mean = np.append(X.mean(axis=0), y.mean())
-        squares = np.append(((X - mean[:-1]) ** 2).sum(axis=0), ((y - mean[-1]) ** 2).sum())
-        config = self.config
+        squares = np.append(_squares_about(X, mean[:-1]), ((y - mean[-1]) ** 2).sum())
         units = Standardisation.of_spread(len(X), mean, squares, config.intercept, config.standardize)
         X -= units.centre
         X /= units.scale
-        return encoding, WideRows.of(X, y - units.y_mean, units)
+        found = WideRows.of(X, y - units.y_mean, units)
+        cell = choice.cells if number is None else choice.test_cell(number)
+        tested = self.designed(self.rows[self.cells == cell], encoding)
+        return FoldRows(found, still(found, encoding.names), partial(_error, *tested), partial(_all, encoding.names))
+
+    def planned(self, model: str, points: int, ratios: int) -> int:
+        spare = check_memory(len(self.rows), len(self.base.terms), points, ratios, self.rows.nbytes)
+        return 2 + spare // (OPEN * max(self.rows.nbytes, 1))
 
     def designed(self, rows: Array, encoding: Encoding) -> tuple[Array, Array]:
         """Design columns and target of some rows: base columns, less what stands in for missing values otherwise."""
@@ -96,43 +98,12 @@ class WideCells:
         return X, rows[:, -1].copy()
 
 
-def tune_wide(
-    cells: WideCells,
-    model: str,
-    l1_ratio: float | Sequence[float] = 0.5,
-    alphas: Iterable[float] | None = None,
-    n_alphas: int | None = None,
-    notes: Iterable[str] = (),
-) -> Tuned:
-    """As `penalty_choice.tune`, fold by fold."""
-    ratios = checked_ratios(model, l1_ratio)
-    given, about_alphas = checked_alphas(model, alphas, n_alphas)
-    points = len(given) if given is not None else n_alphas or USUAL_POINTS
-    check_memory(len(cells.rows), len(cells.base.terms), points, len(ratios), cells.rows.nbytes)
-    encoding, whole = cells.problem()
-    grids = [grid_for(whole, model, ratio, n_alphas) if given is None else given for ratio in ratios]
-    paths = tuple(follow_wide(whole, model, grid, ratio) for ratio, grid in zip(ratios, grids, strict=True))
-    folds = {number: _answer(cells, number, model, ratios, grids) for number in cells.tested}
-    held = cells.designed(cells.held, encoding)
-    return Tuned(
-        tuple(encoding.names),
-        paths,
-        curves_of(grids, folds),
-        worst_of(paths, folds),
-        tuple(_errors(whole.X, whole.y, path.W, np.zeros(len(path.W))) for path in paths),
-        tuple(_errors(*held, path.coef, path.intercepts) for path in paths),
-        Moments.of(cells.training(None)[:, -1:]),
-        Moments.of(held[1][:, None]) if len(held[1]) else Moments.empty(1),
-        cells.choice,
-        (*notes, *about_alphas, *notes_of(cells, whole, encoding.names, folds)),
-    )
-
-
-def check_memory(rows: int, width: int, points: int, ratios: int, held: int = 0) -> None:
-    """What such a choice would take besides the bytes that are `held` already is refused before it is made."""
+def check_memory(rows: int, width: int, points: int, ratios: int, held: int = 0) -> int:
+    """What such a choice would take besides the bytes that are `held` already is refused before it is made; what is
+    free beyond it."""
     free, need = memory_for_exact(available_memory()), tuning_bytes(rows, width, points, ratios) - held
     if need <= free:
-        return
+        return free - need
     least = tuning_bytes(rows, width, 1) - held
     ways = "fewer columns, fewer alphas and mixing ratios," if least <= free else "fewer columns"
     raise OutOfMemory(
@@ -141,17 +112,23 @@ def check_memory(rows: int, width: int, points: int, ratios: int, held: int = 0)
     )
 
 
-def _answer(cells: WideCells, number: int, model: str, ratios: Sequence[float], grids: Sequence[Array]) -> FoldAnswer:
-    encoding, rows = cells.problem(number)
-    X, y = cells.designed(cells.rows[cells.cells == cells.choice.test_cell(number)], encoding)
-    paths = [follow_wide(rows, model, grid, ratio) for ratio, grid in zip(ratios, grids, strict=True)]
-    errors = [_errors(X, y, path.coef, path.intercepts) for path in paths]
-    worst = max((path.worst for path in paths), key=lambda one: one.relative)
-    return FoldAnswer(errors, worst, not rows.y_scatter > 0, rows.n <= rows.width, still(rows, encoding.names))
+def _all(names: list[str], used: npt.NDArray[np.bool_]) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """An answer names all columns, whether they have a weight or not."""
+    return names, np.arange(len(used))
 
 
-def _errors(X: Array, y: Array, coef: Array, intercepts: Array) -> Array:
-    """The mean squared error at each point of a path; 0 without rows."""
-    residuals = y[:, None] - X @ coef.T - intercepts
-    found: Array = np.einsum("ij,ij->j", residuals, residuals) / max(len(y), 1)
-    return found
+def _squares_about(X: Array, mean: Array) -> Array:
+    """Sums of squares of the columns, some rows at a time: no copy of all."""
+    total: Array = np.zeros_like(mean)
+    for start in range(0, len(X), PIECE):
+        away = X[start : start + PIECE] - mean
+        total += np.einsum("ij,ij->j", away, away)
+    return total
+
+
+def _error(X: Array, y: Array, coef: Array, intercept: float) -> float:
+    """The mean squared error; 0 without rows."""
+    used = np.flatnonzero(coef)
+    few = 4 * len(used) < len(coef)
+    residual = y - intercept - (X[:, used] @ coef[used] if few else X @ coef)
+    return float(residual @ residual) / max(len(y), 1)

@@ -12,23 +12,26 @@ RESTARTS = 8  # each begins with the true residual, so that rounding of the one 
 ENOUGH = 1e-14  # of the gradient at 0
 
 
-def conjugate_gradients(rows: RowsAtHand, l2: float) -> tuple[Array, bool]:
+def conjugate_gradients(
+    rows: RowsAtHand, l2: float, begun: Array | None = None, enough: float = ENOUGH
+) -> tuple[Array, bool]:
     """argmin ||y - X w||^2 + n l2 ||w||^2 (p,), of smallest norm where it is not unique, and whether it is settled.
 
     With a ridge, columns are scaled by d = 1 / sqrt(||x_j||^2 + n l2); without, that would change what norm is small.
+    `begun` is a guess, for a ridge only; `enough` of the gradient at 0 may be left.
     """
     ridge = rows.n * l2
     d = 1 / np.sqrt(rows.norms**2 + ridge) if l2 > 0 else np.ones(rows.width)
-    w, left = np.zeros(rows.width), ITERATIONS
+    w, left = np.zeros(rows.width) if begun is None else begun, ITERATIONS
     start = float(np.linalg.norm(d * rows.slopes * rows.n))
     last = np.inf
     for _ in range(RESTARTS):
         residual = rows.residual(w)
         size = float(np.linalg.norm(d * (rows.against(residual) - ridge * w)))
-        if size <= ENOUGH * start or size > last / 2 or left <= 0:
-            return w, size <= 1e-10 * start
+        if size <= enough * start or size > last / 2 or left <= 0:
+            return w, size <= max(enough, 1e-10) * start
         last = size
-        step, used = _correction(rows, residual, w, d, ridge, ENOUGH * start, left)
+        step, used = _correction(rows, residual, w, d, ridge, enough * start, left)
         w, left = w + step, left - used
     return w, True
 

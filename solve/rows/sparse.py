@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ResourceError
-from shoal.kernels.columns_kernel import descended
+from shoal.kernels.columns_kernel import SparseDescent
 from shoal.models import Array
 from shoal.solve.least_squares import LeastSquares, Standardisation, factor, needs_data, stack, triangle
 
@@ -147,15 +147,37 @@ class SparseRows:
 
     def descended(self, l1: float, l2: float) -> Array | None:
         """Weights near the minimum at these penalties, by coordinate descent; None where that takes long."""
+        descent = self.descent()
+        if descent is None:
+            return None
+        ways = (self.zero_gradient * FALL**k for k in range(1, 100))
+        stations = [(one, l2, NEAR) for one in itertools.takewhile(lambda one: one > l1, ways)]
+        left = self.patience
+        for station in [*stations, (l1, l2, SETTLED)]:
+            after = descent.to(*station, left)
+            if after is None:
+                return None
+            left = after
+        return descent.w
+
+    def descent(self) -> SparseDescent | None:
+        """Coordinate descent that begins at 0."""
         if len(self.A.data) > MOST_VALUES:
             return None
-        top = self.zero_gradient
-        ways = (top * FALL**k for k in range(1, 100))
-        stations = [(one, l2, NEAR) for one in itertools.takewhile(lambda one: one > l1, ways)]
-        return descended(
-            self.A, self.root**2, self.offset, self.inverse, self.norms**2 / self.n, self.n, self.root * self.y,
-            [*stations, (l1, l2, SETTLED)], max(PASSES * (len(self.A.data) + self.width), TOUCHED),
+        curvature = self.norms**2 / self.n
+        return SparseDescent(
+            self.A, self.root**2, self.offset, self.inverse, curvature, self.n, self.root * self.y
         )  # fmt: skip
+
+    @property
+    def patience(self) -> int:
+        """Values that a descent may touch before another way is taken."""
+        return max(PASSES * self.stored, TOUCHED)
+
+    @property
+    def stored(self) -> int:
+        """Values that one pass over all columns touches."""
+        return len(self.A.data) + self.width
 
     def _triangle(self, B: Any, offset: Array, inverse: Array) -> Array:
         """Of the rows (X, y) in some columns, B by rows with their weights in it."""

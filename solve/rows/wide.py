@@ -16,10 +16,8 @@ from shoal.kernels.path_kernel import sparse_path
 from shoal.models import L1L2, Array, Certificate, certify
 from shoal.solve.least_squares import EPS, LeastSquares
 from shoal.solve.paths import (
-    Path,
     Solution,
     constant_note,
-    penalties_along,
     refine,
     solve,
     sparse_weights,
@@ -86,52 +84,22 @@ def _by_columns(rows: RowsAtHand, penalty: L1L2) -> Solution:
 
 def _certified(rows: RowsAtHand, penalty: L1L2, w: Array) -> Certificate:
     residual = rows.residual(w)
+    return certified(rows, penalty, w, -rows.against(residual) / rows.n, float(residual @ residual))
+
+
+def certified(rows: RowsAtHand, penalty: L1L2, w: Array, gradient: Array, rss: float) -> Certificate:
+    """From gradient = -X'r / n (p,) and rss = r'r at w, which were worked out on the rows."""
     return certify(
-        penalty, w, -rows.against(residual) / rows.n, float(residual @ residual), rows.n,
-        y_scatter=rows.y_scatter, zero_gradient=rows.zero_gradient, rests_on="data",
-    )  # fmt: skip
+        penalty, w, gradient, rss, rows.n, y_scatter=rows.y_scatter, zero_gradient=rows.zero_gradient, rests_on="data"
+    )
 
 
 # ------------------------------------------------------------------ with an L1 part
 
 
-def follow_wide(rows: RowsAtHand, model: str, alphas: Array, l1_ratio: float = 0.5) -> Path:
-    """The whole path with a certificate at each point, as `paths.follow` gives it from moments; alphas fall."""
-    alphas = np.asarray(alphas, np.float64)
-    l1, l2 = penalties_along(model, alphas, l1_ratio, rows.n)
-    W = np.zeros((len(alphas), rows.width))
-    sparse = l1 > 0
-    W[sparse] = _sparse_along(rows, l1[sparse], l2[sparse])
-    if not sparse.all():
-        W[~sparse] = _smooth_along(rows, l2[~sparse])
-    found = tuple(_certified(rows, L1L2(*one), w) for *one, w in zip(l1.tolist(), l2.tolist(), W, strict=True))
-    return Path(model, l1_ratio, alphas, W, *rows.units.raw_along(W), found)
-
-
-def _sparse_along(rows: RowsAtHand, l1: Array, l2: Array) -> Array:
-    """W (m, p); where penalties fall by much, others in between are walked through."""
-    walk, W = _Walk(rows), np.zeros((len(l1), rows.width))
-    for i, (strength, ridge) in enumerate(zip(l1.tolist(), l2.tolist(), strict=True)):
-        while strength < FALL * FALL * walk.before:
-            walk.to(FALL * walk.before, ridge, roughly=True)
-        W[i] = walk.to(strength, ridge)
-    return W
-
-
-def _smooth_along(rows: RowsAtHand, l2: Array) -> Array:
-    """W (m, p) from one decomposition of the rows."""
-    if not isinstance(rows, WideRows):
-        return np.stack([_smooth(rows, one)[0] for one in l2.tolist()])
-    if rows.width <= rows.n:
-        part = rows.part(np.arange(rows.width))
-        return np.stack([solve_smooth(part, one)[0] for one in l2.tolist()])
-    spectrum = _Spectrum.of(rows)
-    return np.stack([spectrum.weights(one) for one in l2.tolist()])
-
-
 def _along(rows: RowsAtHand, l1: Array, l2: Array) -> Array:
     """The weights at the last penalty alone: those on the way only have to be near."""
-    walk, strengths = _Walk(rows), (float(l1[-1]), float(l2[-1]))
+    walk, strengths = Walk(rows), (float(l1[-1]), float(l2[-1]))
     if (near := rows.descended(*strengths)) is not None:
         return near if walk.ends_at(near, *strengths) else walk.to(*strengths)
     for a, b in zip(l1[:-1].tolist(), l2[:-1].tolist(), strict=True):
@@ -147,28 +115,26 @@ def _way_to(rows: RowsAtHand, penalty: L1L2) -> tuple[Array, Array]:
     return l1, np.full(len(l1), penalty.l2)
 
 
-class _Walk:
+class Walk:
     """The weights at falling penalties, each begun from those before it."""
 
     def __init__(self, rows: RowsAtHand) -> None:
         self.rows, self.before = rows, rows.zero_gradient
         self.w: Array = np.zeros(rows.width)
-        self.correlation = rows.slopes
+        self.residual, self.correlation = rows.y, rows.slopes
 
     def to(self, l1: float, l2: float, roughly: bool = False) -> Array:
         rows = self.rows
         likely = np.abs(self.correlation) >= 2 * l1 - self.before  # the strong rule: nearly always all that come in
         chosen = (self.w != 0) | (likely & (rows.norms > 0))
-        is_sparse = not isinstance(rows, WideRows)
-        quick = roughly or is_sparse
         while True:
             columns = np.flatnonzero(chosen)
             w: Array = np.zeros_like(self.w)
-            w[columns] = _weights(rows.part(columns, quick), l1, l2, self.w[columns], quick)
-            self._arrive(w, l1, l2)
-            if is_sparse and not (roughly or self._is_settled(l1)):  # sums of products were too coarse
-                w[columns] = _weights(rows.part(columns), l1, l2, w[columns], roughly)
-                self._arrive(w, l1, l2)
+            w[columns] = _weights(rows.part(columns, roughly=True), l1, l2, self.w[columns], roughly=True)
+            self.arrive(w, l1, l2)
+            if not (roughly or self._is_settled(l1)):  # sums of products were too coarse
+                w[columns] = _weights(rows.part(columns), l1, l2, w[columns], roughly=False)
+                self.arrive(w, l1, l2)
             beyond = self._beyond(l1)
             late = np.flatnonzero((beyond > 0) & ~chosen)
             if not len(late):
@@ -178,13 +144,15 @@ class _Walk:
 
     def ends_at(self, w: Array, l1: float, l2: float) -> bool:
         """Go on from these weights; whether they are the answer already."""
-        self._arrive(w, l1, l2)
+        self.arrive(w, l1, l2)
         return self._is_settled(l1) and not (self._beyond(l1) > 0).any()
 
-    def _arrive(self, w: Array, l1: float, l2: float) -> None:
+    def arrive(self, w: Array, l1: float, l2: float) -> None:
+        """Stand at these weights, and ask all columns about them."""
         rows = self.rows
         self.w, self.before = w, l1
-        self.correlation = rows.against(rows.residual(w)) / rows.n - l2 * w
+        self.residual = rows.residual(w)
+        self.correlation = rows.against(self.residual) / rows.n - l2 * w
 
     def _beyond(self, l1: float) -> Array:
         """By how much each correlation passes its bound, but for rounding."""
@@ -210,10 +178,8 @@ def _weights(problem: LeastSquares, l1: float, l2: float, start: Array, roughly:
         (exactly,) = sparse_weights(problem, *penalties, start)
         return np.asarray(exactly)
     root = np.sqrt(problem.n)
-    found, settled = sparse_path(
-        problem.gram / problem.n, problem.R.T @ problem.z / problem.n, *penalties, start,
-        factor=(problem.R / root, problem.z / root),
-    )  # fmt: skip
+    R, z = problem.R / root, problem.z / root
+    found, settled = sparse_path(R.T @ R, R.T @ z, *penalties, start, factor=(R, z))
     return np.asarray(found[0] if settled else start)
 
 
@@ -243,7 +209,7 @@ def _smooth(rows: RowsAtHand, l2: float) -> tuple[Array, bool, tuple[str, ...], 
         return quick, True, (), len(rows.y) - rows.units.intercept
     if not isinstance(rows, WideRows):
         return _iterated(rows, l2)
-    spectrum = _Spectrum.of(rows)
+    spectrum = Spectrum.of(rows)
     rank = int(spectrum.kept.sum())
     return spectrum.weights(l2), l2 > 0, () if l2 > 0 else (_dependence(rows, rank),), rank
 
@@ -259,7 +225,7 @@ def _iterated(rows: RowsAtHand, l2: float) -> tuple[Array, bool, tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _Spectrum:
+class Spectrum:
     """X = (U s V') Q', with as many digits as X itself has; `kept` are the directions that are not rounding."""
 
     rows: WideRows
@@ -270,7 +236,7 @@ class _Spectrum:
     kept: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, rows: WideRows) -> _Spectrum:
+    def of(cls, rows: WideRows) -> Spectrum:
         Q, T = np.linalg.qr(rows.X.T)
         U, s, Vt = np.linalg.svd(T.T)
         return cls(rows, Q, U, s, Vt, s > EPS * 10 * rows.n * s.max(initial=0.0))

@@ -102,10 +102,13 @@ def tuned(config: RunConfig, request: TuningRequest) -> int:
     ("model", "ratios", "points"), [("ridge", None, 60), ("lasso", None, 3), ("elasticnet", [0.3, 0.6, 0.9], 20)]
 )
 def test_a_choice_of_penalty_from_rows_stays_within_its_plan(
-    model: str, ratios: list[float] | None, points: int, tmp_path: Path
+    model: str, ratios: list[float] | None, points: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where there is no more memory than that, no more folds than planned are on their way at a time."""
     config = RunConfig(file=str(wide(tmp_path, 80, 2500)), target="y", model=model)
     look(config)
+    room = limits.tuning_bytes(80, 2500, points, len(ratios or [1]))
+    monkeypatch.setattr(wide_choice, "available_memory", lambda: room / limits.SHARE_FOR_EXACT)
     peak = tuned(config, TuningRequest(folds=3, l1_ratio=ratios, n_alphas=points))
     assert peak < limits.tuning_bytes(80, 2500, points, len(ratios or [1])) + (8 << 20)  # and what is said of columns
 

@@ -11,8 +11,9 @@ from sklearn.linear_model import ElasticNet, Ridge
 
 from shoal.models import L1L2
 from shoal.solve.least_squares import Standardisation
+from shoal.solve.rows.along import follow_wide
 from shoal.solve.rows.dense import WideRows
-from shoal.solve.rows.wide import follow_wide, solve_wide
+from shoal.solve.rows.wide import solve_wide
 
 Floats = NDArray[np.float64]
 
