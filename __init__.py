@@ -238,7 +238,7 @@ def load(path: str | Path) -> FittedModel:
     from shoal.fitting.model_file import load_model
     from shoal.library.aliases import model_path
 
-    return FittedModel(load_model(model_path(path)).file)
+    return FittedModel(load_model(model_path(path), hashes=True).file)
 
 
 def inspect(path: str | Path | Sequence[str | Path], **knobs: Any) -> TableLook:

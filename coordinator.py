@@ -28,10 +28,9 @@ from shoal.metrics import Tally, WorkerTally
 from shoal.models import Array, StepModel
 from shoal.parameters.shards import ShardedParameters
 from shoal.parameters.stepping import VectorStep
-from shoal.passes.blocks import Predict, Score, SumMoments, Sums, SumTriangle
+from shoal.passes.blocks import Predict, Score, SumMoments, Sums, SumTriangle, stored_moments
 from shoal.passes.board import Board
 from shoal.passes.gradient_loop import Assignment, Part, Update
-from shoal.passes.ingest import stored_moments
 from shoal.passes.parcels import server_board
 from shoal.passes.tables import reading_of
 from shoal.settings.config import RunConfig

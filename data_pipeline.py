@@ -106,6 +106,8 @@ class _Cleaning:
             *(dataset.columns[t.column].slot for _, t in self.shaped),
         }
         self.drop_slots = sorted(slots) if encoding.drop_missing else []
+        needed = encoding.present if encoding.drop_missing else ()
+        self.present = [dataset.own_codes(block, dataset.columns[name].slot) for name in needed]
 
     def _needs_numbers_only(self) -> bool:
         """Whether what is read of the block is its numbers as they are, which any bytes are."""
@@ -163,7 +165,7 @@ class _Cleaning:
         if self.drop_slots:
             kept &= ~np.isnan(numbers[:, self.drop_slots]).any(axis=1)
         if self.encoding.drop_missing:
-            for codes, _ in self.levels.values():
+            for codes in (*(codes for codes, _ in self.levels.values()), *self.present):
                 kept &= codes[rows] >= 0
         return None if kept.all() else kept
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from shoal.api.frames import Unknown, as_needed, date_columns, encoded
+from shoal.api.frames import Unknown, as_needed, date_columns, encoded, text_sums
 from shoal.api.predicted import called, ends, gathered, likeliest, likely_sets, usual_sets, without_prediction
 from shoal.api.tables import as_frame, path_of, with_target
 from shoal.errors import DataError, StateError, TrainingError
@@ -23,7 +23,6 @@ from shoal.fitting.model_file import in_days, usable, without_zeros
 from shoal.fitting.reports import Trained, described
 from shoal.losses.layers import expected
 from shoal.models import Floats
-from shoal.passes.blocks import unknown_levels
 from shoal.results.findings import Finding
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile, model_bytes
@@ -37,6 +36,7 @@ from shoal.solve.conformal import half_width_of
 from shoal.solve.inference import variance_inflation
 from shoal.sparse.prediction import predicted as of_sparse
 from shoal.sparse.table import is_sparse
+from shoal.sparse.text_models import predict_requests, split_where_many
 from shoal.tasks.predict import open_for, predict_file, suited
 from shoal.tasks.quartiles import residual_quartiles
 from shoal.tasks.refit import Basis
@@ -184,9 +184,8 @@ class FittedModel:
         parts = self._of_file(path_of(data), knobs) if frame is None else self._of_frame(frame)
         offset = str(self._file.config.get("offset", ""))
         shaped = any(term["type"] == "shaped" for term in self._file.design.terms)
-        return gathered(
-            parts, usable(self._file).encoding.references, without_prediction(frame is None, shaped, offset)
-        )
+        references = usable(self._file, hashes=True).encoding.references
+        return gathered(parts, references, without_prediction(frame is None, shaped, offset))
 
     def predict_to(
         self, file: str | Path, out: str | Path, *, keep: Sequence[str] | str = (), interval: float | None = None,
@@ -312,14 +311,16 @@ class FittedModel:
         return shown_model(self._report, self.scores)
 
     def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, Unknown]]:
-        saved = without_zeros(usable(self._file))
+        saved = without_zeros(usable(self._file, hashes=True))
         frame = as_needed(frame, [*saved.numbers, *saved.texts])
         saved = in_days(saved, date_columns(frame, saved.numbers))
-        for X, unknown in encoded(frame, saved.encoding, self._report.dates):
-            yield np.asarray(expected(X, *saved.fitted[1:]), np.float64), unknown
+        split = split_where_many(saved)
+        parts = encoded(frame, split.dense.encoding, self._report.dates), text_sums(frame, split.texts)
+        for (X, unknown), (adds, more) in zip(*parts, strict=True):
+            yield np.asarray(expected(X, *split.dense.fitted[1:]) + adds, np.float64), {**unknown, **more}
 
     def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, Unknown]]:
-        saved = without_zeros(usable(self._file))
+        saved = without_zeros(usable(self._file, hashes=True))
         config = config_from({**knobs, "file": path})
         with kept_coordinator(config) as coordinator:
             if is_sparse(config):
@@ -328,12 +329,9 @@ class FittedModel:
 
             def predicted() -> list[tuple[Floats, Unknown]]:
                 dataset = open_for(saved, coordinator, config)
-                suits = suited(saved, dataset)
-                found = zip(coordinator.predict(dataset, *suits.fitted), dataset.blocks, strict=True)
-                return [
-                    (np.asarray(parts, np.float64), unknown_levels(suits.encoding, dataset, block) if unseen else {})
-                    for (parts, unseen), block in found
-                ]
+                requests = predict_requests(suited(saved, dataset), dataset)
+                found = zip(coordinator.swept("predicting", requests), requests, strict=True)
+                return [(np.asarray(all_, np.float64), of.unknown() if unseen else {}) for (all_, unseen), of in found]
 
             yield from coordinator.cache.mending(predicted)
             for repair in coordinator.cache.repairs:

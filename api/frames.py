@@ -11,9 +11,10 @@ import numpy.typing as npt
 from shoal.data.dialects import DEFAULT_MISSING
 from shoal.data.encoding import Encoding
 from shoal.data.kinds import Wanted, date_of, style_of, time_of
-from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Offset, Product, Shaped
+from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Offset, Product, Shaped
 from shoal.errors import DataError
 from shoal.models import Floats
+from shoal.sparse.text_models import TextWeights
 from shoal.words import listed
 
 Unknown = dict[str, dict[str, int]]  # by column: the levels that a model was not trained with, and their rows
@@ -27,12 +28,34 @@ def encoded(frame: Any, encoding: Encoding, dates: Mapping[str, str] | None = No
     """
     absent = [name for name in dict.fromkeys((*encoding.columns, *encoding.known)) if name not in frame.columns]
     if absent:
-        raise DataError(
-            f"The model needs columns that the data frame does not have: {listed(absent)}. "
-            f"It has: {listed([str(name) for name in frame.columns])}. Rename or add them."
-        )
+        raise _without(absent, frame)
     for start in range(0, len(frame), ROWS):
         yield _encode(frame.iloc[start : start + ROWS], encoding, dates or {})
+
+
+def text_sums(frame: Any, texts: Mapping[str, TextWeights]) -> Iterator[tuple[Floats, Unknown]]:
+    """What texts add to the scores of as many rows at a time, and the levels that are not known."""
+    if absent := [name for name in texts if name not in frame.columns]:
+        raise _without(absent, frame)
+    for start in range(0, len(frame), ROWS):
+        part = frame.iloc[start : start + ROWS]
+        total, unknown = np.zeros(len(part)), dict[str, dict[str, int]]()
+        for name, weights in texts.items():
+            codes, levels, counts = _levels(part[name], weights.levels or {})
+            adds = np.array([*weights.of(levels), weights.missing])
+            adds[[level == MISSING_LEVEL for level in levels] + [False]] = weights.missing
+            for at in np.flatnonzero(np.isnan(adds) & (counts > 0)).tolist():
+                level, own = [*levels, MISSING_LEVEL][at], unknown.setdefault(name, {})
+                own[level] = own.get(level, 0) + int(counts[at])
+            total += np.nan_to_num(adds)[codes]
+        yield total if texts else np.full((), -0.0), unknown  # which changes no number, whatever its shape
+
+
+def _without(absent: list[str], frame: Any) -> DataError:
+    return DataError(
+        f"The model needs columns that the data frame does not have: {listed(absent)}. "
+        f"It has: {listed([str(name) for name in frame.columns])}. Rename or add them."
+    )
 
 
 def as_needed(frame: Any | None, needed: Iterable[str]) -> Any | None:
@@ -68,7 +91,7 @@ def _encode(frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> tuple[F
             X[:, i] = term.of(columns.factor)
         elif isinstance(term, Offset):
             X[:, i] = term.of(columns.numbers[term.column])
-        elif not isinstance(term, Level):
+        elif not isinstance(term, Level | HashedText):
             X[:, i] = columns.factor(term)
     for name, known in encoding.known.items():
         terms = {t.level: i for i, t in enumerate(encoding.terms) if isinstance(t, Level) and t.column == name}
@@ -105,18 +128,25 @@ class _Columns:
 
 def _places(column: Any, places: Mapping[str, int]) -> tuple[npt.NDArray[np.intp], dict[str, int]]:
     """For each row the place of its level, -1 for one that is not known; and those, with how many rows have each."""
-    import pandas as pd
-
-    codes, values = pd.factorize(column)
-    levels = [*(_level(value, places) for value in values), MISSING_LEVEL]  # code -1, missing, takes the last
+    codes, own, counts = _levels(column, places)
+    levels, unknown = [*own, MISSING_LEVEL], dict[str, int]()
     table = np.array([places.get(level, -1) for level in levels], np.intp)
-    counts, unknown = np.bincount(codes % len(levels), minlength=len(levels)), dict[str, int]()
     for at in np.flatnonzero((table < 0) & (counts > 0)).tolist():
         unknown[levels[at]] = unknown.get(levels[at], 0) + int(counts[at])
     return table[codes], unknown
 
 
-def _level(value: object, known: Mapping[str, int]) -> str:
+def _levels(column: Any, known: Mapping[str, Any]) -> tuple[npt.NDArray[np.intp], list[str], npt.NDArray[np.intp]]:
+    """For each row the place of its text among the different ones, -1 without a value; these, and how many rows have
+    each, and last none."""
+    import pandas as pd
+
+    codes, values = pd.factorize(column)
+    levels = [_level(value, known) for value in values]
+    return codes, levels, np.bincount(codes % (len(levels) + 1), minlength=len(levels) + 1)
+
+
+def _level(value: object, known: Mapping[str, Any]) -> str:
     """The text that a file would have: whole numbers without a point, truth values as the known levels spell them."""
     if isinstance(value, (bool, np.bool_)):
         spelled = {level.lower(): level for level in known}

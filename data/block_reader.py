@@ -34,7 +34,7 @@ from shoal.kernels.csv_kernel import (
     powers_of_five,
 )
 from shoal.models import Array
-from shoal.settings.limits import BLOCK_LEVELS, ROW_BYTES
+from shoal.settings.limits import BLOCK_LEVELS, MANY_LEVELS, ROW_BYTES
 from shoal.solve.moments import Moments, by_residue
 from shoal.utils import disk_errors, read_at
 from shoal.words import plural
@@ -148,7 +148,8 @@ class _Reading:
         self.styles = np.array(self.layout.styles, np.int32)
         tokens = [token.encode(self.dialect.text_encoding, "replace") for token in self.dialect.missing if token]
         self.ends = np.cumsum([len(t) for t in tokens], dtype=np.int32) if tokens else np.zeros(1, np.int32)
-        self.dictionaries = (Dictionary * max(1, levels))()
+        limits = [MANY_LEVELS if self.layout.names[i] in self.layout.many else BLOCK_LEVELS for i in self.layout.levels]
+        self.dictionaries = (Dictionary * max(1, levels))(*(Dictionary(limit=limit) for limit in limits))
         at_end = self.begin - self.before + self.length >= self.source.size
         parser = ParserState(
             buffer=self.buffer.ctypes.data, length=self.length, at_end=at_end,
@@ -162,7 +163,7 @@ class _Reading:
             oddities=self.oddities.ctypes.data, oddity_room=len(self.oddities),
             bad_rows=self.bad.ctypes.data, bad_room=len(self.bad),
             leading_zeros=self.leading_zeros.ctypes.data,
-            dictionaries=self.dictionaries, level_columns=levels, level_limit=BLOCK_LEVELS,
+            dictionaries=self.dictionaries, level_columns=levels,
             powers_of_five=powers_of_five().ctypes.data,
         )  # fmt: skip
         self.first = self._first_row(parser, exact)
@@ -318,10 +319,8 @@ class _Reading:
         entries = np.frombuffer(ctypes.string_at(dictionary.levels, dictionary.count * LEVEL.itemsize), LEVEL)
         codes = self.codes[slot, : self.parser.rows]
         used = np.bincount(codes[codes >= 0], minlength=len(entries)) > 0
-        return [
-            self.dialect.text(self.buffer[e["offset"] : e["offset"] + e["length"]].tobytes(), e["written"]) if u else ""
-            for e, u in zip(entries, used, strict=True)
-        ]
+        parts = (entries["offset"], entries["offset"] + entries["length"], entries["written"], used)
+        return self.dialect.texts(self.buffer.data, *(part.tolist() for part in parts))
 
 
 def read_range(

@@ -18,12 +18,12 @@ from shoal.data.notation.words import per_column
 from shoal.data.products import Chosen, chosen_products, levels_said
 from shoal.data.shapes.asked import Borders, check_fill, check_parts, levels_of, placeholders, shapes_of
 from shoal.data.splits import Split, Yes, row_weights, training_rows
-from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Offset, Product, Shaped, Term
+from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import ConfigError, DataError, Remedy
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.settings.levels import levels_by_column, split_level
-from shoal.settings.limits import MOST_CLASSES
+from shoal.settings.limits import MOST_CLASSES, check_dense
 from shoal.settings.transforms import PLAIN, ColumnPart, parts_by_column
 from shoal.settings.when import CLASSES, TEXT_TARGETS
 from shoal.words import did_you_mean, listed, no_such_column
@@ -46,9 +46,13 @@ class ColumnChoice(NamedTuple):
         return [column.name for column in (*self.numbers, *self.texts)]
 
 
-def choose_columns(dataset: Dataset, config: RunConfig) -> ColumnChoice:
-    """The features that the config asks for; what cannot be used is left out and said, or refused if it was named."""
+def choose_columns(dataset: Dataset, config: RunConfig, sparse: bool = False) -> ColumnChoice:
+    """The features that the config asks for; what cannot be used is left out and said, or refused if it was named.
+
+    `sparse`: they are for a fit that never fills in zeros; others have no way for what only such a fit can have."""
     columns = dataset.columns
+    if not sparse:
+        check_dense(config)
     beside = [name for name in (config.weights, config.offset) if name]
     check_names(dataset, config)
     check_also_missing(config.also_missing, dataset)
@@ -287,7 +291,7 @@ def design_encoding(
     wanted = levels_by_column(config.reference, {**base.known, **groups})
     compared: dict[str, str] = {}
     for group, own in groups.items():
-        gone = _compared_with([term.shape.level for term in own], config.coding, wanted.get(group))
+        gone = compared_with([term.shape.level for term in own], config.coding, wanted.get(group))
         terms += [term for term in own if term.shape.level != gone]
         compared |= {group: gone} if gone is not None else {}
     known: dict[str, tuple[str, ...]] = {}
@@ -303,7 +307,7 @@ def design_encoding(
         grouped = grouped_levels(column, counts, base.known[column], config.min_level_rows, wanted.get(column))
         notes += [grouped.note] if grouped.note else []
         named = [term.level for term in grouped.terms]
-        gone = _compared_with(named, config.coding, wanted.get(column), grouped.rare)
+        gone = compared_with(named, config.coding, wanted.get(column), grouped.rare)
         terms += [term for term in grouped.terms if term.level != gone]
         compared |= {column: gone} if gone is not None and gone == grouped.rare else {}
     terms += _design_products(base, terms, share)
@@ -317,7 +321,7 @@ def _share_of(wanted: Shaped, base: Shaped, share: Mapping[str, float]) -> float
     return float(share[base.name]) + (more * float(share[missing.name]) if missing.name in share else 0.0)
 
 
-def _compared_with(levels: Sequence[str], coding: str, wanted: str | None, rare: str = "") -> str | None:
+def compared_with(levels: Sequence[str], coding: str, wanted: str | None, rare: str = "") -> str | None:
     """The level of a text column that has no term of its own: the one asked for where training rows have it, else the
     first that is a text; no value and rare ones only where there is nothing else. None for a full coding."""
     if coding == "full" or not levels:
@@ -329,7 +333,7 @@ def _compared_with(levels: Sequence[str], coding: str, wanted: str | None, rare:
 
 def _design_products(base: Encoding, terms: Sequence[Term], share: Mapping[str, float]) -> Iterator[Product]:
     """The products of terms that the design has, with its fills; without levels that never come together."""
-    factors = {term.key: term for term in terms if not isinstance(term, (Product, Offset))}
+    factors = {term.key: term for term in terms if not isinstance(term, (Product, Offset, HashedText))}
     for term in base.terms:
         if not isinstance(term, Product) or term.helps:
             continue

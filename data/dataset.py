@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from shoal.data.texts.levels import LevelTable
+from shoal.data.texts.many import ManyTexts, Packed, packed
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.files.checksums import FileBytes, RunningProof, Seal, contents, damaged, mapped, mapped_to_prove, written
@@ -22,7 +25,7 @@ from shoal.models import Array
 from shoal.settings.limits import MOST_LEVELS
 from shoal.solve.moments import Moments
 
-LEVELS, MOMENTS = "levels.npz", "moments.npz"
+LEVELS, MOMENTS, TEXTS = "levels.npz", "moments.npz", "texts.npz"
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,10 @@ class Column:
     missing: int
     minimum: float | None = None
     maximum: float | None = None
-    levels: tuple[str, ...] = ()
+    levels: Sequence[str] = ()
     distinct: int | None = None
     more_levels: bool = False  # there are more levels than are remembered
+    apart: int = 0  # levels that are in a file of their own, since the manifest would be long by them
     flags: tuple[str, ...] = ()
     written: str = ""  # how numbers with marks and dates are written, by an example: € 1.234,56, 31/12/2021
     orders: tuple[str, ...] = ()  # in which its dates could be read as well
@@ -129,6 +133,7 @@ class Manifest:
     repeated: int = 0  # of the bad rows: the names of the columns once more
     parts: tuple[TablePart, ...] = ()  # of a table of several files
     left_out: dict[str, str] = field(default_factory=dict)  # columns that not all of these have, and which do not
+    texts: Seal | None = None  # of the file of levels that are apart
     scattered: bool = False  # not all blocks are here: machines that have no disk in common keep those that they made
     format: int = DATA_FORMAT
 
@@ -138,13 +143,15 @@ class Manifest:
 
     def write(self, directory: Path, key: str) -> None:
         """Sealed with the key of the data set: the manifest of another one is damage."""
-        plain = {**vars(self), "columns": [vars(c) for c in self.columns], "blocks": [vars(b) for b in self.blocks]}
+        columns = [vars(c) | {"levels": ()} if c.apart else vars(c) for c in self.columns]
+        plain = {**vars(self), "columns": columns, "blocks": [vars(b) for b in self.blocks]}
         sealed.write(directory / MANIFEST, plain, of=key)  # `asdict` copies every value: long, for very many columns
 
     @classmethod
     def read(cls, directory: Path) -> Manifest:
         raw = sealed.read(directory / MANIFEST, of=directory.name)
-        raw["columns"] = tuple(Column(**{**c, **_tuples(c)}) for c in raw["columns"])
+        raw["texts"] = Seal(*raw["texts"]) if raw.get("texts") else None
+        raw["columns"] = tuple(Column(**{**c, **_tuples(c, directory, raw["texts"])}) for c in raw["columns"])
         raw["blocks"] = tuple(Block(**{**b, **_block_tuples(b)}) for b in raw["blocks"])
         raw["bad_rows"] = tuple(BadLine(*bad) for bad in raw["bad_rows"])
         raw["parts"] = tuple(TablePart(*part) for part in raw.get("parts", ()))
@@ -153,10 +160,18 @@ class Manifest:
         return cls(**raw)
 
 
-def _tuples(column: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(column: Mapping[str, Any], directory: Path, texts: Seal | None) -> dict[str, Any]:
     words = tuple((word, count) for word, count in column["words"])
-    parts = {name: tuple(column[name]) for name in ("levels", "flags", "orders")}
+    parts: dict[str, Any] = {name: tuple(column[name]) for name in ("levels", "flags", "orders")}
+    if texts and column.get("apart"):
+        load = functools.partial(_packed, str(directory / TEXTS), texts, column["slot"])
+        parts["levels"] = ManyTexts(column["apart"], load)
     return {**parts, "words": words}
+
+
+def _packed(path: str, proof: Seal, slot: int) -> Packed:
+    with np.load(io.BytesIO(contents(path, *proof))) as kept:
+        return kept[f"{slot}.bytes"], kept[f"{slot}.ends"]
 
 
 def _block_tuples(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,6 +247,8 @@ class Dataset:
         yield self.directory / LEVELS, self.manifest.levels.size
         if self.manifest.moments:
             yield self.directory / MOMENTS, self.manifest.moments.size
+        if self.manifest.texts:
+            yield self.directory / TEXTS, self.manifest.texts.size
 
     def size_of(self, block: Block) -> int:
         return block.rows * (8 * len(self.number_columns) + 4 * len(self.level_columns))
@@ -265,11 +282,14 @@ class Dataset:
 
     def codes(self, block: Block, slot: int) -> npt.NDArray[np.int32]:
         """(rows,): the index of each row's level in the column's sorted levels, -1 where missing or not remembered."""
+        return np.asarray(self.level_map(block, slot)[self.own_codes(block, slot)])
+
+    def own_codes(self, block: Block, slot: int) -> npt.NDArray[np.int32]:
+        """(rows,): the same by the order in which levels came in the block, -2 where not remembered."""
         if not block.rows:
             return np.zeros(0, np.int32)
         offset = 8 * block.rows * len(self.number_columns) + 4 * slot * block.rows
-        local = self._mapped(block)[offset : offset + 4 * block.rows].view(np.int32)
-        return np.asarray(self.level_map(block, slot)[local])
+        return self._mapped(block)[offset : offset + 4 * block.rows].view(np.int32)
 
     def level_map(self, block: Block, slot: int) -> npt.NDArray[np.int32]:
         """From the codes in a block's file to those of the data set; the last entries serve -2, -1."""
@@ -298,36 +318,6 @@ def block_path(directory: Path, index: int) -> Path:
     return directory / f"block-{index:06d}.bin"
 
 
-@dataclass
-class LevelTable:
-    """The levels of one text column over all blocks, up to a limit."""
-
-    limit: int = MOST_LEVELS
-    seen: dict[str, None] = field(default_factory=dict)
-    missing: int = 0
-    refused: bool = False
-
-    def add(self, levels: Sequence[str], missing: int, refused: int) -> None:
-        levels = [level for level in levels if level]  # "" is missing, so it marks a text of unread rows only
-        self.missing += missing
-        self.refused = self.refused or refused > 0
-        if (
-            len(self.seen) + len(levels) <= self.limit
-            or len(set(levels) - self.seen.keys()) + len(self.seen) <= self.limit
-        ):
-            self.seen.update(dict.fromkeys(levels))
-        else:
-            self.refused = True
-
-    def sorted(self) -> tuple[str, ...]:
-        return tuple(sorted(self.seen))
-
-    @staticmethod
-    def codes_of(levels: Sequence[str], places: Mapping[str, int]) -> npt.NDArray[np.int32]:
-        """The map from a block's codes to the data set's; indices -2 and -1 lead to -1, missing."""
-        return np.array([*(places.get(level, -1) for level in levels), -1, -1], np.int32)
-
-
 # ------------------------------------------------------------------ what completes one
 
 
@@ -337,6 +327,15 @@ def archived(path: Path, **arrays: npt.NDArray[Any]) -> Seal:
     np.savez(made, **arrays)  # type: ignore[arg-type]
     with path.open("wb", buffering=0) as file:
         return written(file, [np.frombuffer(made.getbuffer(), np.uint8)])
+
+
+def archived_texts(directory: Path, columns: Iterable[Column]) -> Seal | None:
+    """The levels that are apart."""
+    found: dict[str, npt.NDArray[Any]] = {}
+    for column in columns:
+        if column.apart:
+            found[f"{column.slot}.bytes"], found[f"{column.slot}.ends"] = packed(column.levels)
+    return archived(directory / TEXTS, **found) if found else None
 
 
 def archived_moments(directory: Path, cells: Sequence[Moments]) -> Seal | None:
@@ -375,4 +374,5 @@ def text_column(name: str, slot: int, table: LevelTable, rows: int) -> Column:
     return Column(
         name, "text" if many else "categorical", slot, missing,
         levels=levels, distinct=len(levels), more_levels=table.refused, flags=tuple(flags),
+        apart=len(levels) if len(levels) > MOST_LEVELS else 0,
     )  # fmt: skip

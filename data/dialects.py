@@ -86,6 +86,16 @@ class Dialect:
         text = raw.decode(self.text_encoding, errors="replace")
         return self._unescaped(text) if written == Written.ESCAPED else text
 
+    def texts(
+        self, data: memoryview, starts: list[int], ends: list[int], written: list[int], used: list[bool]
+    ) -> list[str]:
+        """The texts of many fields, "" for those not used; nearly all stand there as they are."""
+        encoding = self.text_encoding
+        found = [str(data[a:b], encoding, "replace") if u else "" for a, b, u in zip(starts, ends, used, strict=True)]
+        for place in [i for i, how in enumerate(written) if how == Written.ESCAPED and used[i]]:
+            found[place] = self._unescaped(found[place])
+        return found
+
     def _unescaped(self, text: str) -> str:
         out, inside, i = [], True, 1
         while i < len(text):

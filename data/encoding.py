@@ -38,6 +38,7 @@ class Encoding:
     weight_scale: float = 1.0  # what those are multiplied by
     compared: Mapping[str, str] = field(default_factory=dict)  # of groups of shapes, such as month(sold): as references
     offset: Offset | None = None  # in a fit; in a model file it is among the terms
+    present: tuple[str, ...] = ()  # text columns that have no terms here, and without which a row is dropped as well
 
     @property
     def names(self) -> list[str]:
@@ -120,7 +121,7 @@ def grouped_levels(
 ) -> Grouped:
     """The levels of a text column that stand for themselves, and the group of those with fewer than `least` rows, if
     any has. The one that others shall be compared with always stands for itself."""
-    rare = [level for level, count in counts.items() if count < least - HALF_A_ROW and level != wanted]
+    rare = {level: None for level, count in counts.items() if count < least - HALF_A_ROW and level != wanted}
     kept = tuple(level for level in counts if level not in rare)
     own = tuple(Level(column, level) for level in kept)
     if not rare:
@@ -128,7 +129,8 @@ def grouped_levels(
     name = RARE_LEVEL
     while name in known:
         name = f"_{name}_"
-    group = Rare(column, name, kept, tuple(level for level in known if level not in kept))
+    stay = frozenset(kept)
+    group = Rare(column, name, kept, tuple(level for level in known if level not in stay))
     total = round(sum(counts[level] for level in rare))
     said = listed(["no value" if level == MISSING_LEVEL else f"'{level}'" for level in rare])
     note = (

@@ -37,6 +37,7 @@ class Layout:
     others: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # styles that columns of dates may have as well
     unseen: frozenset[int] = frozenset()  # columns without a value in what was looked at: they may be of any kind
     order: tuple[int, ...] = ()  # of the columns in their table, where that is made of files that differ in it
+    many: frozenset[str] = frozenset()  # names of columns of which all different texts are told apart, however many
 
     @property
     def columns(self) -> Sequence[int]:
@@ -94,6 +95,7 @@ class Wanted:
 
     columns: tuple[str, ...]
     written: Mapping[str, str] = field(default_factory=dict)
+    many: frozenset[str] = frozenset()  # of these all different texts are told apart, however many
 
     def called(self, names: Sequence[str]) -> list[str]:
         """The names of a file's columns as they are wanted: models made before names were put into one line have

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -116,10 +117,36 @@ class Rare(Level):
         return Level(self.column, self.grouped[0]).key
 
     def holds(self, level: str) -> bool:
-        return level not in self.kept
+        return level not in self._stay
+
+    @functools.cached_property
+    def _stay(self) -> frozenset[str]:
+        return frozenset(self.kept)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in super().as_dict().items() if name != "_stay"}
 
     def less(self, other: Term, known: Container[TermKey]) -> dict[TermKey, float]:
         return {Level(self.column, level).key: 1.0 for level in self.grouped[1:]}
+
+
+@dataclass(frozen=True)
+class HashedText(_OfOneColumn):
+    """How often the text of the column, or with `how` words its words, falls into the column `bucket` of a hash with
+    2^bits of them (`data.texts.hashing`); dense rows have no such term."""
+
+    column: str
+    how: str  # hash or words
+    bits: int
+    bucket: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.how}({self.column})={self.bucket}"
+
+    @property
+    def key(self) -> TermKey:
+        return (self.how, self.column, str(self.bits), str(self.bucket))
 
 
 @dataclass(frozen=True)
@@ -252,7 +279,8 @@ class Product:
         return found
 
 
-Term = Number | Indicator | Level | Shaped | Product | Offset
+DenseTerm = Number | Indicator | Level | Shaped | Product | Offset
+Term = DenseTerm | HashedText
 
 
 def square_name(column: str) -> str:
@@ -269,6 +297,8 @@ def term_from(found: Mapping[str, Any]) -> Term:
         return Product(_factor_from(found["left"]), _factor_from(found["right"]))
     if found["type"] == "offset":
         return Offset(found["column"], found["log"])
+    if found["type"] == "hashedtext":
+        return HashedText(found["column"], found["how"], found["bits"], found["bucket"])
     return _factor_from(found)
 
 

@@ -211,9 +211,11 @@ def check_rows(count: float, config: RunConfig) -> None:
 
 def design_for(
     coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: ColumnChoice, base: Encoding, mean: Array,
-    rows: float, split: Split,
+    rows: float, split: Split, alone: bool = True,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
-    """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training `rows`."""
+    """The encoding that the model is fitted in; `mean` is that of (base terms..., target) over the training `rows`.
+
+    `alone`: a model has no columns but these."""
     with_missing = [t.column for t in base.terms if isinstance(t, Indicator)]
     wanted = with_missing if config.impute == "median" else []
     where = (config.target, split, config.weights)
@@ -223,7 +225,7 @@ def design_for(
     if config.impute == "median" and complete:
         fills |= _usual_numbers(dataset, complete, *where)
     encoding, notes = design_encoding(base, config, fills, mean[:-1], rows)
-    if not encoding.terms:
+    if alone and not encoding.terms:
         raise DataError(
             "No column is left to predict from: "
             + (" ".join((*choice.notes, *notes)) or "none was chosen.")

@@ -13,7 +13,7 @@ import numpy as np
 from shoal.data.dataset import Dataset, Manifest
 from shoal.data.encoding import Encoding, encoding_from
 from shoal.data.summaries.columns import training_columns
-from shoal.data.terms import Factor, Level, Number, Offset, Product, Shaped, Term
+from shoal.data.terms import Factor, HashedText, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DamagedFile, StateError
 from shoal.files.output import Output
 from shoal.files.parts import title
@@ -29,6 +29,7 @@ from shoal.results.model import (
     VERSIONS,
     WITH_CLASSES,
     WITH_DATES,
+    WITH_HASHES,
     WITH_LOSS,
     WITH_NETWORK,
     WITH_OFFSET,
@@ -124,7 +125,7 @@ class SavedModel:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         return tuple(
-            dict.fromkeys(t.column for t in self.encoding.terms if isinstance(t, Level))
+            dict.fromkeys(t.column for t in self.encoding.terms if isinstance(t, Level | HashedText))
             | dict.fromkeys(self.encoding.known)
         )
 
@@ -169,6 +170,8 @@ def _seen(encoding: Encoding, data: Manifest) -> dict[str, tuple[float, float]]:
 def _version(encoding: Encoding, report: FitReport, layers: StoredLayers | None) -> int:
     if layers is not None:
         return WITH_NETWORK
+    if any(isinstance(term, HashedText) for term in encoding.terms):
+        return WITH_HASHES
     if encoding.rare:
         return WITH_RARE
     if report.outcome and report.outcome.several:
@@ -193,7 +196,8 @@ def model_output(config: RunConfig) -> Output | None:
     return Output(config.out, {"the file that the model is trained on": config.file}).check() if config.out else None
 
 
-def load_model(path: Path) -> SavedModel:
+def load_model(path: Path, hashes: bool = False) -> SavedModel:
+    """As it was written. Models with hashes of texts are refused but by those who know what these are."""
     try:
         contents = read_model(path)
     except OSError as error:
@@ -204,7 +208,7 @@ def load_model(path: Path) -> SavedModel:
         raise
     _check_kind(path, contents)
     try:
-        return model_from(contents)
+        return usable(ModelFile.from_dict(contents), hashes)
     except (KeyError, TypeError, ValueError) as error:
         why = f"{error.args[0]!r} is missing or wrong" if isinstance(error, KeyError) else error
         raise StateError(f"The model file '{path}' is damaged: {why}. Train again.") from None
@@ -226,9 +230,15 @@ def model_from(contents: Mapping[str, Any]) -> SavedModel:
     return usable(ModelFile.from_dict(contents))
 
 
-def usable(file: ModelFile) -> SavedModel:
-    """A model file, made ready to predict."""
+def usable(file: ModelFile, hashes: bool = False) -> SavedModel:
+    """A model file, made ready to predict; `hashes` as in `load_model`."""
+    if not hashes and any(term["type"] == "hashedtext" for term in file.design.terms):
+        raise StateError(
+            "This model hashes texts. It predicts the rows of files (shoal predict) and of tables in Python (predict); "
+            "there is no other way to use it yet."
+        )
     encoding = encoding_from(file.design.terms, file.design.known_levels, file.design.usual)
+    encoding = replace(encoding, compared=file.report.references)  # terms without a weight may be left out
     found, outcome = file.report.coefficients, file.report.outcome
     if outcome is not None and outcome.several:
         rows = [found[name] for name in class_terms(outcome.classes, encoding.names)]
@@ -279,7 +289,7 @@ def in_days(model: SavedModel, dates: Container[str]) -> SavedModel:
 def _with_days(term: Term, names: Container[str]) -> Term:
     if isinstance(term, Product):
         return Product(_factor_with_days(term.left, names), _factor_with_days(term.right, names))
-    if isinstance(term, Offset):
+    if isinstance(term, Offset | HashedText):
         return term
     return _factor_with_days(term, names)
 
@@ -296,7 +306,7 @@ def _day_factors(term: Term, names: Container[str]) -> int:
 def _factors(term: Term) -> tuple[Factor, ...]:
     if isinstance(term, Product):
         return term.factors
-    return () if isinstance(term, Offset) else (term,)
+    return () if isinstance(term, Offset | HashedText) else (term,)
 
 
 def own_data(config: Mapping[str, Any]) -> RunConfig:

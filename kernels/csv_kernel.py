@@ -113,6 +113,7 @@ class Dictionary(ctypes.Structure):
         ("room", ctypes.c_int64),
         ("mask", ctypes.c_int64),
         ("refused", ctypes.c_int64),
+        ("limit", ctypes.c_int64),
     )
 
 
@@ -151,7 +152,6 @@ class ParserState(ctypes.Structure):
         ("leading_zeros", ctypes.c_void_p),
         ("dictionaries", ctypes.POINTER(Dictionary)),
         ("level_columns", ctypes.c_int64),
-        ("level_limit", ctypes.c_int64),
         ("powers_of_five", ctypes.c_void_p),
     )
 

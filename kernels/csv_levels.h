@@ -62,7 +62,7 @@ static int32_t code_of(const Parser *a, Dictionary *d, const Field *f) {
     uint64_t hash = hash_bytes(f->begin, f->end - f->begin, (uint64_t)f->written), at = hash & (uint64_t)d->mask;
     for (; d->table[at] >= 0; at = (at + 1) & (uint64_t)d->mask)
         if (same_text(a, &d->levels[d->table[at]], f, hash)) return d->table[at];
-    if (d->count >= a->level_limit) return d->refused++, TOO_MANY_LEVELS;
+    if (d->count >= d->limit) return d->refused++, TOO_MANY_LEVELS;
     d->levels[d->count] = (Level){hash, f->begin - a->buffer, (int32_t)(f->end - f->begin), f->written};
     d->table[at] = (int32_t)d->count;
     return (int32_t)d->count++;

@@ -52,6 +52,7 @@ typedef struct {
     int32_t *table; /* index into levels, or -1 */
     int64_t count, room, mask;
     int64_t refused; /* fields that came after `limit` distinct texts */
+    int64_t limit;
 } Dictionary;
 
 typedef struct {
@@ -77,7 +78,7 @@ typedef struct {
     int64_t bad_count, bad_room;
     int64_t *leading_zeros; /* per column */
     Dictionary *dictionaries;
-    int64_t level_columns, level_limit;
+    int64_t level_columns;
     const uint64_t *powers_of_five; /* (high, low) of 5^q for q = -342 .. 308 */
 } Parser;
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from shoal.data.encoding import Encoding
 from shoal.data.files import Source
 from shoal.data.parquet_reader import read_row_group
 from shoal.data.recipes.remaking import at_hand, where_to
-from shoal.data.splits import Split, row_weights, training_rows
+from shoal.data.splits import Split
 from shoal.data.terms import MISSING_LEVEL, Offset, Product, Shaped
 from shoal.data_pipeline import Chunk, design_rows
 from shoal.kernels.lines_kernel import interval_lines, prediction_lines
@@ -26,7 +26,7 @@ from shoal.losses.multinomial import Multinomial
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.solve.least_squares import Standardisation, stack, triangle
-from shoal.solve.moments import Merger, Moments
+from shoal.solve.moments import Merger, Moments, merge_all
 from shoal.words import date_text
 from shoal.worker import Worker
 
@@ -111,6 +111,32 @@ class SumMoments(BlockRequest):
                     merger.add(Moments.of(rows if chosen.all() else rows[chosen]))
         train, held = (merger.total() if merger else Moments.empty(width) for merger in sums)
         return train, held
+
+
+def stored_moments(dataset: Dataset, base: Encoding, split: Split) -> tuple[Moments, Moments] | None:
+    """From the sums made while reading, if all columns are complete numbers and the split fits their cells.
+
+    Without a target in the encoding, of the terms alone.
+    """
+    names = [*(term.name for term in base.terms), *([base.target] if base.target else [])]
+    columns = [dataset.columns.get(name) for name in names]
+    if dataset.manifest.bad_count or base.known or split.fraction or base.yes is not None or base.weights:
+        return None
+    if base.drop_missing and any(dataset.columns[name].missing for name in base.present):
+        return None
+    if any(c is None or not c.is_number or c.missing for c in columns):
+        return None
+    cells = dataset.cells
+    if not cells or (split.every and len(cells) % split.every):
+        return None
+    slots = [c.slot for c in columns if c is not None]
+    test = [r for r in range(len(cells)) if split.every and r % split.every == 0]
+    train = [r for r in range(len(cells)) if r not in test]
+    empty = Moments.empty(len(slots))
+    return (
+        merge_all(cells[r].take(slots) for r in train),
+        merge_all(cells[r].take(slots) for r in test) if test else empty,
+    )
 
 
 @dataclass(frozen=True)
@@ -240,6 +266,10 @@ class Predict:
         predictions[list(self.block.bad)] = np.nan
         return predictions, unseen
 
+    def unknown(self) -> dict[str, dict[str, int]]:
+        """By column: the levels that no term is meant for, and in how many rows."""
+        return unknown_levels(self.encoding, opened(self.directory), self.block)
+
 
 def unknown_levels(encoding: Encoding, dataset: Dataset, block: Block) -> dict[str, dict[str, int]]:
     """By column: the levels that no term is meant for, and in how many of a block's rows; unread rows do not count."""
@@ -316,7 +346,7 @@ class PredictLines:
         predictions = predictions if predictions.ndim == 1 else predictions[:, 0]
         empty = int(np.isnan(predictions).sum())
         undefined = tuple(self._undefined(predictions)) if empty > len(self.of.block.bad) else ()
-        unknown = unknown_levels(self.of.encoding, opened(self.of.directory), self.of.block) if unseen else {}
+        unknown = self.of.unknown() if unseen else {}
         return Lines(text, len(predictions), empty, unseen, unknown, undefined)
 
     def _undefined(self, predictions: Array) -> Iterator[tuple[int, str]]:
@@ -347,54 +377,3 @@ class PredictLines:
             found = [days] if width is None else [days, days - width, days + width]
             dates = ("" if day != day else date_text(day if times else round(day), times) for day in found)
             yield f"{row},{','.join(dates)}\n"
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A column and the leading bits that its value of some rank is known to have."""
-
-    column: str
-    known_bits: int
-    prefix: int
-
-
-@dataclass(frozen=True)
-class CountKeys:
-    """For each probe: how often each next 16 bits of the ordered key come in the training rows that fit so far."""
-
-    directory: str
-    block: Block
-    target: str
-    split: Split
-    probes: tuple[Probe, ...]
-    weights: str = ""  # the column that says how often each row counts
-
-    def answer(self, worker: Worker) -> npt.NDArray[Any]:
-        dataset = opened(self.directory)
-        kept = training_rows(dataset, self.block, self.target, self.split)
-        weights = row_weights(dataset, self.block, self.weights)[kept] if self.weights else None
-        numbers = dataset.numbers(self.block)
-        counts = np.zeros((len(self.probes), 1 << 16), np.int64 if weights is None else np.float64)
-        for count, probe in zip(counts, self.probes, strict=True):
-            values = numbers[:, dataset.columns[probe.column].slot][kept]
-            there = ~np.isnan(values)
-            keys, own = ordered_keys(values[there]), None if weights is None else weights[there]
-            if probe.known_bits:
-                fits = keys >> np.uint64(64 - probe.known_bits) == probe.prefix
-                keys, own = keys[fits], None if own is None else own[fits]
-            next_bits = (keys >> np.uint64(48 - probe.known_bits)) & np.uint64(0xFFFF)
-            count += np.bincount(next_bits, own, minlength=1 << 16)
-        return counts
-
-
-def ordered_keys(values: Array) -> npt.NDArray[np.uint64]:
-    """Whole numbers in the order of the doubles: the bits, turned round for negative numbers."""
-    bits = np.ascontiguousarray(values).view(np.uint64)
-    top = np.uint64(1 << 63)
-    return np.where(bits & top, ~bits, bits | top)
-
-
-def value_of_key(key: int) -> float:
-    bits = np.uint64(key)
-    top = np.uint64(1 << 63)
-    return float((bits ^ top if bits & top else ~bits).view(np.float64))

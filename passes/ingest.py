@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal.data.block_reader import BlockReport
 from shoal.data.cache import Cache, digest
@@ -20,17 +21,16 @@ from shoal.data.dataset import (
     Block,
     Column,
     Dataset,
-    LevelTable,
     Manifest,
     Stretch,
     archived,
     archived_moments,
+    archived_texts,
     block_path,
     medians,
     shared_flags,
     text_column,
 )
-from shoal.data.encoding import Encoding
 from shoal.data.files import Identity, Source, file_format, spool
 from shoal.data.first_look.refusals import endless_message, ragged_message
 from shoal.data.first_look.source import inspect_text
@@ -42,7 +42,7 @@ from shoal.data.notation.dates import ORDERS, either_order
 from shoal.data.notation.words import MOST
 from shoal.data.parquet_reader import inspect_parquet, row_groups
 from shoal.data.recipes.sources import add_sources, as_found, as_plain, source_key, write_sources
-from shoal.data.splits import Split
+from shoal.data.texts.levels import LevelTable, check_texts, level_limit
 from shoal.errors import BadRowsError, DataError, SourceChanged
 from shoal.files.checksums import Seal
 from shoal.files.remote import at_any_place, place, remote_file
@@ -51,8 +51,8 @@ from shoal.kernels.csv_kernel import FieldKind
 from shoal.models import Array
 from shoal.passes.blocks import ReadRange, ReadRowGroup
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import cells_from_reading
-from shoal.solve.moments import Merger, Moments, merge_all, rotate
+from shoal.settings.limits import cells_from_reading, keeps_sparse
+from shoal.solve.moments import Merger, rotate
 from shoal.utils import Progress, disk_errors
 from shoal.worker import Request
 
@@ -77,8 +77,8 @@ class Ingest:
         self.greatest = -self.least
         self.largest_square = 0.0
         self.leading_zeros = np.zeros(len(layout.names), np.int64)
-        self.tables = [LevelTable() for _ in layout.levels]
-        self.block_levels: list[list[list[str]]] = []
+        self.tables = [LevelTable(level_limit(layout.names[i], layout.many)) for i in layout.levels]
+        self.block_levels: list[list[npt.NDArray[np.int32]]] = []  # by block and column: its codes to those of `seen`
         self.contents: list[int] = []
         self.words: dict[int, Counter[str]] = {}
         self.unsettled = dict(layout.others)
@@ -124,9 +124,9 @@ class Ingest:
         found = report.levels or [[] for _ in self.tables]
         none = [0] * len(found)
         counts = zip(report.level_missing or none, report.refused or none, strict=True)
-        for table, levels, (missing, refused) in zip(self.tables, found, counts, strict=True):
-            table.add(levels, missing, refused)
-        self.block_levels.append(found)
+        parts = zip(self.tables, found, counts, strict=True)
+        self.block_levels.append([table.add(levels, *count) for table, levels, count in parts])
+        check_texts(self.tables)
         self.repeated += report.repeated
         for column, words in report.words.items():
             self.words.setdefault(column, Counter()).update(words)
@@ -143,20 +143,22 @@ class Ingest:
 
     def finish(self, directory: Path, path: str) -> str:
         """Write what completes the data set; returns its key."""
-        levels, moments = self._write_levels(directory), self._write_moments(directory)
+        levels, moments, columns = self._write_levels(directory), self._write_moments(directory), self._columns()
         content = digest([self.source.size, self.contents])
         layout = self.source.layout
         kinds = [int(kind) for kind in layout.kinds]
         examples = {i: notation.example for i, notation in layout.notations.items()}
         head = [  # not among the hashed ranges; what is said of one file is not said of another
             layout.names, layout.styles, examples, dict(layout.absent), self.source.data_start,
-            *([layout.order] if layout.order else []), *([self.source.notes] if self.source.notes else []),
+            *([layout.order] if layout.order else []), *([["many", *sorted(layout.many)]] if layout.many else []),
+            *([self.source.notes] if self.source.notes else []),
         ]  # fmt: skip
         key = digest([DATA_FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
         manifest = Manifest(
-            source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=self._columns(),
+            source=path, size=self.source.size, dialect=self.source.dialect.as_dict(), columns=columns,
             blocks=tuple(self.blocks), bad_rows=tuple(self.bad), bad_count=self.bad_count,
             largest_norm=math.sqrt(self.largest_square), content=content, levels=levels, moments=moments,
+            texts=archived_texts(directory, columns),
             scattered=not all(block_path(directory, block.index).exists() for block in self.blocks),
             repeated=self.repeated, notes=(*self.source.notes, *self._about_rows()),
         )  # fmt: skip
@@ -182,9 +184,9 @@ class Ingest:
     def _write_levels(self, directory: Path) -> Seal:
         maps = {}
         for slot, table in enumerate(self.tables):
-            places = {level: i for i, level in enumerate(table.sorted())}
-            for block, levels in enumerate(self.block_levels):
-                maps[f"{block}.{slot}"] = LevelTable.codes_of(levels[slot], places)
+            ranks, none = table.ranks(), np.full(2, -1, np.int32)
+            for block, places in enumerate(self.block_levels):
+                maps[f"{block}.{slot}"] = np.concatenate((ranks[places[slot]], none))
         return archived(directory / LEVELS, **maps)
 
     def _write_moments(self, directory: Path) -> Seal | None:
@@ -281,7 +283,21 @@ class FileReading:
         asked = _question(self.path, self.config)
         if self.wanted is not None:
             asked |= {"only": sorted(self.wanted.columns), "written": dict(sorted(self.wanted.written.items()))}
+            return {**asked, "many": sorted(self.wanted.many)} if self.wanted.many else asked
+        if keeps_sparse(self.config):
+            names = ("features", "exclude", "target", "weights")
+            asked |= {"many": {name: getattr(self.config, name) for name in names}}
         return asked
+
+    def many(self, names: Sequence[str]) -> frozenset[str]:
+        """The columns of which all different texts are told apart."""
+        config = self.config
+        if self.wanted is not None:
+            return self.wanted.many & {*names}
+        if not keeps_sparse(config):
+            return frozenset()
+        gone = {*config.exclude, config.target, config.weights}
+        return frozenset(name for name in config.features or names if name in names and name not in gone)
 
     def _ingest(self, directory: Path) -> tuple[Path, str]:
         """Read the file into `directory`; if a column turns out to be of another kind, once more with that known.
@@ -314,6 +330,8 @@ class FileReading:
             source = inspect_parquet(path, config.categorical, config.numeric, self.wanted, config.also_missing)
         else:
             source = inspect_text(path, given, config.categorical, config.numeric, self.wanted)
+        layout = dataclasses.replace(source.layout, many=self.many(source.layout.names))
+        source = dataclasses.replace(source, layout=layout)
         return dataclasses.replace(source, path=file.stamped) if (file := remote_file(path)) else source
 
     def readable(self, source: Source, directory: Path) -> Source:
@@ -370,27 +388,3 @@ def _mark_length(plain: Path) -> int:
     """Bytes of a byte-order mark that the rewritten text still has."""
     with plain.open("rb") as file:
         return 3 if file.read(3) == b"\xef\xbb\xbf" else 0
-
-
-def stored_moments(dataset: Dataset, base: Encoding, split: Split) -> tuple[Moments, Moments] | None:
-    """From the sums made while reading, if all columns are complete numbers and the split fits their cells.
-
-    Without a target in the encoding, of the terms alone.
-    """
-    names = [*(term.name for term in base.terms), *([base.target] if base.target else [])]
-    columns = [dataset.columns.get(name) for name in names]
-    if dataset.manifest.bad_count or base.known or split.fraction or base.yes is not None or base.weights:
-        return None
-    if any(c is None or not c.is_number or c.missing for c in columns):
-        return None
-    cells = dataset.cells
-    if not cells or (split.every and len(cells) % split.every):
-        return None
-    slots = [c.slot for c in columns if c is not None]
-    test = [r for r in range(len(cells)) if split.every and r % split.every == 0]
-    train = [r for r in range(len(cells)) if r not in test]
-    empty = Moments.empty(len(slots))
-    return (
-        merge_all(cells[r].take(slots) for r in train),
-        merge_all(cells[r].take(slots) for r in test) if test else empty,
-    )

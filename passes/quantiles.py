@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.columns import ColumnChoice, base_encoding
-from shoal.data.dataset import Dataset
+from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.shapes.asked import quantiles_for
-from shoal.data.splits import Split, Yes, training_rows
+from shoal.data.splits import Split, Yes, row_weights, training_rows
 from shoal.models import Array
 from shoal.passes.arrays import RangeRequest
-from shoal.passes.blocks import CountKeys, Probe, value_of_key
+from shoal.passes.blocks import opened
 from shoal.passes.losses import LossRequest
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import POLISHED_CELLS
@@ -30,6 +30,57 @@ from shoal.worker import Worker
 Swept = Callable[[str, Sequence[Any]], Iterator[Any]]  # (stage, requests) -> their reports, in order
 _Side = Literal["left", "right"]
 RowIndex = npt.NDArray[np.int64]  # which rows some are
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A column and the leading bits that its value of some rank is known to have."""
+
+    column: str
+    known_bits: int
+    prefix: int
+
+
+@dataclass(frozen=True)
+class CountKeys:
+    """For each probe: how often each next 16 bits of the ordered key come in the training rows that fit so far."""
+
+    directory: str
+    block: Block
+    target: str
+    split: Split
+    probes: tuple[Probe, ...]
+    weights: str = ""  # the column that says how often each row counts
+
+    def answer(self, worker: Worker) -> npt.NDArray[Any]:
+        dataset = opened(self.directory)
+        kept = training_rows(dataset, self.block, self.target, self.split)
+        weights = row_weights(dataset, self.block, self.weights)[kept] if self.weights else None
+        numbers = dataset.numbers(self.block)
+        counts = np.zeros((len(self.probes), 1 << 16), np.int64 if weights is None else np.float64)
+        for count, probe in zip(counts, self.probes, strict=True):
+            values = numbers[:, dataset.columns[probe.column].slot][kept]
+            there = ~np.isnan(values)
+            keys, own = ordered_keys(values[there]), None if weights is None else weights[there]
+            if probe.known_bits:
+                fits = keys >> np.uint64(64 - probe.known_bits) == probe.prefix
+                keys, own = keys[fits], None if own is None else own[fits]
+            next_bits = (keys >> np.uint64(48 - probe.known_bits)) & np.uint64(0xFFFF)
+            count += np.bincount(next_bits, own, minlength=1 << 16)
+        return counts
+
+
+def ordered_keys(values: Array) -> npt.NDArray[np.uint64]:
+    """Whole numbers in the order of the doubles: the bits, turned round for negative numbers."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    top = np.uint64(1 << 63)
+    return np.where(bits & top, ~bits, bits | top)
+
+
+def value_of_key(key: int) -> float:
+    bits = np.uint64(key)
+    top = np.uint64(1 << 63)
+    return float((bits ^ top if bits & top else ~bits).view(np.float64))
 
 
 def base_for(

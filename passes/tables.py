@@ -95,7 +95,8 @@ class TableReading(FileReading):
         table = directory / "table"
         table.mkdir()
         self.progress("putting the files together", 0.0)
-        assembly = Assembly(shop.folders(), [part.path for part in readings], self.residues(sources[0]))
+        many = self.many(sources[0].layout.names)
+        assembly = Assembly(shop.folders(), [part.path for part in readings], self.residues(sources[0]), many)
         notes = self._notes(assembly.parts, readings)
         key = assembly.write(table, absolute(self.config.file), notes, agreement.left_out)
         return table, key

@@ -19,7 +19,7 @@ NAME = "shoal-model"
 # What older programs read as well; and what they cannot, so that they say so. Models of dates without WITH_DATES have
 # coefficients per second.
 VERSION, WITH_PRODUCTS, WITH_DATES, WITH_LOSS, WITH_SHAPES, WITH_OFFSET, WITH_CLASSES, WITH_RARE = range(1, 9)
-WITH_NETWORK = 9
+WITH_NETWORK, WITH_HASHES = 9, 10
 VERSIONS = (
     VERSION,
     WITH_PRODUCTS,
@@ -30,6 +30,7 @@ VERSIONS = (
     WITH_CLASSES,
     WITH_RARE,
     WITH_NETWORK,
+    WITH_HASHES,
 )
 
 BY_HAND = "none"  # what stands in place of a checksum where a person has edited a file on purpose

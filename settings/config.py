@@ -113,7 +113,10 @@ class RunConfig:
         (), "the level that the others of a text column are compared with, in place of the first by alphabet", "table",
         metavar="city=Oslo", of="levels", when=lambda v: v["coding"] == "reference", needs=(("coding", "reference"),),
     )
-    max_levels: int = knob(100, "a text column with more levels is left out", "table", unit="levels", step=10)
+    max_levels: int = knob(
+        100, "a text column with more levels is left out; beyond 20000 they are kept sparse", "table", unit="levels",
+        step=10, metavar="N|unlimited", words={"unlimited": 2**31 - 2},
+    )
     min_level_rows: int = knob(
         0, "levels of a text column with fewer training rows become one; 0: none", "table", unit="rows", blank="none do"
     )
@@ -131,7 +134,8 @@ class RunConfig:
     )
     transform: tuple[str, ...] = knob(
         (), "how a column is used: log, log1p, sqrt, bins(5), spline(5), of dates year, month, weekday, day_of_year, "
-        "hour, trend; plain: as it is, beside others", "table", metavar="area=log", of="transforms",
+        "hour, trend; plain: as it is, beside others; of texts hash(18), words(18): 2^18 columns", "table",
+        metavar="area=log", of="transforms",
     )
     indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
     rules: tuple[str, ...] = knob(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from shoal.errors import ConfigError, Remedy
 from shoal.settings.config import RunConfig
-from shoal.settings.when import LOSSES
+from shoal.settings.strength import chooses_alpha
+from shoal.settings.transforms import hashes_text
+from shoal.settings.when import LOSSES, MODELS
 
 MB = 1 << 20
 SMALL_FILE = 48 * MB  # below this, one process is done before others have started
@@ -16,6 +19,7 @@ PACKED_TIMES, UNPACKED_LEAST = 200, 512 * MB  # a packed file becomes so many ti
 SHEET_ROWS = 1 << 20  # of a workbook's sheet, as Excel has it
 MARKS_TIMES, MARKS_LEAST, MARKS_MOST = 4, 2_000_000, 20_000_000  # XML of shared texts: a byte of its packed size, all
 BLOCK_LEVELS, MOST_LEVELS = 5_000, 20_000  # different texts of a column that are told apart: in a block, in all
+MANY_LEVELS = 2**31 - 2  # the same where a fit keeps levels sparse
 SLICE_BYTES = 16 * MB  # rows of a Parquet file that are decoded at a time: one row group may be all of it
 CHUNK_BYTES = 2 * MB  # rows that are worked on at a time: they stay in the cache
 CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
@@ -127,3 +131,51 @@ def shard_count(rows: int, row_bytes: int, wanted: int = 0) -> int:
     least = -(-rows * row_bytes // SHARD_BYTES)
     usual = min(wanted, rows) if wanted else min(rows // FEWEST_SHARD_ROWS, USUAL_SHARDS)
     return max(least, usual, 1)
+
+
+# ------------------------------------------------------------------ columns that are never filled in with zeros
+
+
+def keeps_sparse(config: RunConfig) -> bool:
+    """Whether columns of levels are never filled in with zeros: by what a person asks for, not by the table."""
+    return config.max_levels > MOST_LEVELS or any(map(hashes_text, config.transform))
+
+
+def check_sparse(config: RunConfig) -> None:
+    """Refuse what there is for dense columns only."""
+    what = f"{_asked(config)}, which keeps them sparse,"
+    if config.model not in MODELS or config.solver != "exact" or config.engine == "ray":
+        raise ConfigError(
+            f"Expected an exact fit of a {', '.join(MODELS[:-1])} or {MODELS[-1]} model on one machine beside {what} "
+            f"got model {config.model}, solver {config.solver}, engine {config.engine}.", *_ways(config),
+            knobs=["max_levels", "transform", "model", "solver", "engine"],
+        )  # fmt: skip
+    if config.nonnegative or config.robust != "none":
+        odd = "nonnegative" if config.nonnegative else "robust"
+        raise ConfigError(f"There is no {odd} beside {what} Leave one of them out.", knobs=[odd, "max_levels"])
+    if chooses_alpha(config):
+        raise ConfigError(
+            f"Expected an alpha: none is chosen beside {what} got none for {config.model}.",
+            Remedy.set("Give a number, such as", "alpha", 1.0), *_ways(config), knobs=["alpha", "max_levels"],
+        )  # fmt: skip
+
+
+def check_dense(config: RunConfig) -> None:
+    """Refuse for a task that fills zeros in what only sparse columns can have."""
+    if keeps_sparse(config):
+        raise ConfigError(
+            f"This cannot be worked out beside {_asked(config)}: exact fits at a given alpha (shoal train, shoal.fit) "
+            "and predictions have a way for so many columns.", *_ways(config), knobs=["max_levels", "transform"],
+        )  # fmt: skip
+
+
+def _asked(config: RunConfig) -> str:
+    hashes = [text for text in config.transform if hashes_text(text)]
+    return f"transform {hashes[0]}" if hashes else f"max_levels above {MOST_LEVELS:,}"
+
+
+def _ways(config: RunConfig) -> list[Remedy]:
+    """What would do without."""
+    if config.max_levels <= MOST_LEVELS:
+        return []
+    return [Remedy.set("Or leave columns of more levels out", "max_levels", MOST_LEVELS)]

@@ -13,7 +13,8 @@ from shoal.words import did_you_mean
 PLAIN = "plain"  # the column as it is, beside its other parts
 NUMBERS = ("log", "log1p", "sqrt", "bins", "spline")
 DATES = ("year", "month", "weekday", "day_of_year", "hour", "trend")
-COUNTS = {"bins": (2, 100), "spline": (2, 50)}  # bins, or knots with those at both ends
+TEXTS = ("hash", "words")  # of texts: all of it, or each word, into 2^n columns by a hash
+COUNTS = {"bins": (2, 100), "spline": (2, 50), "hash": (1, 30), "words": (1, 30)}  # bins; knots with both ends; bits
 EXAMPLE = "price=log, area=spline(5) or sold=trend+month"
 _PART = re.compile(r"\s*([a-z0-9_]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*")
 
@@ -40,6 +41,11 @@ def check_transform(text: str) -> None:
     parts_of(text.rpartition(SIGN)[2])
 
 
+def hashes_text(text: str) -> bool:
+    """Whether a transform is one of a text column by hashes."""
+    return any(part.how in TEXTS for part in parts_of(text.rpartition(SIGN)[2]))
+
+
 def parts_of(text: str) -> tuple[ColumnPart, ...]:
     """`spline(5)+plain` in its parts, each once."""
     return tuple(dict.fromkeys(_part(one) for one in text.split("+")))
@@ -47,7 +53,7 @@ def parts_of(text: str) -> tuple[ColumnPart, ...]:
 
 def _part(text: str) -> ColumnPart:
     found = _PART.fullmatch(text)
-    known = (*NUMBERS, *DATES, PLAIN)
+    known = (*NUMBERS, *DATES, *TEXTS, PLAIN)
     if not found or found[1] not in known:
         raise _wrong(
             f"Expected ways to use a column, some of {', '.join(known)}, joined by +; got '{text.strip()}'."
@@ -60,7 +66,7 @@ def _part(text: str) -> ColumnPart:
         return ColumnPart(how)
     low, high = COUNTS[how]
     if not low <= count <= high:
-        what = "bins" if how == "bins" else "knots, with those at both ends,"
+        what = {"bins": "bins", "spline": "knots, with those at both ends,"}.get(how, "bits of a hash")
         raise _wrong(
             f"Expected how many {what} there are to be, from {low} to {high}, as in {how}(5); got '{text.strip()}'."
         )

@@ -126,6 +126,8 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
         if knob_.metadata.get("of") == "pairs":
             items = [pair_text(*item) if is_pair(item) else item for item in items]
         return tuple(str(item).strip() for item in items if str(item).strip() or knob_.name == "missing")
+    if isinstance(value, str) and value in (words := knob_.metadata.get("words", {})):
+        return words[value]
     if value == AUTO and "auto" in knob_.metadata:
         return knob_.metadata["auto"]
     if kind.removesuffix(" | None") in ("int", "float") and not isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""Tables of which most values are 0, written as `label index:value ...`: read, fitted, predicted."""
+"""Tables of which most values are 0, as rows are written or as texts become columns: read, fitted, predicted."""

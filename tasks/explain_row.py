@@ -8,7 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.data.encoding import Encoding
-from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Number, Offset, Product, Shaped, Term, pair_name
+from shoal.data.terms import (
+    MISSING_LEVEL,
+    Factor,
+    HashedText,
+    Indicator,
+    Number,
+    Offset,
+    Product,
+    Shaped,
+    Term,
+    pair_name,
+)
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
 
@@ -60,6 +71,7 @@ def encode(encoding: Encoding, row: Row) -> Array:
         if isinstance(term, Offset):
             given = row.get(term.column)
             return term.of(np.array([term.usual if given is None else float(given)]))
+        assert not isinstance(term, HashedText)  # such models are not loaded for this
         return term.of(factor) if isinstance(term, Product) else factor(term)
 
     def factor(term: Factor) -> Array:

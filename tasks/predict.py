@@ -26,7 +26,7 @@ from shoal.files.table_style import Rewriting, RewrittenFile, table_style
 from shoal.fitting.exact import words_told
 from shoal.fitting.model_file import SavedModel, in_days, load_model, without_zeros
 from shoal.kernels.csv_kernel import FieldKind
-from shoal.passes.blocks import LOCATED, Predict, PredictLines
+from shoal.passes.blocks import LOCATED, PredictLines
 from shoal.passes.ingest import FileReading
 from shoal.results.answers.drift import SeenColumn
 from shoal.results.answers.predictions import FilePredictions, UnpredictedRow, gone_told, is_as_if_gone, unknown_told
@@ -37,6 +37,7 @@ from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.sparse.prediction import write_predictions
 from shoal.sparse.table import is_sparse
+from shoal.sparse.text_models import can_split, has_many, predict_requests
 from shoal.tasks.kept_columns import SAMPLE, Beside, CellsBeside, Keep, PartsBeside, csv_line, parquet_rows
 from shoal.tasks.kept_text import TextBeside, first_rows
 from shoal.tasks.predict_rows import gaps_before, stand_in
@@ -72,7 +73,7 @@ def predict_file(
     """
     output = Output(out, {"the file with the rows to predict for": config.file, "the model's own file": model_path})
     output.check()
-    model = without_zeros(load_model(model_path))
+    model = without_zeros(load_model(model_path, hashes=True))
     called_from = check_threshold(model.outcome, threshold)
     said = model.report.prediction_interval
     width = None if interval is None else half_width_of(said, interval)
@@ -263,11 +264,10 @@ def _made(model: SavedModel, width: float | None) -> list[str]:
 
 def _requests(model: SavedModel, dataset: Dataset, width: float | None, threshold: float) -> list[PredictLines]:
     classes = classes_of(model)
-    place, times = str(dataset.directory), _times(model)
+    times = _times(model)
     spread = model.report.prediction_interval.spread if model.report.prediction_interval else ""
     return [
-        PredictLines(Predict(place, block, *model.fitted), width, classes, times, threshold, spread)
-        for block in dataset.blocks
+        PredictLines(request, width, classes, times, threshold, spread) for request in predict_requests(model, dataset)
     ]
 
 
@@ -304,7 +304,10 @@ def open_for(
     )  # fmt: skip
     _check_columns(config, needed)
     there = [*needed, model.target] if target else needed
-    dataset = coordinator.open(config, Wanted(tuple(there), written(model)))
+    many = frozenset(model.texts if has_many(model) else ())
+    dataset = coordinator.open(config, Wanted(tuple(there), written(model), many))
+    if can_split(model) and any(dataset.columns[name].more_levels for name in model.texts):
+        dataset = coordinator.open(config, Wanted(tuple(there), written(model), frozenset(model.texts)))
     _check_types(dataset, model, days)
     return dataset
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from shoal.data.encoding import Encoding
 from shoal.data.kinds import date_of, style_of, time_of
 from shoal.data.notation.dates import has_times
-from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Offset, Product, Shaped, Term
+from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
 from shoal.losses.layers import NetworkMean, expected
@@ -244,6 +244,7 @@ class _Design:
         if isinstance(term, Offset):
             values = np.array(columns[term.column], float)
             return term.of(np.asarray(np.where(np.isnan(values), term.usual, values)))
+        assert not isinstance(term, HashedText)  # such models are not loaded for this
         return term.of(factor) if isinstance(term, Product) else factor(term)
 
 

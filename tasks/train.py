@@ -42,7 +42,7 @@ from shoal.runs import made_files
 from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import worker_count
+from shoal.settings.limits import check_sparse, keeps_sparse, worker_count
 from shoal.settings.strength import chooses_alpha
 from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, MODULE, NETWORK, TUNED_LOSSES
 from shoal.sparse.table import is_sparse
@@ -110,6 +110,8 @@ def train_with(
             said = "Expected no metrics of plug-ins for a file of sparse rows, so far. Leave them out."
             raise ConfigError(said, knobs=["metrics"])
     config.ready()
+    if keeps_sparse(config) and not sparse:
+        check_sparse(config)
     if config.model == NETWORK and config.solver == "exact":
         raise ConfigError(
             f"Expected solver gradient beside model {NETWORK}, got exact: a network has no exact answer.",
@@ -158,7 +160,11 @@ def _with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -
 
 
 def exactly(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Trained:
-    """From sums, or by Newton steps where the loss is another one."""
+    """From sums, or by Newton steps where the loss is another one; from sparse rows where levels may be very many."""
+    if keeps_sparse(config):
+        from shoal.sparse.cells import fit_cells  # here: other fits need none of it
+
+        return fit_cells(coordinator, dataset, config, timings)
     if config.model not in LOSSES:
         return described(fit_table(coordinator, dataset, config, timings))
     if config.model == CLASSES:

@@ -22,7 +22,7 @@ MADE = {"build", "dist", "site"}  # folders that are made from the rest
 FREE = {"errors", "files", "home", "tracing", "utils", "words"}
 
 MATHEMATICS = "kernels losses models results solve solve.classes solve.rows"
-ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes data.summaries settings"  # of tables
+ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes data.summaries data.texts settings"  # of tables
 PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.tables library metrics people plugins results results.answers runs search settings storage"
 MAY_IMPORT: dict[str, str] = {
     "charts": "results.answers",
@@ -49,11 +49,12 @@ MAY_IMPORT: dict[str, str] = {
     "data.notation": "",
     "data.formats": "plugins settings",
     "data.shapes": "data.notation models settings",
-    "data": "data.formats data.notation data.shapes kernels models plugins settings solve",
+    "data.texts": "settings",
+    "data": "data.formats data.notation data.shapes data.texts kernels models plugins settings solve",
     "data.first_look": "data data.formats data.notation kernels settings",
     "data.summaries": "data models results results.answers",
-    "data.recipes": "data data.notation kernels models",
-    "data.parts": "data data.first_look data.formats data.notation data.recipes kernels settings solve",
+    "data.recipes": "data data.notation data.texts kernels models",
+    "data.parts": "data data.first_look data.formats data.notation data.recipes data.texts kernels settings solve",
     "whatif": ROWS,
     "passes": f"{ROWS} metrics plugins steps whatif worker",
     "parameters": "engines models passes steps worker",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -24,11 +24,11 @@ from shoal.data.dataset import (
     Block,
     Column,
     Dataset,
-    LevelTable,
     Manifest,
     TablePart,
     archived,
     archived_moments,
+    archived_texts,
     block_path,
     shared_flags,
     text_column,
@@ -37,6 +37,7 @@ from shoal.data.notation.dates import ORDERS, either_order
 from shoal.data.notation.words import MOST
 from shoal.data.recipes.remaking import at_hand
 from shoal.data.recipes.sources import read_sources, write_sources
+from shoal.data.texts.levels import LevelTable, check_texts, level_limit
 from shoal.home import DATA_FORMAT
 from shoal.settings.limits import BLOCK_BYTES
 from shoal.solve.moments import Merger, Moments, by_residue, rotate
@@ -52,8 +53,11 @@ class Assembly:
     One of them is open at a time: each takes descriptors of this process, and there may be thousands.
     """
 
-    def __init__(self, folders: Sequence[Path], paths: Sequence[Path], residues: int) -> None:
-        self.folders, self.paths, self.residues = folders, paths, residues
+    def __init__(
+        self, folders: Sequence[Path], paths: Sequence[Path], residues: int, many: Container[str] = ()
+    ) -> None:
+        """`many`: columns of which all different texts are told apart, however many."""
+        self.folders, self.paths, self.residues, self.many = folders, paths, residues, many
         self.parts = [Manifest.read(folder) for folder in folders]
         self.columns = [{column.name: column for column in part.columns} for part in self.parts]
         first = self.parts[0].columns
@@ -77,7 +81,7 @@ class Assembly:
             source=source, size=sum(part.size for part in self.parts), dialect=self.parts[0].dialect, columns=columns,
             blocks=blocks, bad_rows=self._bad_rows(), bad_count=self.bad,
             largest_norm=max(part.largest_norm for part in self.parts), content=content,
-            levels=archived(directory / LEVELS, **self.level_maps),
+            levels=archived(directory / LEVELS, **self.level_maps), texts=archived_texts(directory, columns),
             moments=archived_moments(directory, self._cells()), notes=(*notes, *either_orders(columns)),
             scattered=not all(block_path(directory, block.index).exists() for block in blocks),
             repeated=sum(part.repeated for part in self.parts), left_out=dict(left_out),
@@ -105,10 +109,11 @@ class Assembly:
     # -------------------------------------------------------------- levels
 
     def _levels(self, name: str) -> LevelTable:
-        table = LevelTable()
+        table = LevelTable(level_limit(name, self.many))
         for columns in self.columns:
             column = columns[name]
             table.add(column.levels, column.missing, int(column.more_levels))
+            check_texts([table])
         return table
 
     @cached_property

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.block_reader import BlockReport, Scratch, read_range, write_block
-from shoal.data.dataset import Block, Dataset, LevelTable, Stretch, block_path
+from shoal.data.dataset import Block, Dataset, Stretch, block_path
 from shoal.data.files import Source, file_format
 from shoal.data.parquet_reader import read_row_group
 from shoal.data.recipes.sources import sources_of
+from shoal.data.texts.levels import LevelTable
 from shoal.errors import DamagedFile, DataError, ResourceError, SourceChanged, StateError, TrainingError
 from shoal.files.checksums import mapped
 from shoal.files.elsewhere import sees, staged_blocks

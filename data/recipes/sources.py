@@ -34,6 +34,7 @@ def as_plain(source: Source) -> dict[str, Any]:
             "fixed": sorted(layout.fixed), "notations": _by_text(layout.notations, asdict),
             "absent": _by_text(layout.absent, list), "written": _by_text(layout.written, str),
             "others": _by_text(layout.others, list), "unseen": sorted(layout.unseen), "order": list(layout.order),
+            **({"many": sorted(layout.many)} if layout.many else {}),
         },
     }  # fmt: skip
 
@@ -44,7 +45,7 @@ def source_from(values: Mapping[str, Any]) -> Source:
         tuple(own["names"]), tuple(FieldKind(kind) for kind in own["kinds"]), tuple(own["styles"]),
         frozenset(own["fixed"]), _by_number(own["notations"], lambda marks: Notation(**marks)),
         _by_number(own["absent"], tuple), _by_number(own["written"], str), _by_number(own["others"], tuple),
-        frozenset(own["unseen"]), tuple(own["order"]),
+        frozenset(own["unseen"]), tuple(own["order"]), frozenset(own.get("many", ())),
     )  # fmt: skip
     return Source(
         values["path"], values["size"], dialect_from(values["dialect"]), layout, values["data_start"],

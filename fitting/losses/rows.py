@@ -18,7 +18,7 @@ from shoal.fitting.leaks import crossed
 from shoal.fitting.targets import TwoValues, check_numbers, check_offset, check_range, look_at, offset_notes, two_values
 from shoal.losses.base import RowLoss
 from shoal.models import Array
-from shoal.passes.ingest import stored_moments
+from shoal.passes.blocks import stored_moments
 from shoal.passes.losses import LossScores, LossSums, ScoreLoss, SumCurvature
 from shoal.passes.quantiles import base_for, quantile_of
 from shoal.passes.weights import weighted, weighting_of
