@@ -254,7 +254,7 @@ def inspect(path: str | Path | Sequence[str | Path], **knobs: Any) -> TableLook:
 
     config = config_from({**knobs, "file": [str(path)] if isinstance(path, (str, Path)) else list(path)})
     with kept_coordinator(config) as coordinator:
-        return coordinator.cache.mending(lambda: look(coordinator, coordinator.open(config), config))
+        return coordinator.cache.mending(lambda: look(coordinator, config))
 
 
 def train_module(

@@ -29,7 +29,8 @@ from shoal.solve.paths import Path, follow
 from shoal.solve.rows.along import follow_wide
 from shoal.sparse.table import is_sparse
 from shoal.tasks.refit import WITHOUT_SUMS, Basis
-from shoal.tasks.tune import TuningRequest, for_tuning, loss_tuned, summed, tune_with, tuned_from
+from shoal.tasks.train import suited_to_rows
+from shoal.tasks.tune import TuningRequest, loss_tuned, summed, tune_with, tuned_from
 from shoal.tasks.workers import kept_coordinator
 from shoal.utils import Progress
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, grid_for, is_number
@@ -255,7 +256,7 @@ def _mended(coordinator: Coordinator, config: RunConfig, request: TuningRequest,
 
 
 def _followed(coordinator: Coordinator, config: RunConfig, request: TuningRequest, with_folds: bool) -> PenaltyPath:
-    config = for_tuning(config)
+    config = suited_to_rows(config)
     request.check(config)
     ratios = checked_ratios(penalised_as(config.model, config.shrink), request.ratios)
     if len(ratios) > 1 and not with_folds:

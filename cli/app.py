@@ -34,7 +34,17 @@ from shoal.cli.flags import (
     forget_pipes,
     server_of,
 )
-from shoal.cli.printing import clear_line, literal_streams, offers, print_json, said_beside, show_fit, show_notes, table
+from shoal.cli.printing import (
+    clear_line,
+    literal_streams,
+    offers,
+    print_json,
+    said_beside,
+    show_fit,
+    show_notes,
+    show_sparse,
+    table,
+)
 from shoal.cli.team import backups as cli_backups
 from shoal.cli.team import database as cli_database
 from shoal.cli.team import hosts as cli_hosts
@@ -254,6 +264,9 @@ def _inspect(chosen: argparse.Namespace) -> None:
     clear_line()
     if chosen.json:
         print_json(found.as_dict())
+        return
+    if found.sparse:
+        show_sparse(found)
         return
     dialect = found.dialect
     print(f"{found.file}: {found.rows:,} rows, {len(found.columns):,} columns")

@@ -15,7 +15,7 @@ from shoal.files.output import Output
 from shoal.words import compared, from_optimum, plural, seen, short, totals_told
 
 if TYPE_CHECKING:
-    from shoal.results.answers.table import ColumnLook
+    from shoal.results.answers.table import ColumnLook, TableLook
     from shoal.results.fit import Estimate, FitReport
     from shoal.results.outcome import Outcome
 
@@ -311,3 +311,21 @@ def offers(column: ColumnLook) -> list[str]:
             f"If that means that there is no value: --also-missing {flag}"
         )
     return found
+
+
+def show_sparse(found: TableLook) -> None:
+    """What is in a file of sparse rows."""
+    look, label = found.sparse, found.columns[0]
+    if look is None:
+        return
+    print(f"{found.file}: {found.rows:,} sparse rows (label index:value ...), {look.columns:,} columns with a value")
+    print(
+        f"{look.values:,} values: {look.share:.2%} of all rows times these columns; at most {look.most_in_row:,} in a "
+        f"row; {look.empty_rows:,} rows have none; the last column is {look.last}"
+    )
+    print(f"label: {label.distinct:,} different numbers from {short(label.min)} to {short(label.max)}")
+    rows = [(name, f"{count:,}", f"{count / found.rows:.2%}") for name, count in look.frequent]
+    table(("most frequent", "rows", "share"), rows, right={1, 2})
+    if target := found.target:
+        way = f" It suits --model {target.model}, or ridge, lasso and elasticnet." if target.model else ""
+        print(f"to predict: {target.why}{way}")

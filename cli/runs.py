@@ -110,8 +110,10 @@ def train_detached(config: RunConfig, detach: bool, as_json: bool, name: str = "
     from shoal.cli import following  # noqa: F401 - before the launch: from then on Ctrl-C has to find somebody who follows
     from shoal.library import notes
     from shoal.runs.launch import launch as launch_run
+    from shoal.tasks.train import suited_to_rows
 
     name = notes.checked_name(name)
+    config = suited_to_rows(config)  # what rows have no way for is told here, not by a run that fails
 
     def launch(config: RunConfig) -> Run:
         run = launch_run(config)

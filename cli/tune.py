@@ -67,15 +67,15 @@ def _tune(chosen: argparse.Namespace, progress: _Shown) -> None:
     from shoal.fitting.model_file import model_output
     from shoal.fitting.reports import finite
     from shoal.metrics import Timings
-    from shoal.tasks.train import coordinated
-    from shoal.tasks.tune import for_tuning, train_tuned, tune_with
+    from shoal.tasks.train import coordinated, suited_to_rows
+    from shoal.tasks.tune import train_tuned, tune_with
 
     started, timings = time.perf_counter(), Timings()
     config, ratio = _config(chosen)
     if chosen.at and not config.out:
         raise ConfigError("--at says which model --out writes, and there is no --out. Add it, or leave --at out.")
     at = PLACES[chosen.at or "best"]
-    request, config = _request(chosen, ratio), for_tuning(config)
+    request, config = _request(chosen, ratio), suited_to_rows(config)
     request.check(config)
     model_output(config)  # what cannot be written is told before anything is read
     with coordinated(config, progress(chosen.json)) as coordinator:

@@ -6,6 +6,7 @@ arguments of a job are in `run.job`. Modules are imported by the job that needs 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ MADE = ("predictions.csv", "report.html", "export.*")  # files that jobs leave f
 
 def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """What is in a file, with its first rows as they are written."""
-    from shoal.tasks.previews import table_preview
+    from shoal.tasks.previews import first_lines, table_preview
     from shoal.tasks.train import look
 
     found = look(config, progress)
+    if found.sparse:
+        return {**found.as_dict(), "preview": first_lines(config.file)}
     rows = table_preview(config.file, config.dialect, found.dialect, list(found.named))
     return {**found.as_dict(), "preview": rows}
 
@@ -37,13 +40,14 @@ def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     probability `job["threshold"]` on."""
     from shoal.registry.drift import record
     from shoal.tasks.predict import predict_file
-    from shoal.tasks.previews import first_part, first_rows
+    from shoal.tasks.previews import first_part, first_rows, lines_as_rows
 
     out, interval = run.directory / "predictions.csv", run.job.get("interval")
     keep, threshold = run.job.get("keep") or (), run.job.get("threshold")
     found = predict_file(Path(run.job["model"]), config, out, progress, interval, keep, threshold, summed=True)
     record(Path(run.job["model"]), found.seen)
-    return {**found.as_dict(), "preview": first_rows(first_part(config.file), config.dialect)}
+    shown = lines_as_rows(config) or first_rows(first_part(config.file), config.dialect)
+    return {**found.as_dict(), "preview": shown}
 
 
 def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -69,11 +73,14 @@ def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
 
 
 def _curve(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """The whole path of a model of another loss in all folds, for `job["folds"]` folds by `job["fold_by"]`."""
-    from shoal.tasks.tune import TuningRequest, whole_curve
+    """The whole path of a model in all folds, for `job["folds"]` folds by `job["fold_by"]`; what there is of it so far
+    is in the folder, where folds go down together."""
+    from shoal.runs.documents import write_so_far
+    from shoal.tasks.tune import SoFar, TuningRequest, whole_curve
 
-    ratio = config.l1_ratio if config.shrink == "elasticnet" else None
-    return whole_curve(config, TuningRequest(int(run.job["folds"]), str(run.job["fold_by"]), ratio), progress)
+    mixes = "elasticnet" in (config.model, config.shrink)
+    request = TuningRequest(int(run.job["folds"]), str(run.job["fold_by"]), config.l1_ratio if mixes else None)
+    return whole_curve(config, request, progress, SoFar(functools.partial(write_so_far, run.directory)))
 
 
 def _tune(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:

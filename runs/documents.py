@@ -110,3 +110,21 @@ def _ended(values: dict[str, Any], usual: str, path: Path) -> Standing:
             path=str(path),
         )
     return found
+
+
+# ------------------------------------------------------------------ what a job has found before it ends
+
+SO_FAR = "so_far.json"
+
+
+def write_so_far(directory: Path, values: dict[str, Any]) -> None:
+    """For those who look on; a job does not fail for want of it."""
+    with contextlib.suppress(OSError):
+        write_json(directory / SO_FAR, values)
+
+
+def read_so_far(directory: Path) -> dict[str, Any] | None:
+    """None where there is nothing yet, or nothing that can be believed."""
+    with contextlib.suppress(DamagedFile):
+        return read_json(directory / SO_FAR)
+    return None

@@ -225,7 +225,7 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
         interruptions.end_work(run)
         if elsewhere:
             write_json(run.directory / "config.json", config.as_dict())
-        for name in ("result.json", "error.json", "started", "progress.json"):
+        for name in ("result.json", "error.json", "started", "progress.json", "so_far.json"):
             (run.directory / name).unlink(missing_ok=True)
         if not scheduling.enqueue(run, config):
             write_state(run.directory, Standing("preparing"))

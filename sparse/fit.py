@@ -25,6 +25,7 @@ from shoal.kernels.threads import one_thread
 from shoal.metrics import Residuals, Timings
 from shoal.models import Array, penalty_for
 from shoal.passes.blocks import CALIBRATION_ROWS, CALIBRATION_SEED
+from shoal.results.findings import Routine
 from shoal.results.fit import FitCertificate, FitReport
 from shoal.results.model import Design, ModelFile, Origin
 from shoal.settings.config import RunConfig
@@ -175,8 +176,11 @@ def _described(
         unique=bool(solution.unique),
         rows_read=table.rows,
         warnings=(
-            f"Sparse rows: {table.values:,} values; of {len(there):,} columns in the training rows {len(used):,} have "
-            "a weight, and the others are not in the model.", *solution.notes,
+            Routine(
+                f"Sparse rows: {table.values:,} values; of {len(there):,} columns in the training rows {len(used):,} "
+                "have a weight, and the others are not in the model."
+            ),
+            *solution.notes,
         ),
     )  # fmt: skip
     encoding = Encoding(tuple(Number(name, 0.0) for name in names), {}, config.target)

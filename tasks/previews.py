@@ -12,10 +12,14 @@ from shoal.data.files import file_format, read_sample
 from shoal.data.first_look.source import inspect_text
 from shoal.data.parts.heads import columns_of, is_empty
 from shoal.files.parts import is_several, parts_of
+from shoal.settings.config import RunConfig
+from shoal.sparse.table import is_sparse
+from shoal.words import shortened
 
 ROWS = 20
 COLUMNS = 100
 LONGEST = 200  # characters of a cell; a preview is for the eye
+LINE = 110  # characters of a line that is no row of cells
 SETTLED = ("encoding", "delimiter", "quote", "escape", "header")  # by other parts, of what names depend on
 
 
@@ -59,6 +63,18 @@ def _own_names(
     if not set(names) <= set(own):
         own = columns_of(path, {**given, **{mark: dialect[mark] for mark in SETTLED}}) or ()
     return own if set(names) <= set(own) else ()
+
+
+def first_lines(file: str, rows: int = ROWS) -> list[list[str]]:
+    """The first rows of a file that has no cells: its lines, each in one piece, or its ends."""
+    text = read_sample(first_part(file))[0]
+    lines = [line.strip().decode("utf-8", "replace") for line in text.split(b"\n", 10 * rows)[: 10 * rows]]
+    return [[shortened(line, LINE)] for line in lines if line and not line.startswith("#")][:rows]
+
+
+def lines_as_rows(config: RunConfig) -> dict[str, Any] | None:
+    """The same as the only column of a table, for a file of sparse rows; None for any other."""
+    return {"columns": ["row"], "rows": first_lines(config.file)} if is_sparse(config) else None
 
 
 def first_rows(path: Path, dialect: Mapping[str, Any], rows: int = ROWS) -> dict[str, Any]:

@@ -100,9 +100,9 @@ def train_with(
     """Fit and report; writes the model where the config says. `tuned` is how its penalty was chosen."""
     if sparse := is_sparse(config):
         from shoal.sparse.choice import with_alpha as with_sparse_alpha  # here: tables of cells need none of it
-        from shoal.sparse.fit import fit_sparse, suited
+        from shoal.sparse.fit import fit_sparse
 
-        config = suited(config)
+        config = suited_to_rows(config)
         if config.rules:
             said = "Expected no rules for a file of sparse rows, which has no table of columns. Leave them out."
             raise ConfigError(said, knobs=["rules"])
@@ -149,6 +149,15 @@ def train_with(
         output.write(model_bytes(trained.model))
     timings.seconds["total"] = time.perf_counter() - started
     return replace(trained, report=replace(trained.report, timings=timings.seconds, run_id=run_id or new_run_id()))
+
+
+def suited_to_rows(config: RunConfig) -> RunConfig:
+    """The config with the target that its file leaves no choice about; what its rows have no way for is refused."""
+    if not is_sparse(config):
+        return config
+    from shoal.sparse.fit import suited  # here: tables of cells need none of it
+
+    return suited(config)
 
 
 def _with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> AlphaChoice:
@@ -202,14 +211,19 @@ def train(
 def look(config: RunConfig, progress: Progress = silent) -> TableLook:
     """What is in a file."""
     with coordinated(config, progress) as coordinator:
-        return coordinator.cache.mending(lambda: looked(coordinator, coordinator.open(config), config))
+        return coordinator.cache.mending(lambda: looked(coordinator, config))
 
 
-def looked(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> TableLook:
+def looked(coordinator: Coordinator, config: RunConfig) -> TableLook:
     """What is in a table, and what the target is taken for; None where there is none, or nothing in it."""
+    if is_sparse(config):
+        from shoal.sparse.inspection import looked_at_sparse  # here: tables of cells need none of it
+
+        return looked_at_sparse(coordinator, config)
     from shoal.fitting.inspection import inspect  # here: a fit needs none of it
     from shoal.fitting.looks.proposal import look_for
 
+    dataset = coordinator.open(config)
     found, column, target = inspect(coordinator, dataset, config), dataset.columns.get(config.target), None
     if column is not None and column.missing < dataset.rows - dataset.manifest.bad_count:
         target = look_for(coordinator, dataset, config)

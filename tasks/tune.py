@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from shoal.coordinator import Coordinator
 from shoal.data.columns import choose_columns
@@ -21,14 +24,16 @@ from shoal.settings.config import RunConfig
 from shoal.settings.meaning import understood
 from shoal.settings.when import TUNED_LOSSES, penalised_as
 from shoal.sparse.table import is_sparse
-from shoal.tasks.train import coordinated, train_with
+from shoal.tasks.train import coordinated, suited_to_rows, train_with
 from shoal.utils import Progress, silent
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, tune
-from shoal.whatif.rows_choice import Onlooker, tune_rows, unseen
+from shoal.whatif.rows_choice import CurveSoFar, Onlooker, tune_rows, unseen
 from shoal.whatif.wide_choice import WideCells
 
+DRAWN = 200  # columns of which a page has the whole course
+OFTEN = 0.3  # seconds between two notes of what there is
 USUAL_RATIO = RunConfig.l1_ratio
 
 
@@ -67,7 +72,7 @@ def tune_with(
 ) -> Tuned:
     """A file that was read before is not read again; rows are looked at once, after that nothing depends on them.
     `seen` is told what there is of the curve while it is worked out, where that takes a while."""
-    config = for_tuning(config)
+    config = suited_to_rows(config)
     request.check(config)
     if is_sparse(config):
         return coordinator.cache.mending(lambda: _tuned_sparse(coordinator, config, request, timings, seen))
@@ -83,15 +88,6 @@ def tune_with(
     dataset, cells = coordinator.cache.mending(read)
     with timings.stage("tune"):
         return tuned_from(cells, dataset, config, request, coordinator.progress, seen)
-
-
-def for_tuning(config: RunConfig) -> RunConfig:
-    """The config with the target that its file leaves no choice about; what its rows have no way for is refused."""
-    if not is_sparse(config):
-        return config
-    from shoal.sparse.fit import suited  # here: tables of cells need none of it
-
-    return suited(config)
 
 
 def _tuned_sparse(
@@ -152,17 +148,47 @@ def tuned_answer(config: RunConfig, request: TuningRequest, progress: Progress) 
     """What `shoal tune --json` says, but for the times."""
     with coordinated(config, progress) as coordinator:
         tuned = tune_with(coordinator, config, request, Timings())
-    found: dict[str, Any] = finite({"target": for_tuning(config).target, **tuned.as_dict()})
+    found: dict[str, Any] = finite({"target": suited_to_rows(config).target, **tuned.as_dict()})
     return found
 
 
-def whole_curve(config: RunConfig, request: TuningRequest, progress: Progress) -> dict[str, Any]:
-    """What a page draws of a tuning: all that `shoal tune --json` says, and the coefficients at every point."""
+def whole_curve(
+    config: RunConfig, request: TuningRequest, progress: Progress, seen: Onlooker = unseen
+) -> dict[str, Any]:
+    """What a page draws of a tuning: all that `shoal tune --json` says, and the coefficients at every point; of very
+    many columns those with the largest weights."""
     with coordinated(config, progress) as coordinator:
-        tuned = tune_with(coordinator, config, request, Timings())
-    along = {"names": list(tuned.names), "weights": tuned.path.W.tolist(), "coef": tuned.path.coef.tolist()}
-    found: dict[str, Any] = finite({**tuned.as_dict(), **along})
+        tuned = tune_with(coordinator, config, request, Timings(), seen)
+    path, said = tuned.path, tuned.as_dict()
+    largest = np.argsort(-np.abs(path.W).max(axis=0, initial=0.0), kind="stable")[:DRAWN]
+    columns = np.sort(largest)
+    if len(columns) < len(tuned.names):
+        said |= {"coefficients": {}, "coefficients_standardized": {}}
+    along = {
+        "names": [tuned.names[i] for i in columns], "weights": path.W[:, columns].tolist(),
+        "coef": path.coef[:, columns].tolist(), "measure": tuned.measure,
+        "variance": float(tuned.target.scatter[0, 0] / tuned.target.n) if tuned.target.n else 0.0,
+    }  # fmt: skip
+    found: dict[str, Any] = finite({"columns": len(tuned.names), **said, **along})
     return found
+
+
+class SoFar:
+    """Tells somebody what there is of a curve as plain values, at most every few tenths of a second."""
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self.tell, self.last = tell, 0.0
+
+    def __call__(self, so_far: CurveSoFar) -> None:
+        now = time.monotonic()
+        if now - self.last < OFTEN or not so_far.known:
+            return
+        self.last, curve = now, so_far.curve
+        assert curve is not None
+        self.tell(finite({
+            **curve.as_dict(), "best": float(curve.alphas[curve.best]), "points": len(so_far.alphas),
+            "all_alphas": [float(so_far.alphas[0]), float(so_far.alphas[-1])], "folds": len(so_far.errors),
+        }))  # fmt: skip
 
 
 # ------------------------------------------------------------------ the model that was chosen

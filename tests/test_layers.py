@@ -65,7 +65,7 @@ MAY_IMPORT: dict[str, str] = {
     "fitting.looks": f"{ROWS} coordinator fitting passes worker",
     "fitting.networks": f"{ROWS} coordinator fitting fitting.losses metrics passes worker",
     "fitting.robust": f"{ROWS} coordinator fitting fitting.losses metrics passes whatif worker",
-    "sparse": f"{ROWS} coordinator fitting metrics passes whatif worker",
+    "sparse": f"{ROWS} coordinator fitting fitting.looks metrics passes results.answers whatif worker",
     "tuning": f"{ROWS} coordinator fitting fitting.classes fitting.losses metrics passes whatif worker",
     "networks": "data models results settings worker",
     "training.objectives": f"{ROWS} coordinator fitting fitting.looks fitting.losses fitting.networks metrics networks passes plugins",

@@ -99,7 +99,7 @@ def _server_list() -> None:
     st.markdown("**On this server**")
     files, whole = _server_files(str(server_files.folder()))
     if not files:
-        st.caption("There is no CSV or Parquet file in the server's folder (SHOAL_DATA) yet.")
+        st.caption("There is no file with a table in the server's folder (SHOAL_DATA) yet.")
         return
     wanted = st.text_input(
         "Find a file",

@@ -11,6 +11,7 @@ from shoal.dashboard.data import chosen, gaps
 from shoal.dashboard.data import options as reading
 from shoal.dashboard.data.choose import choose_view
 from shoal.dashboard.data.columns import column_table
+from shoal.dashboard.data.sparse import sparse_report
 from shoal.dashboard.forms import whose
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
@@ -74,7 +75,9 @@ def _table_view(found: Asked) -> None:
     look = inspection(found.inspection)
     with body:
         result = inspected(look)
-        if result:
+        if result and result.sparse:
+            sparse_report(found, result, result.sparse)
+        elif result:
             _report(found, result)
         elif look.has_failed:
             _way_out(found)
@@ -90,7 +93,7 @@ def _header(found: Asked, result: TableLook | None) -> None:
         whose.sharing(found.table.path)
     parts = [file_size(size_of(str(found.table.path)))]
     if result:
-        parts = [plural(result.rows, "row"), plural(len(result.columns), "column"), *parts]
+        parts = [plural(result.rows, "row"), plural(result.width, "column"), *parts]
     line(" · ".join(parts))
     if why := choices.damage(found.table.key):
         text = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -47,6 +47,22 @@ def _bar(run: Run, what: str, address: dict[str, str]) -> None:
     with st.container(border=True):
         line(f"{what}: {stage}, {fraction:.0%}{estimate(run, fraction)}")
         st.progress(min(1.0, max(0.0, fraction)))
+
+
+def on_the_way(run: Run, show: Callable[[Run], None]) -> None:
+    """The same with what there is so far, which `show` draws each time."""
+    _shown(run, show, places.asked_for())
+
+
+@st.fragment(run_every=REFRESH)
+def _shown(run: Run, show: Callable[[Run], None], address: dict[str, str]) -> None:
+    if not run.is_active:
+        if places.is_asked_for(address):
+            widget_values.draw_anew()
+        return
+    awaiting.renew(run.directory)
+    with st.container(border=True):
+        show(run)
 
 
 def estimate(run: Run, fraction: float) -> str:

@@ -69,8 +69,9 @@ def inspection(config: RunConfig) -> Inspection:
         return Inspection(answered("inspect", config, anew=True), None)
 
 
-def looked_at(found: Asked) -> TableLook | None:
-    """What is in the table; None while that is not known, or where there is nothing to predict, which is said."""
+def looked_at(found: Asked, without_sparse: str = "") -> TableLook | None:
+    """What is in the table; None while that is not known, or where there is nothing to predict, which is said. A page
+    that has no way for sparse rows says what it would need them for."""
     look = inspection(found.inspection)
     if look.run.is_active:
         watch(look.run, "Reading the file")
@@ -78,6 +79,10 @@ def looked_at(found: Asked) -> TableLook | None:
     if look.table is None:
         notice("error", wording.told(look.run.error), "This file could not be read")
         places.link("data", "Correct it on the Data page", icon=":material/table_view:", **found.address)
+        return None
+    if look.table.sparse and without_sparse:
+        notice("info", f"This file has sparse rows. {without_sparse}", "Not for sparse rows")
+        places.link("train", "Train a model", icon=":material/model_training:", **found.address)
         return None
     if not any(column.type == "numeric" for column in look.table.columns):
         notice("warning", "There is no column of numbers to predict. Check how the file is read, on the Data page.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from shoal.files.parts import is_part, there
 
 PREFIX = "file:"
-PLAIN = (".csv", ".tsv", ".txt")
+PLAIN = (".csv", ".tsv", ".txt", ".svm", ".libsvm", ".svmlight")
 PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst")
 ENDINGS = (*PLAIN, *(plain + packed for plain in PLAIN for packed in PACKED), ".parquet", ".xlsx", ".xlsm")
 MOST = 5_000  # entries that are looked at: a folder may be a whole disk

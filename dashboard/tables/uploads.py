@@ -24,7 +24,7 @@ from shoal.people.rights import SERVICE, Verb
 from shoal.utils import is_full
 
 CHUNK = 1 << 20
-ENDINGS = ("csv", "tsv", "txt", "gz", "zip", "bz2", "xz", "zst", "parquet", "xlsx", "xlsm")
+ENDINGS = ("csv", "tsv", "txt", "gz", "zip", "bz2", "xz", "zst", "parquet", "xlsx", "xlsm", "svm", "libsvm", "svmlight")
 FOLDER = re.compile(r"[0-9a-f]{24}")
 UNFINISHED = ".unfinished-"
 MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise

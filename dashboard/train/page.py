@@ -24,6 +24,7 @@ from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import READING, Asked, table_of, tidy
 from shoal.dashboard.train import plan
 from shoal.dashboard.train.forecast import show_forecast, show_queue
+from shoal.dashboard.train.sparse import sparse_form
 from shoal.errors import ConfigError, TrainingError
 from shoal.results.answers.table import TableLook
 from shoal.runs.forecast import Forecast, forecast
@@ -89,6 +90,9 @@ def _form_view(found: Asked, like: Run | None) -> None:
     at_hand.header("train", found, f"Train on {found.table.title}")
     result = looked_at(found)
     if result is None:
+        return
+    if result.sparse:
+        sparse_form(found, result, result.sparse, like, _drafts())
         return
     composer = Composer(found, like, result)
     about = st.container()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -36,6 +37,8 @@ KINDS = {
     **{name: wording.choice_for("model", name) for name in TUNED_LOSSES},
 }
 SHRINKS = ("lasso", "ridge", "elasticnet")
+OF_WHAT = {"kkt": "the gradient at zero", "duality_gap": "the loss at zero"}
+Kept = Callable[[dict[str, Any], int], CrossValidated]
 DRAWN = 20  # weights whose course is drawn: the largest
 
 
@@ -70,7 +73,7 @@ def loss_view(found: Asked, choice: StudyChoice, model: str) -> None:
     elif job.result is None:
         notice("error", wording.told(job.error), "This cannot be tuned")
     else:
-        _curve_view(job, job.result, config)
+        curve_view(job, job.result, config, _kept)
 
 
 def _penalty() -> tuple[str, float]:
@@ -99,7 +102,8 @@ def _config(found: Asked, choice: StudyChoice, model: str, shrink: str, ratio: f
 # ------------------------------------------------------------------ what was found
 
 
-def _curve_view(job: Run, curve: dict[str, Any], config: RunConfig) -> None:
+def curve_view(job: Run, curve: dict[str, Any], config: RunConfig, kept: Kept) -> None:
+    """The curve and the model at each of its points; `kept` is what a model that is trained there keeps of it."""
     alphas, key = curve["alphas"], f"tune:point:{job.directory.name}"
     marks = {which: alphas.index(curve[which]) for which in (BEST, ONE_SE)}
     widget_values.begin(key, marks[BEST])
@@ -123,9 +127,11 @@ def _curve_view(job: Run, curve: dict[str, Any], config: RunConfig) -> None:
         alt = "standardised coefficients against alpha"
         st.plotly_chart(_path_chart(curve, int(place)), key="plot:path", config={"displayModeBar": False}, alt=alt)
     with table:
+        if (shown := len(curve["names"])) < (count := curve["columns"]):
+            line(f"The {shown} columns with the largest weights on the path, of {count:,}; a trained model has all.")
         st.dataframe(coefficients_at(curve, int(place)), hide_index=True)
     if st.button("Train this model", type="primary", key="tune:train", icon=":material/model_training:"):
-        _train(config, curve, int(place))
+        _train(config, curve, int(place), kept(curve, int(place)))
 
 
 def _choose(key: str, place: int) -> None:
@@ -144,11 +150,13 @@ def _numbers(curve: dict[str, Any], place: int) -> None:
     with st.container(horizontal=True, gap="small", key="tune-numbers"):
         for label, value in cards:
             st.metric(label, value, border=True)
-    certificate = curve["certificate"]
+    certificate, sweeps = curve["certificate"], ""
+    if "sweeps" in curve:
+        sweeps = f" in {curve['sweeps']} sweeps over the rows"
     line(
         f"{folds_told(curve['folds'], curve['fold_by'])}, {curve['rows']:,} training rows, {len(curve['alphas'])} "
-        f"penalties in {curve['sweeps']} sweeps over the rows; no point is further from its optimum than "
-        f"{certificate['relative']:.0e} of the gradient at zero, measured on the rows."
+        f"penalties{sweeps}; no point is further from its optimum than {certificate['relative']:.0e} of "
+        f"{OF_WHAT.get(certificate['kind'], '')}, measured on the rows."
     )
 
 
@@ -185,16 +193,19 @@ def coefficients_at(curve: dict[str, Any], place: int) -> pd.DataFrame:
     return table.sort_values("Standardised", key=abs, ascending=False, kind="stable")
 
 
-def _train(config: RunConfig, curve: dict[str, Any], place: int) -> None:
-    """An ordinary exact run at this alpha, which keeps its error in cross-validation."""
+def _kept(curve: dict[str, Any], place: int) -> CrossValidated:
     alpha = float(curve["alphas"][place])
     chosen = next((which for which in (BEST, ONE_SE) if curve[which] == alpha), BY_HAND)
-    kept = CrossValidated(
+    return CrossValidated(
         curve["folds"], curve["fold_by"], chosen, se=curve["cv_se"][place], alphas=len(curve["alphas"]),
         best=curve[BEST], one_se=curve[ONE_SE], measure=curve["measure"], deviance=curve["cv_mean"][place],
     )  # fmt: skip
+
+
+def _train(config: RunConfig, curve: dict[str, Any], place: int, kept: CrossValidated) -> None:
+    """An ordinary exact run at this alpha, which keeps its error in cross-validation."""
     try:
-        run = launch(dataclasses.replace(config, alpha=alpha), tuned=kept)
+        run = launch(dataclasses.replace(config, alpha=float(curve["alphas"][place])), tuned=kept)
     except (TrainingError, OSError) as error:
         notice("error", wording.told(error), "The run was not started")
         return

@@ -25,6 +25,7 @@ from shoal.dashboard.tune.form import StudyChoice, apply_study, study_form
 from shoal.dashboard.tune.keeping import kept
 from shoal.dashboard.tune.losses import LINEAR, kind_of_model, loss_view
 from shoal.dashboard.tune.panel import tune_panel
+from shoal.dashboard.tune.rows import is_for_rows, rows_view, sparse_view
 from shoal.dashboard.tune.state import PARTS, TuneState, run_config
 from shoal.errors import StateError, TrainingError
 from shoal.results.answers.table import TableLook
@@ -58,6 +59,9 @@ def _study_view(found: Asked) -> None:
     result = looked_at(found)
     if result is None:
         return
+    if result.sparse:
+        sparse_view(found, result, result.sparse)
+        return
     choice = study_form(found, result)
     model = LINEAR if choice is None else kind_of_model(found, result)
     if choice is not None and model != LINEAR:
@@ -65,6 +69,8 @@ def _study_view(found: Asked) -> None:
             found, partial(_switch_on, choice, result.rows), model=model, indicators=choice.knobs.get("indicators")
         )
         loss_view(found, choice, model)
+    elif choice is not None and is_for_rows(result, choice, found):
+        rows_view(found, choice)
     elif choice is not None:
         _begin(found, choice)
         chosen = {"model": "ridge", "indicators": choice.knobs.get("indicators")}  # or another one with a penalty

@@ -32,7 +32,7 @@ def refuse_pairs(sample: bytes, name: str) -> None:
     if has_pairs(sample):
         raise DataError(
             f"'{name}' has sparse rows (svmlight: label index:value ...). Linear, ridge, lasso and elastic-net models "
-            "are fitted to them exactly (shoal train FILE --model lasso --alpha 0.1, shoal.fit) and predict for them "
-            "(shoal predict); what was asked for here needs a table of cells. If it is one, say what is between them "
-            "(delimiter)."
+            "are fitted to them exactly (shoal train FILE --model lasso, shoal.fit), tuned (shoal tune) and predict "
+            "for them (shoal predict); what was asked for here needs a table of cells. If it is one, say what is "
+            "between them (delimiter)."
         )

@@ -70,6 +70,19 @@ class BadRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SparseLook:
+    """Of a file of sparse rows, whose table has its label as the only column that is described."""
+
+    columns: int  # that have a value in any row
+    last: str  # the one with the greatest index
+    values: int
+    share: float  # of all rows times these columns
+    empty_rows: int
+    most_in_row: int
+    frequent: tuple[tuple[str, int], ...] = ()  # columns with most values, and the rows that have one
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableLook:
     """A whole table. `preview` are its first rows, as the texts of the file, where a page asked."""
 
@@ -83,12 +96,18 @@ class TableLook:
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     target: TargetLook | None = None
+    sparse: SparseLook | None = None
     preview: tuple[tuple[str, ...], ...] | None = None
 
     @cached_property
     def named(self) -> dict[str, ColumnLook]:
         """Its columns by their names."""
         return {column.name: column for column in self.columns}
+
+    @property
+    def width(self) -> int:
+        """How many columns it has; of sparse rows those with a value, and the label."""
+        return len(self.columns) + (self.sparse.columns if self.sparse else 0)
 
     @property
     def rows_read(self) -> int:
@@ -109,6 +128,8 @@ class TableLook:
         said["bad_rows"]["first"] = [line.as_dict() for line in self.bad_rows.first]
         if self.preview is None:  # nobody asked
             del said["preview"]
+        if self.sparse is None:
+            del said["sparse"]
         return said
 
     @classmethod

@@ -119,7 +119,10 @@ def test_the_bits_are_the_same_for_any_number_of_workers(sparse: Path, monkeypat
     assert answers[0] == answers[1] == answers[2]
 
 
-def test_the_curve_is_seen_from_its_strong_end_while_it_is_worked_out(sparse: Path) -> None:
+def test_the_curve_is_seen_from_its_strong_end_while_it_is_worked_out(
+    sparse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.whatif.turns.HANDS", 1)  # with several it depends on the machine who is how far
     seen: list[CurveSoFar] = []
     found = tuned(sparse, "lasso", seen.append, TuningRequest(folds=FOLDS, n_alphas=30))
     known = [one.known for one in seen]

@@ -1,0 +1,101 @@
+"""The form of a fit to sparse rows: the few knobs that such rows have; those of tables of cells are in `page`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from shoal.dashboard.forms import settings_tabs
+from shoal.dashboard.forms.handed import STUDY, knobs_of
+from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values
+from shoal.dashboard.forms.model_form import first_draft
+from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.tables.sources import Asked
+from shoal.errors import ConfigError, TrainingError
+from shoal.results.answers.table import SparseLook, TableLook
+from shoal.runs.launch import Run, launch
+from shoal.settings.config import RunConfig
+from shoal.settings.meaning import has_effect
+from shoal.settings.values import page_config, set_by_pages
+from shoal.settings.when import MODELS
+from shoal.words import plural
+
+ASKED = ("model", "alpha", "l1_ratio", "test_every", "standardize", "intercept")
+USUAL_MODEL = "lasso"  # of very many columns it keeps the few that matter
+LINEAR = "Least squares, no penalty; where columns depend on one another, the smallest weights that fit best."
+WITHOUT = (
+    "Sparse rows are fitted exactly on this machine. Logistic and other models, gradient steps and choices of single "
+    "columns are for tables of cells."
+)
+
+
+def sparse_form(found: Asked, result: TableLook, look: SparseLook, like: Run | None, drafts: dict[str, Draft]) -> None:
+    name = f"{found.table.key}:{like.id if like else ''}"
+    draft = drafts.setdefault(name, _first(result.rows, like))
+    about = f"{plural(result.rows, 'sparse row')}, {plural(look.columns, 'column')} with a value"
+    with st.container(horizontal=True, vertical_alignment="center", key="train-about"):
+        st.caption(about, width="content")
+        places.link("data", "See the data", icon=":material/table_view:", **found.address)
+        places.link("tune", "Tune the penalty", icon=":material/tune:", **found.address)
+    left, right = st.columns([7, 3], gap="large")
+    with left, st.container(key="train-form"), st.container(border=True):
+        st.header("The model of the label", anchor=False)
+        _ask(f"train:{name}", draft)
+        line(WITHOUT)
+    with right, st.container(key="train-card"), st.container(border=True):
+        st.header("Before you start", anchor=False)
+        _card(found, result, draft)
+
+
+def _first(rows: int, like: Run | None) -> Draft:
+    """As an earlier run had it, or as the Tune page hands it over, or as usual."""
+    said: dict[str, Any] = set_by_pages(like.config) if like else knobs_of(st.query_params.get(STUDY, "{}")) or {}
+    return {
+        **({} if like else {"model": USUAL_MODEL, **first_draft(rows)}),
+        **{knob: said[knob] for knob in ASKED if knob in said},
+    }
+
+
+def _ask(prefix: str, draft: Draft) -> None:
+    widgets = KnobWidgets(prefix, draft, [])
+    first, second, third = st.columns(3)
+    with first:
+        widgets.ask("model", only=MODELS)
+    for slot, knob in ((second, "alpha"), (third, "l1_ratio")):
+        if has_effect(knob, {**default_values(), **draft}):
+            with slot:
+                widgets.ask(knob)
+    st.caption(wording.ABOUT_MODELS[draft["model"]] if draft["model"] != "linear" else LINEAR)
+    with st.columns(3)[0]:
+        widgets.ask("test_every", help="Rows whose number this divides are kept for testing; 0 for none.")
+    with st.container(horizontal=True, gap="medium"):
+        widgets.ask("standardize")
+        widgets.ask("intercept")
+
+
+def _card(found: Asked, result: TableLook, draft: Draft) -> None:
+    try:
+        config = _config(found, result, draft)
+    except ConfigError as error:
+        line(wording.told(error))
+        return
+    if config.alpha is None and config.model != "linear":
+        line("Alpha is chosen by cross-validation first, which takes seconds to a few minutes.")
+    line("The fit holds the values of all training rows in memory, about 60 bytes each.")
+    settings_tabs.show_command(config)
+    if st.button("Fit", type="primary", icon=":material/play_arrow:", width="stretch", key="start"):
+        try:
+            run = launch(config)
+        except (TrainingError, OSError) as error:
+            notice("error", wording.told(error), "The run was not started")
+            return
+        places.stay(run=run.id)
+        st.rerun()
+
+
+def _config(found: Asked, result: TableLook, draft: Draft) -> RunConfig:
+    values = {**default_values(), **draft}
+    said = {knob: draft[knob] for knob in ASKED if knob in draft and has_effect(knob, values)}
+    return page_config(found.table.path, {**said, "target": result.columns[0].name})
