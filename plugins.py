@@ -18,6 +18,7 @@ What a plug-in must be, by group:
     shoal.recovery_handlers       a subclass of steps.failure.RecoveryHandler; its constructor takes nothing
     shoal.validation_rules        a subclass of fitting.rules.ValidationRule; its constructor takes nothing
     shoal.metrics                 a subclass of fitting.own_metrics.Metric; its constructor takes nothing
+    shoal.column_steps            a subclass of data.shapes.plugin_steps.ColumnStep; its constructor takes nothing
     shoal.cache_policies          a subclass of library.cache_policies.CachePolicy; its constructor takes nothing
 
 A built-in name always means what is built in. Callers look there first, so that a run without plug-ins never pays for
@@ -43,10 +44,12 @@ if TYPE_CHECKING:
 PENALTIES, STEP_RULES, CALLBACKS, READERS = "shoal.penalties", "shoal.step_rules", "shoal.callbacks", "shoal.readers"
 CHECKPOINT_STRATEGIES, RECOVERY_HANDLERS = "shoal.checkpoint_strategies", "shoal.recovery_handlers"
 VALIDATION_RULES, METRICS, CACHE_POLICIES = "shoal.validation_rules", "shoal.metrics", "shoal.cache_policies"
+COLUMN_STEPS = "shoal.column_steps"
 WORDS = {
     PENALTIES: "penalty", STEP_RULES: "step rule", CALLBACKS: "callback", READERS: "reader",
     CHECKPOINT_STRATEGIES: "checkpoint strategy", RECOVERY_HANDLERS: "recovery handler",
     VALIDATION_RULES: "validation rule", METRICS: "metric", CACHE_POLICIES: "cache policy",
+    COLUMN_STEPS: "column step",
 }  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from shoal.data.shapes.expression import Expression, X
+from shoal.data.shapes.expression import Expression, X, is_step, parts_of
 from shoal.data.terms import Indicator, Level, Number, Offset, Product, Rare, Shaped
-from shoal.errors import ConfigError, ResourceError
+from shoal.errors import ConfigError, ResourceError, StateError
 from shoal.exports.names import FORMATS
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
@@ -108,7 +108,21 @@ class LinearForm:
         return next(name for name in names if name.casefold() not in taken)
 
 
+def check_steps(model: SavedModel) -> None:
+    """Refuse a model whose columns take steps of plug-ins: no other language has them."""
+    for term in model.encoding.terms:
+        for factor in term.factors if isinstance(term, Product) else (term,):
+            if isinstance(factor, Shaped) and any(
+                isinstance(part, tuple) and is_step(part[0]) for part in parts_of(factor.shape.expression)
+            ):
+                raise StateError(
+                    f"Expected a model whose columns other languages can have; '{factor.column}' is used as "
+                    f"{factor.name}, which is a plug-in's. Predict with Shoal, or fit it without that step."
+                )
+
+
 def linear_form(model: SavedModel) -> LinearForm:
+    check_steps(model)
     weighted = "weighted " if model.file.config.get("weights") else ""
     terms = list(zip(model.encoding.terms, model.coef.tolist(), strict=True))
     # A fit that was never written to a file may have NumPy's floats, whose repr is not a number's.

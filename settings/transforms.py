@@ -13,9 +13,11 @@ from shoal.words import did_you_mean
 PLAIN = "plain"  # the column as it is, beside its other parts
 NUMBERS = ("log", "log1p", "sqrt", "bins", "spline")
 DATES = ("year", "month", "weekday", "day_of_year", "hour", "trend")
+STEP = "step:"  # before the name of a plug-in's column step
 TEXTS = ("hash", "words")  # of texts: all of it, or each word, into 2^n columns by a hash
 COUNTS = {"bins": (2, 100), "spline": (2, 50), "hash": (1, 30), "words": (1, 30)}  # bins; knots with both ends; bits
 EXAMPLE = "price=log, area=spline(5) or sold=trend+month"
+_STEP = re.compile(r"step:[\w.-]{1,100}", re.ASCII)
 _PART = re.compile(r"\s*([a-z0-9_]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*")
 
 
@@ -31,7 +33,12 @@ class ColumnPart:
 
     def of(self, column: str) -> str:
         """What its terms are called."""
-        return f"{self.how}({column})"
+        return f"{self.how.removeprefix(STEP)}({column})"
+
+    @property
+    def step(self) -> str:
+        """The name of a plug-in's step; empty where it is built in."""
+        return self.how.removeprefix(STEP) if self.how.startswith(STEP) else ""
 
 
 def check_transform(text: str) -> None:
@@ -52,11 +59,14 @@ def parts_of(text: str) -> tuple[ColumnPart, ...]:
 
 
 def _part(text: str) -> ColumnPart:
+    if _STEP.fullmatch(text.strip()):
+        return ColumnPart(text.strip())
     found = _PART.fullmatch(text)
     known = (*NUMBERS, *DATES, *TEXTS, PLAIN)
     if not found or found[1] not in known:
         raise _wrong(
-            f"Expected ways to use a column, some of {', '.join(known)}, joined by +; got '{text.strip()}'."
+            f"Expected ways to use a column, some of {', '.join(known)}, or {STEP}NAME of a plug-in, joined by +; got "
+            f"'{text.strip()}'."
             f"{did_you_mean(text.strip(), known) or ' Choose one of them.'}"
         )
     how, count = found[1], int(found[2] or 0)

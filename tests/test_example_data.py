@@ -13,7 +13,7 @@ import pytest
 from shoal.home import runs_directory
 from shoal.runs.folder import Run
 from shoal.storage import Storage
-from support.brought.example_plugin import installed, shoal
+from support.brought.example_plugin import installed, python, shoal
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +81,7 @@ def near(found: dict[str, Any], path: Path, which: Any) -> float:
     return float((np.abs(predicted - rows["y"]) <= 0.1 * rows["y"].abs()).mean())
 
 
-@pytest.mark.parametrize("solver", ["exact", "gradient"])
-@pytest.mark.parametrize("engine", ["inline", "processes"])
+@pytest.mark.parametrize(("solver", "engine"), [("exact", "inline"), ("gradient", "processes")])
 def test_a_metric_is_computed_on_training_and_test_rows(solver: str, engine: str, site: str, tmp_path: Path) -> None:
     path = sales(tmp_path)
     done = shoal(site, "train", path, "--target", "y", "--solver", solver, "--engine", engine, "--exclude", "day",
@@ -108,3 +107,57 @@ def test_a_metric_is_in_the_words_of_a_fit(site: str, tmp_path: Path) -> None:
     done = shoal(site, "train", sales(tmp_path), "--target", "y", "--metrics", "within_ten_percent")
     assert done.returncode == 0, done.stderr
     assert "within_ten_percent" in done.stdout
+
+
+# ------------------------------------------------------------------ column steps
+
+
+def heavy(folder: Path, rows: int = 500, name: str = "heavy.csv") -> Path:
+    """A column with a few values that are far too large."""
+    random = np.random.default_rng(8)
+    a = random.normal(size=rows).round(4)
+    y = (5 + 2 * a + 0.1 * random.normal(size=rows)).round(4)
+    a[::60] = 1000
+    path = folder / name
+    pd.DataFrame({"a": a, "y": y}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(("solver", "engine"), [("exact", "inline"), ("gradient", "processes")])
+def test_a_step_is_taken_in_training_and_again_in_prediction(
+    solver: str, engine: str, site: str, tmp_path: Path
+) -> None:
+    path, model, out = heavy(tmp_path), tmp_path / "model.json", tmp_path / "out.csv"
+    flags = ["--test-every", "5", "--engine", engine, "--workers", "2", "--solver", solver]
+    done = shoal(
+        site, "train", path, "--target", "y", "--transform", "a=step:winsorise", *flags, "--out", model, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    frame = pd.read_csv(path)
+    train = frame[np.arange(len(frame)) % 5 > 0]
+    low, high = np.quantile(train["a"], [0.02, 0.98])
+    clipped = train["a"].clip(low, high)
+    slope, intercept = np.polyfit(clipped, train["y"], 1)
+    found = json.loads(done.stdout)
+    assert found["coefficients"]["winsorise(a)"] == pytest.approx(slope, rel=1e-6)
+    new = heavy(tmp_path, 90, "new.csv")
+    done = shoal(site, "predict", model, new, "--out", out)
+    assert done.returncode == 0, done.stderr
+    predicted = pd.read_csv(out).iloc[:, -1]
+    expected = intercept + slope * pd.read_csv(new)["a"].clip(low, high)
+    np.testing.assert_allclose(predicted, expected, rtol=1e-5)
+
+
+def test_predictions_without_the_plug_in_are_refused_and_the_model_can_still_be_read(site: str, tmp_path: Path) -> None:
+    path, model = heavy(tmp_path), tmp_path / "model.json"
+    done = shoal(site, "train", path, "--target", "y", "--transform", "a=step:winsorise", "--out", model)
+    assert done.returncode == 0, done.stderr
+    refused = shoal("", "predict", model, path, "--out", tmp_path / "out.csv")
+    assert refused.returncode == 1
+    assert "Expected the column step 'winsorise', version 1, which this model was fitted with" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    read = python("import shoal, sys; print(shoal.load(sys.argv[1]).report['train']['rows'])", "", str(model))
+    assert read.stdout == "500\n", read.stderr  # what is said of a model needs no plug-in
+    exported = shoal(site, "export", model, "--to", "python", "--out", tmp_path / "model.py")
+    assert exported.returncode == 1
+    assert "'a' is used as winsorise(a), which is a plug-in's" in exported.stderr

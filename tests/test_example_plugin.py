@@ -43,7 +43,7 @@ def test_example_names(site: str) -> None:
     )
     assert result(code, site) == [
         ["nonnegative_lasso"], ["sign"], ["best_round"], ["json_lines"], ["each_epoch"], ["stop_first"],
-        ["positive_target", "time_forward"], ["within_ten_percent"], ["shards_first"],
+        ["positive_target", "time_forward"], ["within_ten_percent"], ["shards_first"], ["winsorise"],
     ]  # fmt: skip
 
 

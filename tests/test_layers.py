@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, str] = {
     "storage": "database metrics",
     "data.notation": "",
     "data.formats": "plugins settings",
-    "data.shapes": "data.notation models settings",
+    "data.shapes": "data.notation models plugins settings",
     "data.texts": "settings",
     "data": "data.formats data.notation data.shapes data.texts kernels models plugins settings solve",
     "data.first_look": "data data.formats data.notation kernels settings",

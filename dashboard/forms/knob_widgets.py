@@ -18,6 +18,7 @@ from shoal.errors import ConfigError
 from shoal.settings.checks import RANGES
 from shoal.settings.config import RunConfig
 from shoal.settings.pairs import pair_text
+from shoal.settings.transforms import STEP
 
 LARGEST_WHOLE = 2**53 - 1  # a browser holds no larger whole number
 SHORT = 3  # choices that fit side by side
@@ -140,9 +141,8 @@ class KnobWidgets:
             few = list(self.columns)[: PAIRED if len(self.columns) <= LISTED else FEWER_PAIRED]
             return [pair_text(a, b) for a, b in itertools.combinations(few, 2)]
         if metadata.get("of") == "transforms":
-            return [
-                f"{name}={how}" for name in self.numbers[:SHAPED] for how in ("log", "sqrt", "bins(5)", "spline(5)")
-            ]
+            ways = ("log", "sqrt", "bins(5)", "spline(5)", *(STEP + step for step in names_of(plugins.COLUMN_STEPS)))
+            return [f"{name}={how}" for name in self.numbers[:SHAPED] for how in ways]
         of = {"numbers": self.numbers, "levels": self.levels[:LISTED]}
         return list(of.get(metadata.get("of", ""), self.columns))
 

@@ -14,6 +14,7 @@ import numpy as np
 from shoal.data.notation.dates import has_times
 from shoal.data.shapes import basis, dates
 from shoal.data.shapes.expression import Expression, X, evaluate, minus
+from shoal.data.shapes.plugin_steps import operation, step_named
 from shoal.errors import ConfigError, DataError
 from shoal.models import Array
 from shoal.settings.transforms import DATES, PLAIN, ColumnPart
@@ -73,6 +74,8 @@ def check_parts(column: ColumnFacts, parts: Sequence[ColumnPart]) -> None:
             raise _wrong(
                 f"Expected a column of numbers or dates to use as {part}, got '{column.name}', which holds text."
             )
+        if part.step:
+            step_named(part.step)
         if part.how in DATES and not column.is_date:
             raise _wrong(f"Expected a column of dates to use as {part}, got '{column.name}', which holds numbers.")
         if part.how in FUNCTIONS and column.is_date:
@@ -112,6 +115,8 @@ def levels_of(part: ColumnPart) -> list[str] | None:
 
 def quantiles_for(part: ColumnPart) -> list[float]:
     """The shares of the training rows that are to lie below its borders; none for a shape without borders."""
+    if part.step:
+        return [*step_named(part.step).quantiles]
     if part.how == "bins":
         return [i / part.number for i in range(1, part.number)]
     return [i / (part.number - 1) for i in range(part.number)] if part.how == "spline" else []
@@ -127,6 +132,9 @@ def shapes_of(column: ColumnFacts, part: ColumnPart, borders: Borders) -> Iterat
     name = part.of(column.name)
     if part.how in FUNCTIONS:
         yield ColumnShape(name, FUNCTIONS[part.how])
+    elif part.step:
+        at = [float(border) for border in borders.get((column.name, part), ())]
+        yield ColumnShape(name, (operation(part.step, at), X, *at))
     elif part.how == "trend":
         yield ColumnShape(name, minus(X, float(np.floor(column.minimum or 0.0))))
     elif part.how == "year":

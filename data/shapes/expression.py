@@ -8,6 +8,7 @@
     ("sqrt", a)             the square root; no value where a is below 0
     ("sin", a)              the sine of an angle in radians
     ("if<", a, b, c, d)     c where a is below b, else d
+    ("step:n@1/2", x, 1.5)  what a plug-in's step makes of x and numbers: see `plugin_steps`; no export has it
 
 Which expressions there are is in `basis`, `dates` and `asked`.
 """
@@ -19,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from shoal.data.shapes.plugin_steps import applied, operands
 from shoal.models import Array
+from shoal.settings.transforms import STEP
 
 Expression = str | float | tuple[Any, ...]
 X = "x"
@@ -81,6 +84,8 @@ def _value(expression: Expression, x: Array, known: dict[Expression, Array]) -> 
     found: Array
     if name in ARITHMETIC:
         found = ARITHMETIC[name](*parts)
+    elif is_step(name):
+        found = applied(name, parts[0], parts[1:])
     elif name == "if<":
         found = np.where(parts[0] < parts[1], parts[2], parts[3])
     else:
@@ -102,7 +107,7 @@ def from_text(text: str) -> Expression:
     """An expression from a model file; ValueError for what is none."""
     waiting: list[Expression] = []
     for word in text.split():
-        if (count := OPERANDS.get(word)) is None:
+        if (count := OPERANDS.get(word) or operands(word)) is None:
             waiting.append(X if word == X else float(word))
         elif count <= len(waiting):
             waiting[-count:] = [(word, *waiting[-count:])]
@@ -111,6 +116,11 @@ def from_text(text: str) -> Expression:
     if len(waiting) != 1:
         raise ValueError(f"'{text:.60}' is no expression")
     return waiting[0]
+
+
+def is_step(name: object) -> bool:
+    """Whether an operation is a plug-in's."""
+    return isinstance(name, str) and name.startswith(STEP)
 
 
 def parts_of(expression: Expression) -> Iterator[Expression]:

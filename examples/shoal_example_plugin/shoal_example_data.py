@@ -1,4 +1,4 @@
-"""Plug-ins about data: two validation rules, a metric; pyproject.toml gives them their names."""
+"""Plug-ins about data: two validation rules, a metric, a column step; pyproject.toml gives them their names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from shoal.data.shapes.plugin_steps import ColumnStep
 from shoal.errors import DataError
 from shoal.fitting.own_metrics import Metric
 from shoal.fitting.rules import CheckedTable, Remark, ValidationRule
@@ -49,3 +50,13 @@ class WithinTenPercent(Metric):
 
     def value(self, sums: Array) -> float:
         return float(sums[0] / sums[1])
+
+
+class Winsorise(ColumnStep):
+    """Values beyond the 2nd and the 98th percentile of the training rows count as these."""
+
+    version = "1"
+    quantiles = (0.02, 0.98)
+
+    def apply(self, x: Array, at: tuple[float, ...]) -> Array:
+        return np.clip(x, *at)
