@@ -49,7 +49,8 @@ def test_every_knob_of_the_form_is_drawn_somewhere() -> None:
         "model: huber\n",
         "model: mlp\n",
         "test_every: 5\nsolver: gradient\nmode: ssp\nschedule: step\ncompression: topk\nstep_rule: adamw\n",
-        "test_fraction: 0.1\nsolver: gradient\nmode: local\npenalty: some_plugin\ncallbacks: [another]\n",
+        "test_fraction: 0.1\nsolver: gradient\nmode: local\npenalty: some_plugin\ncallbacks: [another]\n"
+        "checkpoint_strategy: third\nrecovery: fourth\nrules: [fifth]\nmetrics: [sixth]\n",
     ):
         page = apply(page, text)
         drawn |= labels(page)
