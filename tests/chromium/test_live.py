@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from shoal.runs.commands import metrics_of, post
 from shoal.runs.launch import Run, find_run, launch, list_runs
+from support.brought.example_plugin import distribution
 from support.browser import Server, Visitor, fits, free_port, needs_chromium, opens
 from support.runs import ended, endless_run, run_home, small_table, training, until
 
@@ -307,3 +308,26 @@ def test_parameter_shards_are_shown_killed_and_changed_on_the_way(visitor: Visit
     post(run, "shards", {"count": 1})
     expect(rows).to_have_text([re.compile("Shard 0.*The run's own process.*100 %")])
     expect(page.locator("[data-panel=events]")).to_contain_text("Parameter shard 1 is gone: killed by signal 9")
+
+
+METRIC = """
+from shoal.fitting.own_metrics import Metric
+class Off(Metric):
+    def sums(self, y, predicted, weight):
+        return abs(y - predicted).sum(keepdims=True)
+    def value(self, sums):
+        return sums[0]
+"""
+
+
+def test_a_metric_of_a_plug_in_is_drawn_live(visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dashboard needs no plug-in for it: the run has it, and says what it comes to."""
+    site = tmp_path / "site"
+    site.mkdir()
+    distribution(site, "plug-off", "shoal.metrics", "round = plug_off:Off", METRIC)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
+    page = open_run(visitor, started(tmp_path, metrics=["round"]))
+    into_view(page, "[data-panel=own-0]")
+    drawn = "([sel, n]) => { const d = document.querySelector(sel)?.data?.[0]; return d?.x?.length >= n && d.y.every((v) => v > 0) }"
+    page.wait_for_function(drawn, arg=[PLOT.format("own-0"), 3])
+    page.wait_for_function(drawn, arg=[PLOT.format("own-0"), len(points(page, "own-0")) + 1])
