@@ -205,7 +205,9 @@ def database() -> Database:
     if not found:
         raise ConfigError(f"Expected {VARIABLE} to name a database, but it is not set. Set it.")
     with _lock:
-        return _known.setdefault(found, Database(found))
+        if found not in _known:
+            _known[found] = Database(found)
+        return _known[found]
 
 
 def close_all() -> None:

@@ -84,13 +84,12 @@ _seen: dict[tuple[str, int], Glance] = {}  # by database and process
 
 
 def glance() -> Glance:
-    queue = team_queue()
-    if queue is None:
+    if not is_set():
         return Glance()
     key = address(), os.getpid()
     seen = _seen.get(key)
     if seen is None or time.monotonic() - seen.at > LOOK:
-        at = time.monotonic()
+        at, queue = time.monotonic(), needed_queue()
         jobs, hosts, now = queue.jobs(OPEN), queue.tables.hosts(), queue.tables.now()
         living = tuple(host for host in hosts if now - host.seen < queue.lease)
         seen = _seen[key] = Glance(at, now, {job.id: job for job in jobs}, living)
@@ -119,9 +118,11 @@ def is_open(run: str) -> bool:
 
 def place_in_words(run: str) -> str | None:
     """What a run waits for; None if it does not wait in this queue."""
-    if not is_set():
-        return None
-    seen = glance()
+    return place_at(glance(), run) if is_set() else None
+
+
+def place_at(seen: Glance, run: str) -> str | None:
+    """The same by a look that was had already, for lists."""
     job = seen.jobs.get(run)
     if job is None or seen.is_held(run):
         return None
