@@ -42,6 +42,7 @@ from shoal.cli.printing import (
     said_beside,
     show_fit,
     show_notes,
+    show_predicted,
     show_sparse,
     table,
 )
@@ -53,15 +54,13 @@ from shoal.home import keep_private, tightened
 from shoal.settings.config import DIALECT, ON_CLUSTER
 from shoal.tracing import spans
 from shoal.utils import THREAD_LIMITS
-from shoal.words import line_told, listed, plural, short, within_words
+from shoal.words import line_told, plural, short
 
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
-    from shoal.results.answers.predictions import FilePredictions
     from shoal.results.answers.table import ColumnLook
 
 COLUMNS = 200  # that `inspect` prints unless all are wanted
-LOST = 10  # rows without a prediction that are listed
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the workers are the parallel part
 gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: looking for it is a tenth of the start
@@ -342,7 +341,7 @@ def _predict(chosen: argparse.Namespace) -> None:
         if chosen.json:
             print_json(found.as_dict())
         else:
-            _show_predicted(found)
+            show_predicted(found)
             show_notes(filter(None, [not_kept]))
 
 
@@ -352,34 +351,7 @@ def _predict_there(chosen: argparse.Namespace, there: RemoteShoal) -> None:
     keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
     found = there.predict(chosen.model, chosen.file, interval=chosen.interval, keep=keep, out=chosen.out,
                           threshold=chosen.threshold, like_file=chosen.like_file)  # fmt: skip
-    print_json(found) if chosen.json else _show_predicted(FilePredictions.from_dict(found))
-
-
-def _show_predicted(found: FilePredictions) -> None:
-    made, without = found.predicted, found.bad_rows
-    beside = f"; {plural(without, 'row')} without one" if without else ""
-    print(f"{plural(made, 'prediction')} of {found.target} written to {found.out}{beside}")
-    show_notes(found.doubts, "warning")
-    if found.kept:
-        print(f"beside the columns {listed(found.kept, 8)}")
-    if found.half_width is not None and found.several:
-        least = short(max(0.0, 1 - found.half_width))
-        print(f"with sets that hold {found.level}: the likeliest, and others from {least} on")
-    elif found.half_width is not None and found.threshold is not None:
-        most = short(found.half_width)
-        print(f"with sets that hold {found.level}: both values where none has more than {most}")
-    elif found.half_width is not None:
-        within = within_words("the prediction", found.half_width, found.half_width_of, found.centre)
-        print(f"with intervals of {found.level}: {within}")
-    if found.threshold is not None:
-        print(f"called yes from a probability of {found.threshold:g} on")
-    show_notes(found.warnings)
-    if lost := found.not_predicted:
-        print("without a prediction:")
-        for entry in lost[:LOST]:
-            print(f"  {line_told(entry.as_dict())}")
-        if without > LOST:
-            print(f"  ... and {without - LOST:,} more (--json lists up to {len(lost):,})")
+    print_json(found) if chosen.json else show_predicted(FilePredictions.from_dict(found))
 
 
 def _begin() -> int:

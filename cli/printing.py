@@ -12,15 +12,27 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from shoal.data.notation.words import told
 from shoal.files.output import Output
-from shoal.words import compared, from_optimum, plural, seen, short, totals_told
+from shoal.words import (
+    compared,
+    from_optimum,
+    line_told,
+    listed,
+    plural,
+    seen,
+    short,
+    totals_told,
+    within_words,
+)
 
 if TYPE_CHECKING:
+    from shoal.results.answers.predictions import FilePredictions
     from shoal.results.answers.table import ColumnLook, TableLook
     from shoal.results.fit import Estimate, FitReport
     from shoal.results.outcome import Outcome
 
 SHOWN = 40  # coefficients in a table
 CALLED = 8  # classes side by side
+LOST = 10  # rows without a prediction that are listed
 CLEAR_LINE = "\r\x1b[2K"
 
 
@@ -329,3 +341,30 @@ def show_sparse(found: TableLook) -> None:
     if target := found.target:
         way = f" It suits --model {target.model}, or ridge, lasso and elasticnet." if target.model else ""
         print(f"to predict: {target.why}{way}")
+
+
+def show_predicted(found: FilePredictions) -> None:
+    made, without = found.predicted, found.bad_rows
+    beside = f"; {plural(without, 'row')} without one" if without else ""
+    print(f"{plural(made, 'prediction')} of {found.target} written to {found.out}{beside}")
+    show_notes(found.doubts, "warning")
+    if found.kept:
+        print(f"beside the columns {listed(found.kept, 8)}")
+    if found.half_width is not None and found.several:
+        least = short(max(0.0, 1 - found.half_width))
+        print(f"with sets that hold {found.level}: the likeliest, and others from {least} on")
+    elif found.half_width is not None and found.threshold is not None:
+        most = short(found.half_width)
+        print(f"with sets that hold {found.level}: both values where none has more than {most}")
+    elif found.half_width is not None:
+        within = within_words("the prediction", found.half_width, found.half_width_of, found.centre)
+        print(f"with intervals of {found.level}: {within}")
+    if found.threshold is not None:
+        print(f"called yes from a probability of {found.threshold:g} on")
+    show_notes(found.warnings)
+    if lost := found.not_predicted:
+        print("without a prediction:")
+        for entry in lost[:LOST]:
+            print(f"  {line_told(entry.as_dict())}")
+        if without > LOST:
+            print(f"  ... and {without - LOST:,} more (--json lists up to {len(lost):,})")
