@@ -45,11 +45,11 @@ def _unread_rows(config: RunConfig, result: TableLook) -> list[str]:
     limit = allowed_bad_rows(config.on_bad_rows, result.rows, bad.count)
     if bad.lost <= limit:
         return []
-    said = f"{plural(bad.count, 'row')} could not be read, expected at most {limit:,}."
-    skip = "choose under Reading options to skip such rows."
+    said = f"{plural(bad.lost, 'row')} could not be read, expected at most {limit:,}."
+    skip = "leave such rows out on the Data page, under Reading options."
     if any(column.words for column in result.columns):
-        return [f"{said} Treat words among numbers as missing, here or on the Data page, or {skip}"]
-    return [f"{said} On the Data page, {skip}"]
+        return [f"{said} Treat words among numbers as missing, or {skip}"]
+    return [f"{said} To go on without them, {skip}"]
 
 
 def product_problems(config: RunConfig, types: Mapping[str, str]) -> list[str]:
