@@ -59,10 +59,13 @@ def show(version: Version) -> None:
         key="predict:way",
         label_visibility="collapsed",
     )  # fmt: skip
-    if way == "One row":
-        one_row(version, model)
-    else:
+    if way == "A file":
         _file(version, model)
+        return
+    try:
+        one_row(version, model)
+    except TrainingError as error:  # a step of a plug-in that is not installed here
+        notice("error", wording.told(error), "This model cannot predict")
 
 
 # ------------------------------------------------------------------ a file

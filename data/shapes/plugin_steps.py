@@ -85,13 +85,12 @@ def _known(word: str) -> tuple[str, ColumnStep]:
     found = _WORD.fullmatch(word)
     assert found is not None
     name, version, _ = found.groups()
-    try:
-        step = step_named(name)
-    except ConfigError as error:
+    if name not in plugins.names(plugins.COLUMN_STEPS):
         raise StateError(
-            f"Expected the column step '{name}', version {version}, which this model was fitted with and predicts by: "
-            f"{error.message} Install the plug-in that has it, then try again."
-        ) from None
+            f"Expected the column step '{name}', version {version}, which this model was fitted with; no plug-in that "
+            "is installed here has it. Install the one that does, then try again."
+        )
+    step = step_named(name)
     if step.version != version:
         raise StateError(
             f"Expected version {version} of the column step '{name}', which this model was fitted with, got version "

@@ -20,6 +20,7 @@ from shoal.home import runs_directory
 from shoal.library import saved_models
 from shoal.library.saved_models import Version, version_of
 from shoal.results.fit import GradientTraining
+from shoal.results.model import WITH_SHAPES
 from shoal.runs.commands import post
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
@@ -229,6 +230,7 @@ def test_text_from_a_file_is_shown_as_it_is() -> None:
         "coefficients": {renamed[k]: v for k, v in source["coefficients"].items()},
         "coefficients_standardized": {renamed[k]: v for k, v in source["coefficients_standardized"].items()},
         "warnings": [f"Bad column {NASTY_NAME}"], "inference": None,
+        "own_metrics": {NASTY_NAME: {"train": 1.5, "test": None, "better": "lower"}},
         "design": json.loads(json.dumps(source["design"]).replace('"year"', json.dumps(NASTY_NAME))),
     }  # fmt: skip
     (directory / "config.json").write_text(json.dumps(config))
@@ -240,3 +242,23 @@ def test_text_from_a_file_is_shown_as_it_is() -> None:
         assert not any("<img" in m.value or "**b**" in m.value for m in page.markdown)
         assert not any("**b**" in w.label for w in [*page.number_input, *page.selectbox, *page.metric])
     assert "&lt;img src=x" in said(open_page("models", model=version.name))
+
+
+def test_a_model_with_a_step_of_a_plug_in_that_is_not_here_can_be_looked_at() -> None:
+    """What it says is shown; where something is predicted, the sentence says what is missing."""
+    source = Version(NAME, 1).contents
+    terms = source["design"]["terms"]
+    place, name = next((i, term["column"]) for i, term in enumerate(terms) if term["type"] == "number")
+    step = {"type": "shaped", "column": name, "name": f"bent({name})", "expression": "x step:bent@1/1", "equals": None,
+            "fill": 0.0}  # fmt: skip
+    design = {**source["design"], "terms": [*terms[:place], step, *terms[place + 1 :]]}
+    text = json.dumps({**source, "inference": None}).replace(f'"{name}": ', f'"bent({name})": ')
+    contents = {**json.loads(text), "design": design, "config": source["config"], "version": WITH_SHAPES}
+    directory = runs_directory() / "20260101-000000-abcdee"
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps(source["config"]))
+    (directory / "model.json").write_text(json.dumps(contents))
+    version = saved_models.save_run(Run(directory), {}, "bent")
+    assert f"bent({name})" in said(settle(open_page("models", model=version.name, view="Coefficients")))
+    page = settle(open_page("models", model=version.name, view="Predict"))
+    assert "version 1, which this model was fitted with; no plug-in that is installed here has it" in said(page)
