@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import getpass
 import io
 import os
 import sys
@@ -51,6 +52,8 @@ from shoal.cli.team import database as cli_database
 from shoal.cli.team import hosts as cli_hosts
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import keep_private, tightened
+from shoal.people.acting import as_person
+from shoal.people.person import at_command_line
 from shoal.settings.config import DIALECT, ON_CLUSTER
 from shoal.tracing import spans
 from shoal.utils import THREAD_LIMITS
@@ -80,7 +83,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser = _parser(asked_for(words))
     try:
         chosen = parser.parse(words)
-        with spans.tracing("shoal", _say), spans.span(f"shoal {' '.join(words[:1])}"):
+        acts = as_person(at_command_line(_user()))
+        with acts, spans.tracing("shoal", _say), spans.span(f"shoal {' '.join(words[:1])}"):
             return _remotely(chosen, server) if server else int(chosen.command(chosen) or 0)
     except TrainingError as error:
         clear_line()
@@ -109,6 +113,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _unforeseen(error)
     finally:
         forget_pipes()
+
+
+def _user() -> str:
+    """Whom the log of deeds names."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "an unnamed user"
 
 
 def _say(text: str) -> None:

@@ -16,7 +16,7 @@ from shoal.cli.flags import Add
 from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, make_folder, password_file, tightened
-from shoal.people.person import EDITOR, MACHINE, ROLES, Person
+from shoal.people.person import EDITOR, ROLES
 from shoal.people.records import Colleague
 from shoal.words import plural
 
@@ -154,24 +154,14 @@ def _add_people(add: Add) -> None:
 
 
 def _people(chosen: argparse.Namespace) -> int:
-    from shoal.people.acting import as_person
-
     wanted = NEEDS[chosen.deed]
     if len(chosen.words) != wanted:
         names = ("no name", "one name", f"a name and {'a role' if chosen.deed == 'role' else 'an address'}")[wanted]
         raise ConfigError(
             f"Expected {names} after 'shoal people {chosen.deed}', got {len(chosen.words)} words. Usage: {USAGE}."
         )
-    with as_person(Person(MACHINE.name, MACHINE.role, by=f"command line of {_user()}")):
-        deeds = {"list": _list_people, "audit": _audit, "move": _move_people}
-        return deeds.get(chosen.deed, _change_people)(chosen)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "an unnamed user"
+    deeds = {"list": _list_people, "audit": _audit, "move": _move_people}
+    return deeds.get(chosen.deed, _change_people)(chosen)
 
 
 def _change_people(chosen: argparse.Namespace) -> int:

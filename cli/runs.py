@@ -89,17 +89,9 @@ def add_detach(parser: argparse.ArgumentParser) -> None:
 
 def found_run(name: str) -> Run:
     """By the name that a person gave it (the newest of those), or by its own."""
-    from shoal.library import accounts
-    from shoal.runs.launch import find_run, resolve
+    from shoal.library.accounts import find_named
 
-    try:
-        return resolve(name)
-    except StateError:
-        named = next((summary for summary in accounts.summaries() if summary.name == name), None)
-        found = find_run(named.id) if named and name else None
-        if found is None:
-            raise
-        return found
+    return find_named(name)
 
 
 # ------------------------------------------------------------------ start and follow

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import DamagedFile, Reason, TrainingError
+from shoal.errors import DamagedFile, Reason, StateError, TrainingError
 from shoal.files.parts import title
 from shoal.home import archive_directory, names_in, runs_directory
 from shoal.library import notes
@@ -30,7 +30,8 @@ from shoal.queueing import team
 from shoal.results.outcome import Headline, headline_of
 from shoal.results.plain import Malformed, plain, read
 from shoal.runs.documents import read_json
-from shoal.runs.folder import ACTIVE, ENDED, RUN_NAME, Run, is_run, write_json
+from shoal.runs.folder import ACTIVE, ENDED, RUN_NAME, Run, find_run, is_run, write_json
+from shoal.runs.launch import resolve
 from shoal.settings.config import RunConfig
 from shoal.settings.when import is_penalised
 
@@ -153,6 +154,18 @@ def _forget_all_but(count: int) -> None:
     """Runs that are gone leave the memory, of this home and of any other."""
     if len(_known) > 2 * count + 1000:
         _known.clear()
+
+
+def find_named(name: str) -> Run:
+    """By the name that a person gave a run (the newest of those), or by its own; StateError if there is none."""
+    try:
+        return resolve(name)
+    except StateError:
+        named = next((summary for summary in summaries() if summary.name == name), None)
+        found = find_run(named.id) if named and name else None
+        if found is None:
+            raise
+        return found
 
 
 # ------------------------------------------------------------------ one run

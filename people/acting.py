@@ -1,8 +1,8 @@
 """Who acts in this thread or request; whoever takes a request in says so, and everybody below asks here.
 
 The gate binds the person of a request, which threads that work for it inherit. Pages are drawn by threads of their own:
-for those the server names a function that finds the person of the page. Everywhere else (the command line, detached
-processes, a dashboard without accounts) it is whoever has the machine.
+for those the server names a function that finds the person of the page. The command line says which user types.
+Everywhere else (Python, detached processes, a dashboard without accounts) it is whoever has the machine.
 """
 
 from __future__ import annotations
@@ -59,4 +59,4 @@ def person() -> Person:
 def said(otherwise: str) -> str:
     """Whoever acts, for a history that people read; `otherwise` where people are not told apart."""
     now = person()
-    return otherwise if now == MACHINE else now.said
+    return otherwise if now == MACHINE or now.types_commands else now.said

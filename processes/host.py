@@ -22,7 +22,7 @@ from typing import Any
 
 from shoal.errors import DamagedFile, Standing, TrainingError
 from shoal.home import home, runs_directory
-from shoal.queueing.jobs import Job, RunHost
+from shoal.queueing.jobs import LEDGER_DAYS, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.runs.commands import post, wait_settled
 from shoal.runs.documents import last_word
@@ -32,6 +32,7 @@ from shoal.words import duration, plural
 
 BEAT = 1.0  # seconds between two heartbeats
 LOOK = 0.2  # seconds between two looks for jobs
+TRIMMING = 3600.0  # seconds between two looks for what the ledger need not know any more
 SAVING = 20.0  # seconds for a run to leave a checkpoint before it is given back
 DRAINING = 120.0  # seconds for exact fits to be finished
 HANDED_ON = "Its run host was shut down."
@@ -110,6 +111,7 @@ class HostLoop:
         self._beaten = 0.0
         self._away = ""  # what was said of the database, if it is away
         self._gone_since = 0.0
+        self._trimmed = -TRIMMING
         self._resting = 0.0  # until when others may say, after that, that they live: then what is overdue is lost
         self._drained: float | None = None  # since when nothing new is taken
 
@@ -137,6 +139,7 @@ class HostLoop:
                 self._say_back()
             if self._drained is None and time.monotonic() >= self._resting:
                 self._claim()
+                self._trim()
         except TrainingError as error:
             if not self._away:
                 self._gone_since = time.monotonic()
@@ -169,6 +172,13 @@ class HostLoop:
                 self.warm.say(stop=held.life)
 
     # ---------------------------------------------------------------- jobs
+
+    def _trim(self) -> None:
+        """Whichever host it is: one that has nothing to remove asks for little."""
+        if time.monotonic() - self._trimmed > TRIMMING:
+            self._trimmed = time.monotonic()
+            if gone := self.queue.trim_ledger():
+                self.say(f"{plural(gone, 'line')} of the ledger removed: older than {LEDGER_DAYS} days.")
 
     def _claim(self) -> None:
         while (free := self.host.slots - sum(held.need for held in self.held.values())) > 0:

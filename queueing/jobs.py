@@ -13,6 +13,8 @@ FINISHED, FAILED, CANCELLED = "finished", "failed", "cancelled"
 OPEN = (WAITING, RUNNING)
 CLOSED = (FINISHED, FAILED, CANCELLED)
 
+LEDGER_DAYS = 90  # for which the ledger knows what happened to a job that has ended
+
 Word = Literal["yours", "cancelled", "lost"]  # what a heartbeat is told of a job
 
 

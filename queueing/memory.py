@@ -70,6 +70,12 @@ class MemoryTables:
     def note(self, entry: Entry) -> None:
         self._ledger.append(entry)
 
+    def trim(self, before: float) -> int:
+        still = {name for name, job in self._jobs.items() if job.is_open}
+        kept = [one for one in self._ledger if one.at >= before or one.job in still]
+        gone, self._ledger = len(self._ledger) - len(kept), kept
+        return gone
+
     def set_limit(self, owner: str, most: int | None) -> None:
         self._limits.pop(owner, None)
         if most is not None:

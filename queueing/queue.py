@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from shoal.errors import StateError
 from shoal.queueing import rules
-from shoal.queueing.jobs import CANCELLED, CLOSED, FINISHED, OPEN, RUNNING, Entry, Job, RunHost, Word
+from shoal.queueing.jobs import CANCELLED, CLOSED, FINISHED, LEDGER_DAYS, OPEN, RUNNING, Entry, Job, RunHost, Word
 from shoal.queueing.tables import JobRows, Tables
 from shoal.words import listed
 
@@ -204,6 +204,14 @@ class Queue:
     def jobs(self, states: Sequence[str] = OPEN, most: int = MOST) -> list[Job]:
         """Those of the highest priority first, then the oldest."""
         return self.tables.jobs(states, most)
+
+    def trim_ledger(self) -> int:
+        """What is older than LEDGER_DAYS goes; how many lines that were. Jobs, and how they ended, stay."""
+
+        def work(rows: JobRows) -> int:
+            return rows.trim(rows.now() - LEDGER_DAYS * 86_400)
+
+        return self.tables.transact(work)
 
     def holds(self, job: str, fence: int) -> bool:
         """Whether a job is held with this fence at this moment."""

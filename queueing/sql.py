@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from shoal.queueing.jobs import FINISHED, RUNNING, WAITING, Entry, Job, RunHost
+from shoal.queueing.jobs import FINISHED, OPEN, RUNNING, WAITING, Entry, Job, RunHost
 
 Execute = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]  # a statement with ? and its values, to its rows
 
@@ -92,6 +92,14 @@ class SqlRows:
     def note(self, entry: Entry) -> None:
         values = (entry.at, entry.job, entry.fence, entry.host, entry.event, entry.words)
         self._do("INSERT INTO queue_ledger (at, job, fence, host, event, words) VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def trim(self, before: float) -> int:
+        still, names = _among("state", OPEN)
+        statement = (
+            "DELETE FROM queue_ledger WHERE at < ? AND job NOT IN "
+            f"(SELECT id FROM queue_jobs WHERE {still}) RETURNING number"
+        )
+        return len(list(self._execute(statement, [before, *names])))
 
     def set_limit(self, owner: str, most: int | None) -> None:
         self._do("DELETE FROM queue_limits WHERE owner = ?", (owner,))

@@ -42,6 +42,9 @@ class JobRows(Protocol):
 
     def note(self, entry: Entry) -> None: ...
 
+    def trim(self, before: float) -> int:
+        """Take what is older out of the ledger, but for jobs that are open; how many lines that were."""
+
     def set_limit(self, owner: str, most: int | None) -> None: ...
 
     def write_host(self, host: RunHost) -> None: ...

@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, str] = {
     "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.losses fitting.robust metrics networks passes report results.answers runs sparse tasks tuning whatif worker",
     "client": "api results",
     "shoal": "api client fitting library registry results.answers settings tasks",
-    "cli.team": "backup database library processes queueing runs",
+    "cli.team": "backup database library people processes queueing runs",
     "cli": "cli.team client dashboard.http data data.notation exports fitting library metrics people people.oidc registry results results.answers runs search serving settings storage tasks",
     "dashboard.parts": "charts library people results results.answers runs settings",
     "registry": f"{ROWS} coordinator fitting library losses passes results results.answers tasks tasks.outcomes worker",

@@ -12,7 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, StateError
+from shoal.home import runs_directory
+from shoal.people.deeds import allow
+from shoal.people.rights import SERVICE, Verb
+from shoal.queueing.jobs import LEDGER_DAYS
 from shoal.words import duration, plural
 
 NEWEST = 50  # jobs in the list, unless all are asked for
@@ -105,7 +109,7 @@ def _cancel(queue: Any, words: Sequence[str], as_json: bool) -> None:
 
     if not words:
         raise ConfigError("Expected the runs to cancel: shoal queue cancel RUN...")
-    for name in words:
+    for name in (_job_of(queue, word) for word in words):
         run: Run | None = find_run(name)
         if run is not None and run.is_active:
             post(run, "stop", {})
@@ -114,10 +118,24 @@ def _cancel(queue: Any, words: Sequence[str], as_json: bool) -> None:
         print(json.dumps(asdict(job)) if as_json else f"{name} {said}")
 
 
+def _job_of(queue: Any, word: str) -> str:
+    """The job that a person means: by the name or the beginning of a run, or of one whose folder is not here."""
+    from shoal.library.accounts import find_named
+
+    try:
+        return find_named(word).id
+    except StateError:
+        if queue.get(word) is None:
+            raise
+        return word
+
+
 def _priority(queue: Any, words: Sequence[str], as_json: bool) -> None:
     if len(words) != 2 or not _is_number(words[1]):
         raise ConfigError("Expected a run and a whole number: shoal queue priority RUN 5")
-    job = queue.set_priority(words[0], int(words[1]))
+    name = _job_of(queue, words[0])
+    allow(Verb.CHANGE, runs_directory() / name, f"priority {int(words[1])}")
+    job = queue.set_priority(name, int(words[1]))
     print(json.dumps(asdict(job)) if as_json else f"{job.id} has priority {job.priority}")
 
 
@@ -125,6 +143,7 @@ def _limit(queue: Any, words: Sequence[str], as_json: bool) -> None:
     if len(words) != 2 or not (_is_number(words[1]) or words[1] == "none"):
         raise ConfigError("Expected a person and a whole number, or none: shoal queue limit ann 4")
     most = None if words[1] == "none" else int(words[1])
+    allow(Verb.ADMINISTER, SERVICE, f"limit of {words[0]}: {'none' if most is None else most}")
     queue.set_limit(words[0], most)
     told = "any number of runs" if most is None else plural(most, "run")
     print(json.dumps({"limits": queue.tables.limits()}) if as_json else f"{words[0]} may have {told} at a time")
@@ -133,13 +152,15 @@ def _limit(queue: Any, words: Sequence[str], as_json: bool) -> None:
 def _ledger(queue: Any, words: Sequence[str], as_json: bool) -> None:
     if len(words) != 1:
         raise ConfigError("Expected a run: shoal queue ledger RUN")
-    entries = queue.tables.ledger(words[0])
+    entries = queue.tables.ledger(_job_of(queue, words[0]))
     if as_json:
         print(json.dumps([asdict(entry) for entry in entries]))
         return
     for entry in entries:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
         print(f"{at}  {entry.event}{f' at {entry.host}' if entry.host else ''}  {entry.words}".rstrip())
+    if not entries:
+        print(f"The ledger has nothing of {words[0]}: what is older than {LEDGER_DAYS} days is removed.")
 
 
 def _is_number(text: str) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from shoal.errors import StateError
-from shoal.queueing.jobs import CANCELLED, CLOSED, FAILED, FINISHED, RUNNING, WAITING, Job, RunHost
+from shoal.queueing.jobs import CANCELLED, CLOSED, FAILED, FINISHED, LEDGER_DAYS, RUNNING, WAITING, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.queueing.rules import CALM, rest_before
 from support.team.queues import Clock
@@ -333,3 +333,17 @@ class TestHosts:
         assert [host.mark for host in queue.living_hosts()] == ["second process"]
         queue.part(second)
         assert queue.tables.hosts() == []
+
+
+class TestLedger:
+    def test_what_is_old_goes_but_not_of_jobs_that_are_open(self, queue: Queue, clock: Clock) -> None:
+        put(queue, "ended", "waits")
+        assert queue.finish("ended", taken(queue).fence)
+        assert queue.trim_ledger() == 0
+        clock.pass_by(LEDGER_DAYS * 86_400 + 1)
+        put(queue, "new")
+        assert queue.trim_ledger() == 3  # put, taken, finished
+        assert queue.tables.ledger("ended") == []
+        assert [[entry.event for entry in queue.tables.ledger(name)] for name in ("waits", "new")] == [["put"], ["put"]]
+        assert standing(queue, "ended").state == FINISHED  # how it ended stays known
+        assert queue.trim_ledger() == 0
