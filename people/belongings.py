@@ -3,9 +3,9 @@
     runs/ID/owner.json, searches/ID/owner.json, models/NAME/owner.json      the folder's
     archive/ID.owner.json, uploads/HASH/.NAME.owner.json                    beside what is a file, or may be one
 
-It holds names and how each wants it: {"people": {"ada": "private"}}. A file that two people sent is both's, and private
-only as long as both want that. Without a document a thing belongs to nobody; with a damaged one, to admins only.
-What is decided with this is in `rights`.
+It holds names and how each wants it: {"people": {"ada": "private"}}. What several have, such as a file that two people
+sent to an earlier version, is private only as long as all want that. Without a document a thing belongs to nobody; with
+a damaged one, to admins only. What is decided with this is in `rights`.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from shoal.dashboard.tables.room import Room
 from shoal.errors import ConfigError, DiskFull
 from shoal.files.locks import alone_with
 from shoal.home import uploads_directory
+from shoal.people.acting import person
 from shoal.people.belongings import claim, sees, thing_at
 from shoal.people.deeds import allow, check
 from shoal.people.rights import SERVICE, Verb
@@ -89,7 +90,7 @@ class Incoming:
 
     def settle(self, name: str) -> Path:
         """Give the file its name; one that is there already stays, so that its data set is found again."""
-        path = self.folder / self._digest.hexdigest()[:24] / safe_name(name)
+        path = own_place(self.folder, self._digest.hexdigest(), safe_name(name))
         new = not path.exists()
         path.parent.mkdir(exist_ok=True)
         if new or thing_at(path).owners:  # what belongs to nobody stays everybody's
@@ -103,6 +104,18 @@ class Incoming:
         self._unfinished.unlink(missing_ok=True)  # what is not settled is not wanted
         os.close(self._descriptor)
         _room.give_back(self)
+
+
+def own_place(folder: Path, digest: str, name: str) -> Path:
+    """Where a file of this content and name belongs: the same bytes of two people are two uploads.
+
+    What one of them keeps is then neither named nor to be guessed by the other, who could not tell whether it is there.
+    A file of before that was so, which belongs to them or to nobody, is found where it is.
+    """
+    plain, who = folder / digest[:24] / name, person().name
+    if not who or (plain.exists() and (not (owners := thing_at(plain).owners) or who in owners)):
+        return plain
+    return folder / hashlib.sha256(f"{digest} {who}".encode()).hexdigest()[:24] / name
 
 
 @contextlib.contextmanager

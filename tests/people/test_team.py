@@ -71,12 +71,19 @@ def test_a_shared_model_is_promoted_by_whoever_has_it(team: Team) -> None:
             deeds.share(model, private=True)
 
 
-def test_the_same_file_of_two_people_is_both_s(team: Team) -> None:
+def test_the_same_file_of_two_people_is_each_one_s_own(team: Team) -> None:
+    """Ada's is private: nothing that Bob is told depends on whether she has sent it."""
     table = b"two,people\n1,2\n3,4\n5,6\n"
     first = team.got("ada", "POST", "/datasets?name=both.csv", table, 201)["id"]
     assert team.ask("bob", "GET", f"{API}/datasets/{first}").status == 404
-    assert team.got("bob", "POST", "/datasets?name=both.csv", table, 201)["id"] == first
-    assert team.got("bob", "GET", f"/datasets/{first}")["name"] == "both.csv"
+    his = team.got("bob", "POST", "/datasets?name=both.csv", table, 201)["id"]
+    assert his != first
+    assert team.got("bob", "POST", "/datasets?name=both.csv", table, 201)["id"] == his
+    assert team.got("ada", "POST", "/datasets?name=both.csv", table, 201)["id"] == first
+    assert team.got("bob", "GET", f"/datasets/{his}")["name"] == "both.csv"
+    assert "ada" not in team.ask("bob", "GET", f"{API}/datasets/{his}/sharing").body.decode()
+    assert first not in seen_by(team, "vera")
+    assert his in seen_by(team, "vera")  # Bob shares what he makes
 
 
 def test_a_name_that_is_taken_is_not_added_to(team: Team) -> None:
