@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from shoal.losses.logistic import Logistic
-from shoal.models import Array, Penalty, Values, chunk_rows, proximal_step
+from shoal.models import Array, Penalty, StepModel, Values, chunk_rows, proximal_step
 
 QUARTER = 0.25  # the largest curvature of a logistic loss, p (1 - p)
 
@@ -89,19 +89,21 @@ class StepLoss:
 
 @dataclass(frozen=True)
 class FreeLast:
-    """A penalty of all parameters but the last, the intercept, which is free."""
+    """A penalty of all parameters but the last ones, the intercepts, which are free."""
 
     penalty: Penalty
+    free: int = 1
 
     def value(self, w: Array) -> float:
-        return self.penalty.value(w[:-1])
+        return self.penalty.value(w[: -self.free])
 
     def prox(self, w: Array, step: float | Array) -> Array:
-        own = step[:-1] if isinstance(step, np.ndarray) and step.ndim else step
-        return np.append(self.penalty.prox(w[:-1], own), w[-1])
+        own = step[: -self.free] if isinstance(step, np.ndarray) and step.ndim else step
+        return np.append(self.penalty.prox(w[: -self.free], own), w[-self.free :])
 
     def optimality_gap(self, w: Array, gradient: Array) -> float:
-        return max(self.penalty.optimality_gap(w[:-1], gradient[:-1]), abs(float(gradient[-1])))
+        own = self.penalty.optimality_gap(w[: -self.free], gradient[: -self.free])
+        return max(own, float(np.abs(gradient[-self.free :]).max()))
 
 
 class RowsSeen(NamedTuple):
@@ -120,6 +122,18 @@ class RowsSeen(NamedTuple):
         )  # fmt: skip
 
 
+class SeeingModel(StepModel, Protocol):
+    """What steps are made by, which can also say what rows are like before and beside them."""
+
+    def seen(self, X: Values, y: Values, w: Array, /) -> RowsSeen:
+        """Of a shard, before a run begins."""
+        ...
+
+    def deviance(self, X: Values, y: Values, w: Array, /) -> float:
+        """Half of it, summed over rows that are not trained on."""
+        ...
+
+
 @dataclass(frozen=True)
 class RowLossModel:
     """A loss of rows and a penalty, for gradient steps; `intercept`: b is the last parameter."""
@@ -132,10 +146,6 @@ class RowLossModel:
     @property
     def penalty(self) -> Penalty:
         return FreeLast(self.own) if self.intercept else self.own
-
-    def bounded(self, most: float) -> RowLossModel:
-        """The same where curvatures are at most so large."""
-        return replace(self, loss=replace(self.loss, most=most))
 
     def gradient(self, X: Values, y: Values, w: Array) -> tuple[Array, float]:
         """sum_i c_i loss'_i u_i (p + 1,) and sum_i c_i loss_i of a batch, u = (x, 1) with an intercept.

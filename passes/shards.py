@@ -21,7 +21,7 @@ from shoal.errors import EngineError
 from shoal.files.checksums import checksum, damaged, prove
 from shoal.files.elsewhere import sees, staged_blocks, staged_pieces
 from shoal.home import cache_directory, make_folder
-from shoal.losses.steps import RowLossModel, RowsSeen
+from shoal.losses.steps import RowsSeen, SeeingModel
 from shoal.models import Array, LinearModel, StepModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest
 from shoal.solve.least_squares import Standardisation
@@ -95,7 +95,7 @@ class ShardSeen:
 
     shards: Shards
     shard: int
-    model: RowLossModel
+    model: SeeingModel
     w: Array
 
     def answer(self, worker: Worker) -> RowsSeen:
@@ -127,7 +127,7 @@ class Deal(BlockRequest):
     thin: int
     target: str
     beside: tuple[str, ...] = ("target",)
-    class_weight: tuple[float, float] | None = None  # what rows of no and of yes count for, beside their weights
+    class_weight: tuple[float, ...] | None = None  # what rows of each value count for, beside their weights
 
     def answer(self, worker: Worker) -> Dealt:
         X, y = self._room(worker)
@@ -176,7 +176,7 @@ class Deal(BlockRequest):
         if "weight" in self.beside:
             weight = np.ones(len(chunk.y)) if chunk.weight is None else chunk.weight
             if self.class_weight is not None:
-                weight = weight * np.where(chunk.y == 1, self.class_weight[1], self.class_weight[0])
+                weight = weight * np.array(self.class_weight)[chunk.y.astype(np.intp)]
             found.append(weight)
         if chunk.offset is not None and "offset" in self.beside:
             found.append(chunk.offset)

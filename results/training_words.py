@@ -24,6 +24,11 @@ _OTHERS = {
         "Log loss", "What training makes small: the mean log loss plus the penalty.",
         _EXPLAINED, "Share of the test rows' log loss that is gone, beside knowing the mean alone; 1 is perfect.",
     ),
+    "multinomial": CurveWords(
+        "Log loss", "What training makes small: the mean log loss of all classes plus the penalty.",
+        _EXPLAINED, "Share of the test rows' log loss that is gone, beside knowing the shares of classes alone; 1 is "
+        "perfect.",
+    ),
     "poisson": CurveWords(
         "Half the mean deviance", "What training makes small: half the mean deviance of counts plus the penalty.",
         _EXPLAINED, "Share of the test rows' deviance that is gone, beside knowing the mean alone; 1 is perfect.",

@@ -127,8 +127,44 @@ class ClassRows:
         return place, block, own.encoding, own.split, coef, at_centre, self.centre, self.class_weight
 
 
+@dataclass(frozen=True)
+class ClassProblem:
+    """What is known before the first step: columns, classes, what rows count for, and where steps start."""
+
+    prepared: Prepared
+    moments: Moments
+    classes: Classes
+    units: Standardisation
+    penalty: L1L2
+    rows: ClassRows
+    shares: Array  # (K,): of the training rows
+
+    @property
+    def start(self) -> ClassPoint:
+        zero = ClassPoint.zero(len(self.classes.names), len(self.units.scale))
+        return replace(zero, b=best_constant(self.shares)) if self.units.intercept else zero
+
+    @property
+    def most(self) -> float:
+        """What a row counts for at most beside what it counts for in the moments."""
+        return max(self.rows.class_weight or (1.0,))
+
+
 def fit_classes(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> ClassFit:
     """Look at the target, sum moments, go down by Newton steps, and say what came out."""
+    problem = class_problem(coordinator, dataset, config, timings)
+    with timings.stage("solve"):
+        optimum = optimum_of_classes(problem)
+    with timings.stage("score"):
+        optimum, scores, slope, certificate = checked_classes(problem, optimum)
+    with timings.stage("inference"):
+        known = problem.penalty == L1L2() and not optimum.separated and has_curvature(*optimum.point.W.shape)
+        estimates = _estimates(slope, problem.units, optimum.point, config) if known else None
+    return class_fit(problem, config, optimum, scores, certificate, estimates)
+
+
+def class_problem(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> ClassProblem:
+    """Look at the target, sum moments, and count the rows of each class."""
     split = Split(config.test_every, config.test_fraction, config.seed)
     with timings.stage("moments"):
         prepared, moments, classes = _prepared(coordinator, dataset, config, split)
@@ -138,25 +174,32 @@ def fit_classes(coordinator: Coordinator, dataset: Dataset, config: RunConfig, t
     rows = ClassRows(coordinator, prepared, units)
     with timings.stage("solve"):
         counts = rows_of_classes(rows.sums(dataset.blocks, ClassPoint.zero(K, p), curved=False))
-        shares = counts / counts.sum()
-        if config.class_weight == "balanced":
-            rows = replace(rows, class_weight=tuple((1 / (K * shares)).tolist()))
-        start = replace(ClassPoint.zero(K, p), b=best_constant(shares)) if units.intercept else ClassPoint.zero(K, p)
-        sample = dataset.blocks[::SAMPLE] if len(dataset.blocks) >= SAMPLED else None
-        most = max(rows.class_weight or (1.0,))
-        optimum = descend_classes(rows.sums, dataset.blocks, sample, moments, units, penalty, start, most)
-    with timings.stage("score"):
-        optimum, scores, slope, certificate = _checked(rows, penalty, optimum, best_constant(shares))
-    with timings.stage("inference"):
-        known = penalty == L1L2() and not optimum.separated and has_curvature(K, p)
-        estimates = _estimates(slope, units, optimum.point, config) if known else None
-    problem = LeastSquares.from_moments(moments, config.intercept, config.standardize)
-    coef = optimum.point.W / units.scale
-    used = scores.train.rows + scores.test.rows
+    shares = counts / counts.sum()
+    if config.class_weight == "balanced":
+        rows = replace(rows, class_weight=tuple((1 / (K * shares)).tolist()))
+    return ClassProblem(prepared, moments, classes, units, penalty, rows, shares)
+
+
+def optimum_of_classes(problem: ClassProblem) -> ClassOptimum:
+    blocks = problem.prepared.dataset.blocks
+    sample = blocks[::SAMPLE] if len(blocks) >= SAMPLED else None
+    way = problem.moments, problem.units, problem.penalty, problem.start, problem.most
+    return descend_classes(problem.rows.sums, blocks, sample, *way)
+
+
+def class_fit(
+    problem: ClassProblem, config: RunConfig, optimum: ClassOptimum, scores: ScoredClasses, certificate: Certificate,
+    estimates: tuple[Estimates, Estimates | None] | None,
+) -> ClassFit:  # fmt: skip
+    """All that is said of a model at a point, wherever that comes from."""
+    units, penalty, point = problem.units, problem.penalty, optimum.point
+    columns = LeastSquares.from_moments(problem.moments, config.intercept, config.standardize)
+    coef, used = point.W / units.scale, scores.train.rows + scores.test.rows
     fit = ClassFit(
-        config, prepared, classes, penalty, optimum.point, coef, optimum.point.b - coef @ units.centre, certificate,
-        scores, problem.rank * (K - 1), problem.condition(penalty.l2), optimum.unique and not optimum.separated,
-        optimum.separated, len(rows.passes), shares, estimates, rows_dropped(prepared, config, used), (),
+        config, problem.prepared, problem.classes, penalty, point, coef, point.b - coef @ units.centre, certificate,
+        scores, columns.rank * (len(coef) - 1), columns.condition(penalty.l2),
+        optimum.unique and not optimum.separated, optimum.separated, len(problem.rows.passes), problem.shares,
+        estimates, rows_dropped(problem.prepared, config, used), (),
     )  # fmt: skip
     return replace(fit, notes=tuple(_notes(fit, optimum, units)))
 
@@ -221,26 +264,32 @@ def descend_classes(
     return run(lambda point: sums(blocks, point, True), start=start, settled=settled)
 
 
-def _checked(
-    rows: ClassRows, penalty: L1L2, optimum: ClassOptimum, known: Array
+def checked_classes(
+    problem: ClassProblem, optimum: ClassOptimum
 ) -> tuple[ClassOptimum, ScoredClasses, ClassSlope, Certificate]:
     """Scores and a certificate from the rows; another Newton step from the same pass while that helps."""
     best: tuple[ClassOptimum, ScoredClasses, ClassSlope, Certificate] | None = None
-    at, units = partial(class_slope, centre=rows.centre, units=rows.units, penalty=penalty), rows.units
     for _ in range(AGAIN):
-        scores = rows.scores(optimum.point, known)
-        slope = at(scores.sums)
-        zero = at(replace(scores.sums, slope=scores.null_slope, square=np.zeros((0, 0))))
-        steepest = float(np.abs(zero.gradient).max(initial=0.0))
-        certificate = certificate_of_classes(penalty, optimum.point, slope, steepest, units.intercept)
+        scores, slope, certificate = proven(problem, optimum.point)
         if best is not None and not certificate.relative < best[3].relative / 2:
             return best
         best = optimum, scores, slope, certificate
         if certificate.relative < GOOD or optimum.separated or not scores.sums.square.size:
             return best
-        optimum = replace(optimum, point=stepped(slope, units, penalty, optimum.point)[0])
+        optimum = replace(optimum, point=stepped(slope, problem.units, problem.penalty, optimum.point)[0])
     assert best is not None
     return best
+
+
+def proven(problem: ClassProblem, point: ClassPoint) -> tuple[ScoredClasses, ClassSlope, Certificate]:
+    """What a pass over the rows says of a point: scores, how steep F is there, and how near to the optimum that is."""
+    rows, units, penalty = problem.rows, problem.units, problem.penalty
+    at = partial(class_slope, centre=rows.centre, units=units, penalty=penalty)
+    scores = rows.scores(point, best_constant(problem.shares))
+    slope = at(scores.sums)
+    zero = at(replace(scores.sums, slope=scores.null_slope, square=np.zeros((0, 0))))
+    steepest = float(np.abs(zero.gradient).max(initial=0.0))
+    return scores, slope, certificate_of_classes(penalty, point, slope, steepest, units.intercept)
 
 
 def _estimates(

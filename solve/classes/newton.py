@@ -125,12 +125,27 @@ class ClassSlope:
 
 def class_slope(sums: ClassSums, centre: Array, units: Standardisation, penalty: L1L2) -> ClassSlope:
     """The quadratic model of the loss about a point; `centre` is what the sums were centred by."""
-    A = np.eye(sums.slope.shape[1])
+    return class_slope_in(sums, _to_units(centre, units), penalty)
+
+
+def _to_units(centre: Array, units: Standardisation) -> Array:
+    """A (q, q) of (1, xs) = A (1, x - centre)."""
+    A = np.eye(len(centre) + 1)
     A[1:, 1:] /= units.scale
     A[1:, 0] = -(units.centre - centre) / units.scale
     if units.intercept:
         A[1:][units.constant] = 0.0
-    return class_slope_in(sums, A, penalty)
+    return A
+
+
+def curvature_of_classes(sums: ClassSums, centre: Array, units: Standardisation) -> Array:
+    """H of the mean loss by all K p weights, class by class, then by the K intercepts, if there are any."""
+    A, (K, q) = _to_units(centre, units), sums.slope.shape
+    square = (A @ sums.square.reshape(K, q, K, q).transpose(0, 2, 1, 3) @ A.T).transpose(0, 2, 1, 3) / sums.rows
+    of_w, cross = square[:, 1:, :, 1:].reshape(K * (q - 1), -1), square[:, 1:, :, 0].reshape(-1, K)
+    if not units.intercept:
+        return np.asarray(of_w)
+    return np.block([[of_w, cross], [cross.T, square[:, 0, :, 0]]])
 
 
 def class_slope_in(sums: ClassSums, A: Array, penalty: L1L2) -> ClassSlope:

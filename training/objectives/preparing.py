@@ -6,7 +6,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.metrics import Timings
 from shoal.settings.config import RunConfig
-from shoal.settings.when import LOSSES, NETWORK
+from shoal.settings.when import CLASSES, LOSSES, NETWORK
 from shoal.training.objectives.base import Objective
 from shoal.training.objectives.squares import squared_objective
 
@@ -21,6 +21,10 @@ def prepare_objective(coordinator: Coordinator, dataset: Dataset, config: RunCon
         return table_network(coordinator, dataset, config, timings)
     if config.model not in LOSSES:
         return squared_objective(coordinator, dataset, config, timings)
+    if config.model == CLASSES:
+        from shoal.training.objectives.classes import class_objective
+
+        return class_objective(coordinator, dataset, config, timings)
     from shoal.training.objectives.row_loss import row_loss_objective  # here: squares need none of it
 
     return row_loss_objective(coordinator, dataset, config, timings)

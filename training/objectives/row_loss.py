@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +18,6 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
 from shoal.data_pipeline import Shards
-from shoal.errors import ConfigError
 from shoal.fitting.exact import Prepared, rows_dropped
 from shoal.fitting.losses.descent import checked_optimum, optimum_of
 from shoal.fitting.losses.fit import LossFit, dispersion_of, notes_of
@@ -31,25 +28,19 @@ from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.fitting.targets import TwoValues
 from shoal.losses.named import loss_for, penalty_beside
-from shoal.losses.steps import RowExtras, RowLossModel, RowsSeen, StepLoss
+from shoal.losses.steps import RowLossModel, StepLoss
 from shoal.metrics import Timings
-from shoal.models import TINY, Array, Certificate, Values
-from shoal.passes.shards import ShardSeen
+from shoal.models import L1L2, TINY, Array, Certificate
 from shoal.results.fit import GradientTraining
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
-from shoal.settings.when import LOGARITHMS, STEPPED
+from shoal.settings.when import LOGARITHMS
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.newton import Curvature, NewtonPoint, Optimum, Slope, certificate_of_slope
 from shoal.solve.ranking import grid_for
-from shoal.training.objectives.base import UNKNOWN, Bounds, Concluded, DistanceToOptimum, ParameterPart, table_identity
-from shoal.training.objectives.shards import derive
-from shoal.training.objectives.squares import evenly_weighted
-
-MARGIN = 2.0  # by which the curvature about start and optimum is overstated, where it has no bound
-ROOM = 10.0  # times the largest curvature of a row at start and optimum from which on a loss goes on as a straight line
-ROUNDING = 1e-12  # of F: a start that is better than the optimum by less is as good
+from shoal.training.objectives.base import Bounds, Concluded, ParameterPart
+from shoal.training.objectives.near_optimum import MARGIN, KnownOptimum, NearOptimum, check_steps, with_training
 
 
 @dataclass(frozen=True)
@@ -65,214 +56,71 @@ class PreparedLoss:
     start: NewtonPoint
 
 
-class KnownOptimum(NamedTuple):
-    """The exact optimum, and F about it: mean loss of the rows, its gradient (size,) and curvature H (size, size)."""
-
-    w: Array
-    mean: float
-    gradient: Array
-    H: Array
-    unique: bool
-    condition: float
-
-
-class RowLossObjective:
+class RowLossObjective(NearOptimum):
     """F over the training rows of one run, in standardised columns."""
-
-    notes: tuple[str, ...] = ()
-    convex = scores_cheaply = True
-    watches = "test rows"
-    usual = precision = None
 
     def __init__(
         self, config: RunConfig, known: PreparedLoss, optimum: Optimum, sums: Curvature, curved: Array
     ) -> None:
         """`optimum` and `sums` there are the exact fit's; `curved` (size, size) is the curvature that bounds steps."""
-        slope = known.rows.slope(sums, optimum.point)
-        self.config, self.prepared, self._known, self._optimum = config, known.prepared, known, optimum
-        self.n, self._curved = known.moments.n, curved
-        self._beside = RowExtras(
-            bool(self.prepared.encoding.weights) or known.rows.class_weight is not None,
-            self.prepared.encoding.offset is not None,
-        )
-        self.best: KnownOptimum | None = None
+        self._known, self._optimum, self._curved = known, optimum, curved
+        self._free, slope = int(config.intercept), known.rows.slope(sums, optimum.point)
+        ended, best = self._flat(optimum.point), None
         if not optimum.separated:
-            self.best = KnownOptimum(
-                self._flat(optimum.point), sums.value / sums.rows, np.append(slope.gradient, slope.of_b)[: self.size],
+            best = KnownOptimum(
+                ended, sums.value / sums.rows, np.append(slope.gradient, slope.of_b)[: len(ended)],
                 curvature_of(slope, config.intercept), optimum.unique, slope.problem.condition(),
             )  # fmt: skip
-        self.scale = self.at_start = 0.0
-        self._least: float | None = None
-        self._most = np.inf
-        self._shards: Shards | None = None
-        self.set_alpha(strength(config))
-        self._solved_at = self.alpha
-
-    # ---------------------------------------------------------------- parameters
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return table_identity(self.prepared, self.parts)
-
-    @property
-    def width(self) -> int:
-        return len(self.prepared.encoding.terms)
-
-    @property
-    def size(self) -> int:
-        return self.width + int(self.config.intercept)
+        super().__init__(
+            config, known.prepared, known.units, known.moments.n, known.rows.class_weight, ended, best
+        )  # fmt: skip
 
     @property
     def parts(self) -> tuple[ParameterPart, ...]:
-        free = (ParameterPart("intercept", 1),) if self.config.intercept else ()
+        free = (ParameterPart("intercept", 1),) if self._free else ()
         return (ParameterPart("coefficients", self.width), *free)
 
     @property
     def start(self) -> Array:
         return self._flat(self._known.start)
 
+    @property
+    def constant_parameters(self) -> Array:
+        return self._flat(NewtonPoint(np.zeros(self.width), self._known.constant))
+
     def _flat(self, point: NewtonPoint) -> Array:
-        return np.append(point.w, point.b)[: self.size]
+        return np.append(point.w, point.b)[: len(point.w) + self._free]
 
     def _point(self, w: Array) -> NewtonPoint:
-        return NewtonPoint(w[: self.width], float(w[-1]) if self.config.intercept else 0.0)
+        return NewtonPoint(w[: self.width], float(w[-1]) if self._free else 0.0)
+
+    def _penalty(self, alpha: float) -> L1L2:
+        return penalty_beside(self._known.rows.loss, self.config.shrink, alpha, self.config.l1_ratio, self.n)
+
+    def _model(self) -> RowLossModel:
+        return RowLossModel(StepLoss(self.config.model, self._most), self.own, self.config.intercept, self._beside)
 
     @property
-    def penalised(self) -> bool:
-        return self.config.shrink != "none"
-
-    def set_alpha(self, alpha: float) -> RowLossModel:
-        """Where it is another than the optimum was solved for, that is not known any more: it takes passes."""
-        self.alpha, config = alpha, self.config
-        self.own = penalty_beside(self._known.rows.loss, config.shrink, alpha, config.l1_ratio, self.n)
-        self.model = RowLossModel(StepLoss(config.model, self._most), self.own, config.intercept, self._beside)
-        return self.model
-
-    @property
-    def _reference(self) -> KnownOptimum | None:
-        return self.best if self.alpha == self._solved_at else None
-
-    # ---------------------------------------------------------------- rows, and how they curve it
-
-    @property
-    def evenly_curved(self) -> bool:
+    def evenly_curved(self) -> bool:  # type: ignore[override]
         return self.config.model in ("logistic", LOGARITHMS)
-
-    @property
-    def condition(self) -> float | None:
-        return self.best.condition if self.best else None
-
-    def shards(self, coordinator: Coordinator, count: int, dtype: str) -> Shards:
-        prepared, config = self.prepared, self.config
-        return derive(
-            coordinator, prepared.dataset, evenly_weighted(prepared), prepared.split,
-            replace(self._known.units, y_mean=0.0), shards=count, dtype=dtype, seed=config.seed,
-            partition=config.partition, class_weight=self._known.rows.class_weight,
-        )  # fmt: skip
-
-    def meet(self, coordinator: Coordinator, shards: Shards) -> None:
-        """Two passes over the rows, at start and optimum: F there, and how far curvatures go."""
-        self._shards, self._rows = shards, max(shards.total, 1)
-        begin = self._seen(coordinator, shards, self.start)
-        end = self._seen(coordinator, shards, self._flat(self._optimum.point))
-        self.scale = float(np.abs(begin.gradient[: self.width]).max(initial=0.0)) / self._rows
-        self._row = max(begin.row, end.row)
-        if not self.evenly_curved:
-            self._most, self._row = ROOM * max(begin.curvature, end.curvature), MARGIN * self._row
-        self.set_alpha(self.alpha)
-        self.at_start = self.loss(self.start, begin.value)
-        self._least = self.loss(self.best.w, end.value) if self.best else None
-
-    def _seen(self, coordinator: Coordinator, shards: Shards, w: Array) -> RowsSeen:
-        requests = [ShardSeen(shards, shard, self.model, w) for shard in range(len(shards.rows))]
-        total: RowsSeen = reduce(RowsSeen.merge, coordinator.swept("measuring", requests))
-        return total
 
     def bounds(self, coordinator: Coordinator, shards: Shards) -> Bounds:
         top = float(np.linalg.eigvalsh(self._curved)[-1]) * 1.001
         if not self.evenly_curved:
-            at_optimum = float(np.linalg.eigvalsh(self.best.H)[-1]) if self.best else 0.0
-            top = MARGIN * max(top, at_optimum)
+            H = self.best.H if self.best else None
+            top = MARGIN * max(top, 0.0 if H is None else float(np.linalg.eigvalsh(H)[-1]))
         return Bounds(top, self._row)
 
     # ---------------------------------------------------------------- how good parameters are
-
-    knows_loss = False
-
-    def loss(self, w: Array, value: float | None = None) -> float:
-        mean = np.nan if value is None else value / self._rows
-        return mean + self.model.penalty.value(w)
-
-    def away(self, w: Array) -> DistanceToOptimum:
-        """By the curvature at the optimum: F(w) - F* = d'Hd / 2 + penalty(w) - penalty(w*) + g*'d, d = w - w*.
-
-        That is exact to the third order of d; and a run has converged only where d is small.
-        """
-        best = self._reference
-        if best is None or self._least is None:
-            return UNKNOWN
-        d = w - best.w
-        moved: Array = best.H @ d
-        penalty = self.model.penalty
-        above = float(d @ moved) / 2 + penalty.value(w) - penalty.value(best.w) + float(best.gradient @ d)
-        slope = penalty.optimality_gap(w, best.gradient + moved) / max(self.scale, TINY)
-        return DistanceToOptimum(max(above, 0.0) / self._range(self._least), self._coefficients(w, best), slope)
-
-    def _range(self, least: float) -> float:
-        return max(self.at_start - least, ROUNDING * abs(self.at_start), TINY)
-
-    def away_by_rows(self, w: Array, gradient: Array, value: float) -> DistanceToOptimum:
-        slope = self.model.penalty.optimality_gap(w, gradient) / max(self.scale, TINY)
-        if self._reference is not None:
-            return self.away(w)._replace(slope=slope)
-        return DistanceToOptimum(None, None, slope)
-
-    def _coefficients(self, w: Array, best: KnownOptimum) -> float | None:
-        if not best.unique:
-            return None
-        p = self.width
-        largest = max(float(np.abs(best.w[:p]).max(initial=0.0)), TINY)
-        found = float(np.abs(w[:p] - best.w[:p]).max(initial=0.0)) / largest
-        if self.config.intercept:
-            found = max(found, abs(float(w[-1] - best.w[-1])) / max(largest, abs(float(best.w[-1]))))
-        return found
-
-    def score(self, w: Array) -> float | None:
-        """The share of the deviance of test rows that is explained, over the constant of the training rows."""
-        found = self._held_rows
-        if found is None or not self._null > 0:
-            return None
-        return 1 - self.model.deviance(*found, w) / self._null
-
-    @cached_property
-    def _held_rows(self) -> tuple[Values, Values] | None:
-        """As they are: what the two values of a target count for is a matter of the fit."""
-        found, balance = self._shards.held() if self._shards is not None else None, self._known.rows.class_weight
-        if found is None or balance is None:
-            return found
-        y = found[1].copy()
-        y[:, 1] /= np.where(y[:, 0] == 1, balance[1], balance[0])
-        return found[0], y
-
-    @cached_property
-    def _null(self) -> float:
-        """The deviance of the test rows by the constant of the training rows."""
-        assert self._held_rows is not None
-        return self.model.deviance(
-            *self._held_rows, self._flat(NewtonPoint(np.zeros(self.width), self._known.constant))
-        )
 
     def predicted(self, w: Array) -> MetricRows | None:
         """Of logarithms only at the end, when it is known by how much their mean is above their median."""
         found = self._held_rows
         if found is None or self.config.model == LOGARITHMS:
             return None
-        rows, eta = self.model.scored(*found, w)
+        rows, eta = self._model().scored(*found, w)
         weight = np.ones(len(eta)) if rows.weight is None else rows.weight
         return MetricRows(rows.y, self._known.rows.loss.mean(eta), weight)
-
-    def nonzeros(self, w: Array) -> int:
-        return int((w[: self.width] != 0).sum())
 
     # ---------------------------------------------------------------- what comes of it
 
@@ -280,10 +128,6 @@ class RowLossObjective:
     def optimum(self) -> NewtonPoint:
         """Where Newton steps have ended, which is no optimum where columns tell the rows apart without an error."""
         return self._optimum.point
-
-    @property
-    def units(self) -> Standardisation:
-        return self._known.units
 
     @property
     def constant(self) -> float:
@@ -300,7 +144,8 @@ class RowLossObjective:
         def reported(training: GradientTraining, notes: Sequence[str]) -> Trained:
             return with_training(described_loss(fit), training, notes)
 
-        return Concluded(self._away_at_last(w, fit.scores.curvature, slope), reported)
+        sums, gradient = fit.scores.curvature, np.append(slope.gradient, slope.of_b)[: self.size]
+        return Concluded(self.away_at_last(w, sums.value / sums.rows, gradient), reported)
 
     def fit(self, point: NewtonPoint) -> tuple[LossFit, Slope]:
         """The model of these weights, as an exact fit has it, by a pass over the rows; and how steep F is there."""
@@ -322,27 +167,10 @@ class RowLossObjective:
         )  # fmt: skip
         return replace(fit, notes=tuple(notes_of(fit, self._optimum))), slope
 
-    def _away_at_last(self, w: Array, sums: Curvature, slope: Slope) -> DistanceToOptimum:
-        """F(w) - F* from the rows as they are in the file, at both."""
-        gradient = np.append(slope.gradient, slope.of_b)[: self.size]
-        found = self.away_by_rows(w, gradient, 0.0)
-        best = self._reference
-        if best is None or self._least is None:
-            return found
-        penalty = self.model.penalty
-        above = sums.value / sums.rows - best.mean + penalty.value(w) - penalty.value(best.w)
-        return found._replace(objective=max(above, 0.0) / self._range(self._least))
-
     def _certificate(self, point: NewtonPoint, slope: Slope, null: Slope) -> Certificate:
         of_b = slope.of_b if self.config.intercept else 0.0
         steepest = float(np.abs(null.gradient).max(initial=0.0))
         return certificate_of_slope(self.own, point, slope.gradient, of_b, steepest)
-
-
-def with_training(trained: Trained, training: GradientTraining, notes: Sequence[str]) -> Trained:
-    """The same by gradient steps, with more to warn of."""
-    said = replace(trained.report, training=training, warnings=(*trained.report.warnings, *notes))
-    return replace(trained, report=said, model=replace(trained.model, report=said))
 
 
 def curvature_of(slope: Slope, intercept: bool) -> Array:
@@ -358,16 +186,7 @@ def row_loss_objective(
     coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings
 ) -> RowLossObjective:
     """Look at the target, sum moments, and find the exact optimum by Newton steps, as an exact fit does."""
-    if config.model not in STEPPED:
-        raise ConfigError(
-            f"Expected a model out of {', '.join(STEPPED)} for gradient steps, got {config.model}. "
-            "Choose one of these.", knobs=["model", "solver"],
-        )  # fmt: skip
-    if config.penalty:
-        raise ConfigError(
-            f"Expected no penalty of a plug-in beside model {config.model}, got '{config.penalty}'. "
-            "Use shrink instead.", knobs=["penalty", "model"],
-        )  # fmt: skip
+    check_steps(config)
     loss = loss_for(config)
     split = Split(config.test_every, config.test_fraction, config.seed)
     with timings.stage("moments"):

@@ -49,7 +49,7 @@ CONVERGED = 1e-5  # relative residual that is rounding; one of 1 % may still bel
 def derive(
     coordinator: Coordinator, dataset: Dataset, encoding: Encoding, split: Split, units: Standardisation, *,
     shards: int = 0, dtype: str = "float32", seed: int = 0, partition: str = "hash",
-    class_weight: tuple[float, float] | None = None,
+    class_weight: tuple[float, ...] | None = None,
 ) -> Shards:  # fmt: skip
     """The shards of these rows: the cached ones if they are whole, else made in two passes.
 
@@ -100,7 +100,7 @@ def _key(dataset: Dataset, encoding: Encoding, split: Split, units: Standardisat
     return f"{SHARDS}{digest(question)}"
 
 
-def _beside_key(encoding: Encoding, class_weight: tuple[float, float] | None) -> list[Any]:
+def _beside_key(encoding: Encoding, class_weight: tuple[float, ...] | None) -> list[Any]:
     """What else decides what is written of a row beside its columns."""
     offset = encoding.offset
     return [
@@ -141,7 +141,7 @@ class _Making:
     def __init__(
         self, coordinator: Coordinator, dataset: Dataset, encoding: Encoding, split: Split, units: Standardisation,
         count: int, dtype: str, seed: int, partition: str, beside: tuple[str, ...],
-        class_weight: tuple[float, float] | None, key: str, workshop: Path,
+        class_weight: tuple[float, ...] | None, key: str, workshop: Path,
     ) -> None:  # fmt: skip
         self.key, self.apart = key, not coordinator.engine.maps
         self.coordinator, self.dataset, self.encoding, self.split, self.units = (

@@ -71,6 +71,27 @@ def test_gradient_steps_of_yes_and_no_are_watched_by_their_own_names(key: str) -
     assert "AUC" in {metric.label for metric in page.metric}
 
 
+def test_gradient_steps_of_several_classes_are_watched_and_end_in_what_an_exact_fit_shows() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=240).round(3)
+    tree = np.array(["ash", "fir", "oak"])[np.digitize(x + rng.logistic(size=240), [-1, 1])]
+    lines = ["x,z,tree", *(f"{a},{i % 7},{b}" for i, (a, b) in enumerate(zip(x, tree, strict=True)))]
+    key = uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "trees.csv")) or ""
+    page = settle(open_page("train", data=key, target="tree"))
+    assert widget(page, "selectbox", "Model").value == "multinomial"
+    page = checked(widget(page, "radio", "How to solve it").set_value("gradient").run())
+    page = checked(widget(page, "number_input", "Epochs").set_value(3).run())
+    run = start(page)
+    assert run.config["solver"] == "gradient"
+    assert run.config["epochs"] == 3
+    assert run.result is not None
+    assert run.result["converged"]
+    assert run.result["distance_to_optimum"] <= 1e-6
+    page = settle(open_page("train", run=run.id))
+    assert "It converged" in text(page)
+    assert {"AUC", "Log loss"} <= {metric.label for metric in page.metric}
+
+
 def test_yes_and_no_are_fitted_shown_and_predicted(key: str) -> None:
     page = settle(open_page("train", data=key, target="y"))
     assert widget(page, "selectbox", "Model").value == "logistic"

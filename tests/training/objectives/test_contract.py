@@ -26,8 +26,10 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "logistic": {"target": "yes", "model": "logistic", "shrink": "lasso", "alpha": 2.0, "class_weight": "balanced"},
     "poisson": {"target": "counts", "model": "poisson", "offset": "w", "offset_as": "exposure"},
     "gamma": {"target": "amount", "model": "gamma", "shrink": "ridge", "alpha": 0.1, "weights": "w"},
+    "classes": {"target": "kind", "model": "multinomial", "shrink": "elasticnet", "alpha": 2.0, "weights": "w",
+                "class_weight": "balanced"},
     "without intercept": {"target": "yes", "model": "logistic", "intercept": False, "shrink": "ridge", "alpha": 1.0},
-}
+}  # fmt: skip
 
 
 class Met(NamedTuple):
@@ -56,6 +58,7 @@ def met(request: pytest.FixtureRequest, place: Path) -> Iterator[Met]:
             w=random.uniform(0.5, 2.0, 200), number=eta + random.standard_normal(200),
             yes=random.random(200) < 1 / (1 + np.exp(-eta)), counts=random.poisson(np.exp(eta)),
             amount=random.gamma(2.0, np.exp(eta)),
+            kind=np.array(["fir", "oak", "yew"])[np.digitize(eta + random.logistic(size=200), [-0.5, 1.0])],
         ).astype({"yes": int}).to_csv(path, index=False)  # fmt: skip
     knobs = {"file": str(path), "features": ["a", "b", "c"], "solver": "gradient", **OBJECTIVES[request.param]}
     config = config_from(knobs)
@@ -70,9 +73,11 @@ def met(request: pytest.FixtureRequest, place: Path) -> Iterator[Met]:
 def test_parameters_are_one_vector_with_named_parts(met: Met) -> None:
     objective = met.objective
     assert sum(part.size for part in objective.parts) == objective.size == len(objective.start)
-    assert objective.parts[0] == ("coefficients", objective.width)
+    name, weights = objective.parts[0]
+    assert name == "coefficients"
+    assert weights % objective.width == 0
     assert objective.nonzeros(objective.start) == 0
-    assert objective.nonzeros(np.ones(objective.size)) == objective.width
+    assert objective.nonzeros(np.ones(objective.size)) == weights
 
 
 def test_the_gradient_is_the_derivative_of_the_value(met: Met) -> None:
