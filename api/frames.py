@@ -42,8 +42,7 @@ def text_sums(frame: Any, texts: Mapping[str, TextWeights]) -> Iterator[tuple[Fl
         total, unknown = np.zeros(len(part)), dict[str, dict[str, int]]()
         for name, weights in texts.items():
             codes, levels, counts = _levels(part[name], weights.levels or {})
-            adds = np.array([*weights.of(levels), weights.missing])
-            adds[[level == MISSING_LEVEL for level in levels] + [False]] = weights.missing
+            adds = np.append(weights.of_cells(levels), weights.missing)
             for at in np.flatnonzero(np.isnan(adds) & (counts > 0)).tolist():
                 level, own = [*levels, MISSING_LEVEL][at], unknown.setdefault(name, {})
                 own[level] = own.get(level, 0) + int(counts[at])

@@ -97,7 +97,8 @@ def levels_said(column: Column, config: RunConfig) -> tuple[str, str]:
     known = f"more than {len(column.levels)}"
     if len(column.levels) > config.max_levels:
         return known, f"limit: max_levels = {config.max_levels}"
-    return known, f"limit: {BLOCK_LEVELS:,} in a block of the file, {MOST_LEVELS:,} in all, whatever max_levels is"
+    limit = f"limit: {BLOCK_LEVELS:,} in a block of the file, {MOST_LEVELS:,} in all"
+    return known, f"{limit}; with a higher max_levels, such as unlimited, they are kept sparse"
 
 
 def _check_ungrouped(chosen: Chosen, config: RunConfig) -> None:
@@ -142,6 +143,8 @@ def _size(column: Column, config: RunConfig) -> float:
 
 def _check_names(products: Collection[Chosen], columns: Mapping[str, Column]) -> None:
     """A term is found by its name, so two of them cannot have the same one."""
+    if not products:  # columns may have a million levels
+        return
     taken = set(columns)
     for column in columns.values():
         taken.update(_names(column))

@@ -27,6 +27,7 @@ from shoal.tasks.workers import kept_coordinator
 LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further off is refused
 
 
+MOST_TERMS = 10_000  # of a model that is proven: trial rows are as many as levels, and have a number a term
 SMALLEST = 1e-300  # means below are as good as 0
 ALL = ("json", "sql", "python", "onnx", "sklearn")
 WITH_LAYERS = ("json", "onnx")  # formats of networks
@@ -71,6 +72,11 @@ def proven_export(source: Path | ModelFile, to: str, out: str | Path, table: str
     formats = WITH_LAYERS if model.network else WITH_LOSSES.get(model.outcome.link, ()) if model.outcome else (to,)
     if to not in formats:
         model.check_linear(f"Exports as {to}")
+    if len(model.encoding.terms) > MOST_TERMS:
+        raise StateError(
+            f"Expected a model of at most {MOST_TERMS:,} columns, got {len(model.encoding.terms):,}: it is proven on "
+            "rows with each of its levels, which would not fit into memory. Its own file predicts by shoal predict."
+        )
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
         unproven = Path(folder) / (output.path.name if output.is_plain else f"export{ending(to)}")  # runtimes go by it
         try:

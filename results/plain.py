@@ -48,8 +48,13 @@ def read(kind: type[T], values: Any, place: str = "") -> T:
     return made
 
 
+_SCALARS = frozenset({str, float, int, bool, type(None)})
+
+
 def plain(value: Any) -> Any:
     """What JSON can hold: objects for dataclasses, in the order of their fields, and lists for tuples."""
+    if type(value) in _SCALARS:  # nearly all of a long model file
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

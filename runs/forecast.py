@@ -27,13 +27,16 @@ from shoal.settings.limits import (
     POLISHED_CELLS,
     SMALL_DATA,
     SOLVING,
+    TEXT_COPIES,
     USUAL_POINTS,
     WIDEST_CELLS,
     block_bytes,
     cells_from_reading,
     has_gradient_way,
+    keeps_sparse,
     memory_for_exact,
     shard_count,
+    sparse_bytes,
     takes_rows,
     tuning_bytes,
     worker_count,
@@ -189,6 +192,10 @@ class Forecast:
         }.get(self.state, lambda: "")()
 
     def _unrefuse(self) -> str:
+        if keeps_sparse(self.config):
+            need = readable(self.parts["solving"])
+            said = f"Its values take {need}, more than three quarters of the free memory, and are refused."
+            return f"{said} Use fewer columns."
         need = readable((2 + SOLVING) * self.parts["sums"])
         said = f"Matrices of all columns take {need}, more than three quarters of the free memory, and are refused."
         other = "Use gradient steps, which need no such matrix, or fewer columns."
@@ -220,13 +227,16 @@ def forecast(found: TableLook, config: RunConfig, machine: FreeResources | None 
     shape = TableShape.of(found, config, size)
     workers = worker_count(config, size, machine.cores)
     gradient = config.solver == "gradient"
-    by_rows = not gradient and takes_rows(config, shape.rows, shape.base, machine.memory)
-    wide = by_rows or (gradient and shape.base > MOST_EXACT)
+    by_rows = not gradient and not keeps_sparse(config) and takes_rows(config, shape.rows, shape.base, machine.memory)
+    sparse = keeps_sparse(config) and not gradient
+    wide = by_rows or sparse or (gradient and shape.base > MOST_EXACT)
     copies = _copies(shape, config) if gradient else {}
     square = 8 * (shape.base + 1) * (shape.base + 2)
+    by_all_rows = _sparsely(shape) if sparse else _from_rows(shape, config) if by_rows else 0
+    solving = by_all_rows if wide else SOLVING * square
     parts = {
         "programs": RUN_BASE + workers * WORKER_BASE,
-        "solving": _from_rows(shape, config) if by_rows else 0 if wide else SOLVING * square,
+        "solving": solving,
         "rows": max(workers, 1) * (_at_work(shape, config, wide) + copies.get("worker", 0)) + _at_once(shape, config),
         "medians": (max(workers, 1) + 2) * shape.gaps * PROBE if config.impute == "median" else 0,
         "weights": copies.get("board", 0),
@@ -235,9 +245,14 @@ def forecast(found: TableLook, config: RunConfig, machine: FreeResources | None 
         shape, config, machine, workers,
         memory=sum(parts.values()),
         disk=copies.get("disk", 0),
-        refused=not wide and (2 + SOLVING) * square > memory_for_exact(machine.memory),
+        refused=(solving if sparse else 0 if wide else (2 + SOLVING) * square) > memory_for_exact(machine.memory),
         parts={**parts, "sums": square, "blocks": shape.blocks, "copy": copies.get("disk", 0)},
     )  # fmt: skip
+
+
+def _sparsely(shape: TableShape) -> int:
+    """Of a fit that fills in no zeros: at most one value a row for each column of the file."""
+    return sparse_bytes(shape.rows * (shape.numbers + shape.texts), TEXT_COPIES * shape.base, shape.rows)
 
 
 def _from_rows(shape: TableShape, config: RunConfig) -> int:

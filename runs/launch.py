@@ -34,6 +34,7 @@ from shoal.runs.commands import close_open_commands, end_process, post
 from shoal.runs.documents import RESUMABLE, read_json
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
 from shoal.settings.config import RunConfig
+from shoal.settings.limits import check_sparse
 from shoal.settings.values import config_from
 from shoal.tracing import spans
 from shoal.utils import disk_errors
@@ -76,6 +77,7 @@ def launch(
     cross-validation keeps how, and its error there. A run that a program asked for keeps which `request` that was.
     """
     check(Verb.START, SERVICE, STARTS)
+    check_sparse(config)
     more = {"search": dict(search or {}), "tuned": plain(tuned), "request": request, "person": person().name}
     source = searches_directory() / str(search["id"]) if search else None
     return _new_run(config, {"task": "train", **{name: said for name, said in more.items() if said}}, source)

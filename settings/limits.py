@@ -20,6 +20,7 @@ SHEET_ROWS = 1 << 20  # of a workbook's sheet, as Excel has it
 MARKS_TIMES, MARKS_LEAST, MARKS_MOST = 4, 2_000_000, 20_000_000  # XML of shared texts: a byte of its packed size, all
 BLOCK_LEVELS, MOST_LEVELS = 5_000, 20_000  # different texts of a column that are told apart: in a block, in all
 MANY_LEVELS = 2**31 - 2  # the same where a fit keeps levels sparse
+TEXT_COPIES = 8  # columns of numbers that a level and its name take as much memory as, with its model file, measured
 SLICE_BYTES = 16 * MB  # rows of a Parquet file that are decoded at a time: one row group may be all of it
 CHUNK_BYTES = 2 * MB  # rows that are worked on at a time: they stay in the cache
 CELLS = 10  # residues of the row index that sums are kept for: leaves out every 2nd, 5th or 10th row at no cost
@@ -141,8 +142,15 @@ def keeps_sparse(config: RunConfig) -> bool:
     return config.max_levels > MOST_LEVELS or any(map(hashes_text, config.transform))
 
 
+def sparse_bytes(values: int, columns: int, rows: int) -> int:
+    """Of an exact fit to rows of so many values that are there, by the copies it makes."""
+    return 60 * values + 160 * columns + 40 * rows
+
+
 def check_sparse(config: RunConfig) -> None:
-    """Refuse what there is for dense columns only."""
+    """Refuse what there is for dense columns only, beside what only sparse ones can have."""
+    if not keeps_sparse(config):
+        return
     what = f"{_asked(config)}, which keeps them sparse,"
     if config.model not in MODELS or config.solver != "exact" or config.engine == "ray":
         raise ConfigError(

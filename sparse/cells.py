@@ -34,14 +34,13 @@ from shoal.passes.weights import Weighting, weighted, weighting_of
 from shoal.results.findings import Routine
 from shoal.settings.config import RunConfig
 from shoal.settings.levels import levels_by_column
-from shoal.settings.limits import MOST_LEVELS, SOLVING, check_sparse, memory_for_exact
+from shoal.settings.limits import MOST_LEVELS, SOLVING, TEXT_COPIES, check_sparse, memory_for_exact, sparse_bytes
 from shoal.settings.strength import strength
 from shoal.settings.transforms import PLAIN, TEXTS, ColumnPart, parts_by_column
 from shoal.solve.moments import FEWER, Moments, plan_cells
 from shoal.solve.paths import Solution
 from shoal.solve.rows.sparse import SparseRows
 from shoal.solve.rows.wide import solve_wide
-from shoal.sparse.fit import HELD
 from shoal.sparse.text_columns import Codes, TextDesign, by_hash, by_level, codes_of, counted, hashed_parts
 from shoal.sparse.text_scores import ScoreTexts, added
 from shoal.utils import available_memory
@@ -167,7 +166,7 @@ def check_memory(dataset: Dataset, dense: int, sparse: int) -> None:
     """What the fit would take is refused before it is taken; `sparse` text columns have a value a row each, or more."""
     levels = sum(len(column.levels) for column in dataset.level_columns)
     values = dataset.rows * (dense + sparse)
-    need = sum(held * count for held, count in zip(HELD, (values, levels, dataset.rows), strict=True))
+    need = sparse_bytes(values, TEXT_COPIES * levels, dataset.rows)
     free = memory_for_exact(available_memory())
     if need > free:
         raise OutOfMemory(

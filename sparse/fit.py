@@ -29,7 +29,7 @@ from shoal.results.findings import Routine
 from shoal.results.fit import FitCertificate, FitReport
 from shoal.results.model import Design, ModelFile, Origin
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.settings.limits import SOLVING, memory_for_exact, sparse_bytes
 from shoal.settings.strength import strength
 from shoal.settings.when import LOSSES
 from shoal.solve.conformal import prediction_interval
@@ -44,7 +44,6 @@ MEANT = {
     "engine", "workers", "out", "register", "confidence", "on_bad_rows", "max_memory", "comment",
 }  # fmt: skip
 Indices = npt.NDArray[np.intp]
-HELD = 60, 160, 40  # bytes of a value, a column and a row that such a fit holds at a time, by the copies it makes
 
 
 def suited(config: RunConfig) -> RunConfig:
@@ -87,7 +86,7 @@ def fit_sparse(coordinator: Coordinator, config: RunConfig, timings: Timings) ->
 
 def check_memory(table: SparseTable) -> None:
     """What the fit would take is refused before it is taken."""
-    need = sum(held * count for held, count in zip(HELD, (table.values, table.columns, table.rows), strict=True))
+    need = sparse_bytes(table.values, table.columns, table.rows)
     free = memory_for_exact(available_memory())
     if need > free:
         raise OutOfMemory(

@@ -13,8 +13,6 @@ from shoal.data.terms import MISSING_LEVEL, HashedText, Level, Product
 from shoal.data.texts.hashing import buckets_of
 from shoal.fitting.model_file import SavedModel
 from shoal.models import Array
-from shoal.passes.blocks import Predict
-from shoal.sparse.text_scores import PredictTexts, added
 
 MANY = 1000  # levels of a text column from which on dense rows would cost more than looking texts up
 
@@ -51,6 +49,10 @@ class TextWeights:
         for one in self.hashes:
             total += one.of(texts)
         return total
+
+    def of_cells(self, levels: Sequence[str]) -> Array:
+        """The same of levels among which `__missing__` stands for no value."""
+        return np.where([level == MISSING_LEVEL for level in levels], self.missing, self.of(levels))
 
     @property
     def missing(self) -> float:
@@ -124,16 +126,3 @@ def _hash_weights(found: Mapping[tuple[str, int], Sequence[tuple[int, float]]]) 
         _HashWeights(*way, np.array([bucket for bucket, _ in sorted(own)]), np.array([coef for _, coef in sorted(own)]))
         for way, own in found.items()
     )
-
-
-def predict_requests(model: SavedModel, dataset: Dataset) -> list[Predict]:
-    """One for each block."""
-    place = str(dataset.directory)
-    apart = any(dataset.columns[name].apart for name in model.texts)
-    if not (has_many(model) or (apart and can_split(model))):
-        return [Predict(place, block, *model.fitted) for block in dataset.blocks]
-    split = split_model(model)
-    adds = split.by_level(dataset)
-    return [
-        PredictTexts(place, block, *split.dense.fitted, texts=added(dataset, block, adds)) for block in dataset.blocks
-    ]

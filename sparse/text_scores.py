@@ -12,9 +12,11 @@ import numpy.typing as npt
 from shoal.data.dataset import Block, Dataset
 from shoal.data.terms import MISSING_LEVEL
 from shoal.data_pipeline import design_rows
+from shoal.fitting.model_file import SavedModel
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.blocks import Predict, Score, Sums, opened
+from shoal.sparse.text_models import can_split, has_many, split_model
 from shoal.worker import Worker
 
 
@@ -89,3 +91,16 @@ class PredictTexts(Predict):
                 own[level] = own.get(level, 0) + int(counts[code])
             found |= {part.name: own} if own else {}
         return found
+
+
+def predict_requests(model: SavedModel, dataset: Dataset) -> list[Predict]:
+    """One for each block."""
+    place = str(dataset.directory)
+    apart = any(dataset.columns[name].apart for name in model.texts)
+    if not (has_many(model) or (apart and can_split(model))):
+        return [Predict(place, block, *model.fitted) for block in dataset.blocks]
+    split = split_model(model)
+    adds = split.by_level(dataset)
+    return [
+        PredictTexts(place, block, *split.dense.fitted, texts=added(dataset, block, adds)) for block in dataset.blocks
+    ]

@@ -24,6 +24,7 @@ from shoal.results.answers.predictions import LONGEST_LEVEL, gone_told, is_as_if
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
 from shoal.solve.conformal import half_width_of
+from shoal.sparse.text_models import split_where_many
 from shoal.words import date_text, listed, plural, shortened
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class RowPredictor:
         columns = dict.fromkeys((*encoding.columns, *encoding.known))
         self._readers: dict[str, Callable[[Any], Value]] = {name: self._reader(name) for name in columns}
         self._numbers = {name for name, kind in self.inputs.items() if kind == "number"}
-        self._design = _Design(encoding)
+        self._split = split_where_many(model)
+        self._design = _Design(self._split.dense.encoding)
         dated = model.report.dates.get(model.target)
         self._times = None if dated is None or model.file.version < WITH_DATES else has_times(dated)
 
@@ -78,7 +80,9 @@ class RowPredictor:
         called_from = check_threshold(self.model.outcome, threshold)
         width = None if interval is None else half_width_of(self.model.report.prediction_interval, interval)
         columns = self._read(rows)
-        means = expected(self._design.rows(columns, len(rows)), *self.model.fitted[1:])
+        means = expected(self._design.rows(columns, len(rows)), *self._split.dense.fitted[1:])
+        for name, weights in self._split.texts.items():
+            means = means + np.nan_to_num(weights.of_cells([_as_level(value) for value in columns[name]]))
         there = np.isfinite(means if means.ndim == 1 else means[:, 0])
         notes = (
             *self._gone_told(columns, len(rows)),

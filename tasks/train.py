@@ -110,7 +110,7 @@ def train_with(
             said = "Expected no metrics of plug-ins for a file of sparse rows, so far. Leave them out."
             raise ConfigError(said, knobs=["metrics"])
     config.ready()
-    if keeps_sparse(config) and not sparse:
+    if not sparse:
         check_sparse(config)
     if config.model == NETWORK and config.solver == "exact":
         raise ConfigError(

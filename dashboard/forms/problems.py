@@ -10,7 +10,7 @@ from shoal.errors import ConfigError
 from shoal.results.answers.table import TableLook
 from shoal.runs.forecast import TableShape
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import allowed_bad_rows
+from shoal.settings.limits import allowed_bad_rows, check_sparse
 from shoal.settings.pairs import split_pair
 from shoal.words import plural
 
@@ -30,6 +30,10 @@ def problems_of(config: RunConfig, result: TableLook) -> list[str]:
         if name not in types:
             problems.append(f"There is no column '{name}' in this table. Take it out of the columns.")
     problems += product_problems(config, types)
+    try:
+        check_sparse(config)
+    except ConfigError as error:
+        problems.append(wording.told(error))
     if config.target and not TableShape.of(result, config, 0).design:
         problems.append("No column is left to predict from. Use more columns, or allow more levels of text columns.")
     if config.solver == "gradient" and config.penalty and config.model != "linear":

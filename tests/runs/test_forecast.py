@@ -148,6 +148,19 @@ def test_columns_are_counted_as_the_design_makes_them() -> None:
     assert TableShape.of(found, dataclasses.replace(config, exclude=("t", "w")), 0).design == 3
 
 
+def test_levels_that_are_kept_sparse_need_no_matrix_of_columns(file: str) -> None:
+    found = table(1_000_000, 2, column("t", "text", 0, 19_000))
+    small = FreeResources(memory=1 << 30, disk=1 << 40, cores=2)
+    ridge = {"model": "ridge", "alpha": 1.0}
+    assert foreseen(file, found, small, **ridge, max_levels=20_000).state == "refused"
+    sparse = foreseen(file, found, small, **ridge, max_levels="unlimited")
+    assert sparse.state in ("fine", "tight")
+    assert foreseen(file, found, small, **ridge, max_levels=20_001).memory == sparse.memory
+    assert (
+        "fewer columns" in foreseen(file, found, FreeResources(1 << 28, 1 << 40, 2), **ridge, max_levels=30_000).advice
+    )
+
+
 @pytest.mark.parametrize(
     ("less", "more"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from shoal.cli.app import main
 from shoal.data import files
 from shoal.data.texts import levels
 from shoal.errors import ConfigError, DataError, OutOfMemory, StateError
+from shoal.fitting.model_file import load_model
 from shoal.settings.values import config_from
 from shoal.sparse import cells, text_models
+from shoal.tasks.predict_rows import RowPredictor
 from shoal.tasks.train import train
 
 TIGHT = {"tol": 1e-13, "max_iter": 200_000}
@@ -122,6 +125,8 @@ def test_a_fit_is_scikit_learns_on_a_sparse_matrix_made_by_others(tmp_path: Path
         part.to_csv(tmp_path / name, index=False)
     of_parts = shoal.fit([tmp_path / "one.csv", tmp_path / "two.csv"], **asked)
     np.testing.assert_allclose(list(of_parts.coefficients.values()), theirs.coef_, atol=1e-7)
+    with pytest.raises(StateError, match="Expected a model of at most 10,000 columns, got 25,000"):
+        found.export("python", tmp_path / "model.py")
     with pytest.raises(ConfigError, match="Expected an alpha: none is chosen beside max_levels above 20,000"):
         shoal.fit(frame, "y", "ridge", max_levels=30_000)
     left = shoal.fit(tmp_path / "table.csv", **{**asked, "max_levels": 24_999})
@@ -171,6 +176,10 @@ def test_levels_that_were_not_trained_with_are_told(
     with (tmp_path / "dense.csv").open() as one, (tmp_path / "sparse.csv").open() as two:
         theirs, ours = ([float(row["prediction"]) for row in csv.DictReader(file)] for file in (one, two))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    rows = RowPredictor(load_model(out)).predict(
+        json.loads(new.drop(columns="y").to_json(orient="records", double_precision=15))
+    )
+    np.testing.assert_allclose(rows.predictions, theirs, rtol=1e-9)
     with pytest.warns(UserWarning, match=r"'nobody' \(2\)"):
         np.testing.assert_allclose(sparse.predict(new), theirs, rtol=1e-9)
     assert main(["predict", str(out), str(tmp_path / "new.csv"), "--out", "-"]) == 0

@@ -114,6 +114,10 @@ FOUND = TableLook(file="t.csv", rows=10, dialect={}, columns=COLUMNS)
         ({"target": "y", "features": ["z"]}, "no column 'z'"),
         ({"target": "y", "exclude": ["a", "t"]}, "No column is left"),
         ({"target": "y", "solver": "gradient", "penalty": "p", "model": "ridge"}, "takes the place"),
+        (
+            {"target": "y", "model": "ridge", "max_levels": 30_000},
+            "Expected an alpha: none is chosen beside max_levels",
+        ),
     ],
 )
 def test_what_would_fail_is_said_before(values: dict[str, Any], said_: str) -> None:
