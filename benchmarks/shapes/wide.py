@@ -1,4 +1,5 @@
-"""CSV to fitted lasso where columns are more than rows, against pandas + scikit-learn; runs are made in contestants."""
+"""CSV to a fitted lasso, and to one whose penalty folds choose, where columns are more than rows, against pandas +
+scikit-learn; runs are made in contestants."""
 
 from __future__ import annotations
 
@@ -19,6 +20,16 @@ frame = pandas.read_csv(sys.argv[1])
 y = frame.pop("y")
 Lasso(alpha=float(sys.argv[2])).fit(StandardScaler().fit_transform(frame), y)
 """
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # beside two jobs more of them take far longer
+CHOOSING = """
+import sys, warnings, pandas
+from sklearn.linear_model import LassoCV
+from sklearn.preprocessing import StandardScaler
+warnings.simplefilter("ignore")
+frame = pandas.read_csv(sys.argv[1])
+y = frame.pop("y")
+LassoCV(alphas=100, cv=10, n_jobs=2).fit(StandardScaler().fit_transform(frame), y)
+"""
 
 
 def wide(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Measurement]:
@@ -33,4 +44,20 @@ def wide(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Measu
         repeats,
     )
     what = f"{table.title}: CSV to fitted lasso / pandas + scikit-learn"
-    return [Measurement(what, ratio(race, "shoal", "pandas + scikit-learn"), "x", 1, detail=spans(race))]
+    fitted = Measurement(what, ratio(race, "shoal", "pandas + scikit-learn"), "x", 1, detail=spans(race))
+    return [fitted, choosing(shoal, table, path, repeats)]
+
+
+def choosing(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> Measurement:
+    """100 penalties in 10 folds; ours are exact in every fold, each with units of its own, and the peer, with one
+    standardisation for all folds, stops at its own tolerance, 1e-4."""
+    options = ["--target", "y", "--model", "lasso", "--json"]
+    race = interleaved(
+        {
+            "shoal": lambda: shoal.run([*shoal.command, "tune", str(path), *options]),
+            "pandas + LassoCV": lambda: run([sys.executable, "-c", CHOOSING, str(path)], ONE_THREAD),
+        },
+        repeats,
+    )
+    what = f"{table.title}: CSV to a lasso chosen by 10 folds / pandas + scikit-learn (LassoCV)"
+    return Measurement(what, ratio(race, "shoal", "pandas + LassoCV"), "x", 1, detail=spans(race))
