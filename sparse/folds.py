@@ -146,8 +146,9 @@ def check_way(choice: FoldChoice) -> None:
 
 
 def too_much(values: int, rows: int, columns: int, points: int, need: int, free: int) -> OutOfMemory:
+    choice = f"among {points:,} penalties" if points > 1 else "a penalty"
     return OutOfMemory(
-        f"Choosing among {points:,} penalties for {values:,} values in {rows:,} rows and {columns:,} columns needs "
+        f"Choosing {choice} for {values:,} values in {rows:,} rows and {columns:,} columns needs "
         f"{need / 1e6:,.0f} MB, but only {free / 1e6:,.0f} MB may be used. Use fewer alphas, fewer rows or more memory."
     )
 

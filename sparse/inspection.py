@@ -26,19 +26,18 @@ AS_NUMBER = "Sparse rows have linear models only, which predict it as a number: 
 def looked_at_sparse(coordinator: Coordinator, config: RunConfig) -> TableLook:
     """From blocks that are kept; of the columns only the ones with most values are named."""
     table = open_table(coordinator, config)
-    labels, counts, lengths = _counted(table)
+    labels, lengths, indices, counts = _counted(table)
     label = _label_column(labels)
-    with_values = int((counts > 0).sum())
-    size = table.rows * with_values
+    size = table.rows * len(indices)
     first = np.argsort(-counts, kind="stable")[:TOP]
     look = SparseLook(
-        columns=with_values,
+        columns=len(indices),
         last=column_name(table.columns - 1) if table.columns else "",
         values=table.values,
         share=table.values / size if size else 0.0,
         empty_rows=int((lengths == 0).sum()),
         most_in_row=int(lengths.max(initial=0)),
-        frequent=tuple((column_name(i), int(counts[i])) for i in first.tolist() if counts[i]),
+        frequent=tuple((column_name(int(indices[i])), int(counts[i])) for i in first.tolist()),
     )
     return TableLook(
         file=absolute(config.file), rows=table.rows, dialect={}, columns=(label,), sparse=look,
@@ -46,15 +45,18 @@ def looked_at_sparse(coordinator: Coordinator, config: RunConfig) -> TableLook:
     )  # fmt: skip
 
 
-def _counted(table: SparseTable) -> tuple[Array, Integers, Integers]:
-    """All labels (m,), the rows that have each column (p,), and the values of each row (m,)."""
-    counts = np.zeros(table.columns, np.int64)
+def _counted(table: SparseTable) -> tuple[Array, Integers, Integers, Integers]:
+    """All labels (m,), the values of each row (m,), the indices that occur, and the rows that have each of these; what
+    it takes follows from the values, since one index may be two thousand millions."""
+    indices, counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
     labels, lengths = [np.zeros(0)], [np.zeros(0, np.int64)]
     for part in table.parts():
-        counts += np.bincount(part.indices, minlength=table.columns)
+        own, times = np.unique(part.indices, return_counts=True)
+        indices, place = np.unique(np.concatenate((indices, own)), return_inverse=True)
+        counts = np.bincount(place, np.concatenate((counts, times)), len(indices)).astype(np.int64)
         labels.append(np.array(part.labels))
         lengths.append(part.counts)
-    return np.concatenate(labels), counts, np.concatenate(lengths)
+    return np.concatenate(labels), np.concatenate(lengths), indices.astype(np.int64), counts
 
 
 def _label_column(labels: Array) -> ColumnLook:

@@ -16,6 +16,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 import shoal
 from shoal.cli.app import main
 from shoal.errors import ConfigError, DataError, OutOfMemory
+from shoal.results.answers.table import TableLook
 from shoal.settings.values import config_from
 from shoal.sparse import table as sparse_table
 from shoal.tasks.predict import predict_file
@@ -199,3 +200,33 @@ def test_what_does_not_fit_is_refused_before_and_other_models_are_told_apart(
     monkeypatch.setattr("shoal.sparse.fit.available_memory", lambda: 1_000_000)
     with pytest.raises(OutOfMemory, match="but only 1 MB may be used"):
         shoal.fit(path, model="lasso", **PLAIN)
+
+
+def test_inspect_says_how_full_the_rows_are_and_what_the_label_looks_like(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y = known(path)
+    found = shoal.inspect(path)
+    counts = np.bincount(X.indices, minlength=3001)
+    assert found.sparse is not None
+    assert (found.rows, found.sparse.values, found.sparse.columns) == (1500, X.nnz, int((counts > 0).sum()))
+    assert found.sparse.share == X.nnz / (1500 * found.sparse.columns)
+    assert found.sparse.empty_rows == int((np.diff(X.indptr) == 0).sum())
+    assert found.sparse.frequent[0] == (f"x{counts.argmax()}", counts.max())
+    assert (found.columns[0].min, found.columns[0].max) == (y.min(), y.max())
+    assert TableLook.from_dict(found.as_dict()) == found
+    assert main(["inspect", str(path)]) == 0
+    assert "1,500 sparse rows" in capsys.readouterr().out
+
+
+def test_a_label_of_two_values_is_told_and_a_vast_index_takes_no_memory(tmp_path: Path) -> None:
+    (tmp_path / "vast.svm").write_text("1 3:1 2147483646:2\n-1 5:1 7:2\n1 3:1 7:2\n")
+    found = shoal.inspect(tmp_path / "vast.svm")
+    assert found.sparse is not None
+    assert (found.sparse.columns, found.sparse.last) == (4, "x2147483646")
+    assert found.target is not None
+    assert found.target.kind == "yes_no"
+    assert found.target.model == "linear"
+    assert "Sparse rows have linear models only" in found.target.why
+    with pytest.raises(OutOfMemory, match="2,147,483,647 columns needs"):
+        shoal.path(tmp_path / "vast.svm", "label", folds=2)
