@@ -29,6 +29,7 @@ from shoal.results.outcome import Outcome
 from shoal.results.plain import Malformed, plain
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.sparse.table import is_sparse
 from shoal.tasks.outcomes.explain import of_rows, rows_for
 from shoal.tasks.predict import open_for, suited
 from shoal.tasks.train import coordinated
@@ -53,6 +54,11 @@ def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Prog
         )
     if own_data:
         _check_there(config)
+    if is_sparse(config):
+        raise StateError(
+            "Residuals are drawn for tables of cells; this file has sparse rows. The model's scores on training and "
+            "test rows are in its report; predictions for the file have every row."
+        )
     with coordinated(config, progress) as coordinator:
 
         def diagnosed() -> Diagnosis:

@@ -15,10 +15,11 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import shoal
 from shoal.cli.app import main
-from shoal.errors import ConfigError, DataError, OutOfMemory
+from shoal.errors import ConfigError, DataError, OutOfMemory, StateError
 from shoal.results.answers.table import TableLook
 from shoal.settings.values import config_from
 from shoal.sparse import table as sparse_table
+from shoal.tasks.diagnose import diagnose
 from shoal.tasks.predict import predict_file
 from shoal.tasks.train import train
 
@@ -230,3 +231,10 @@ def test_a_label_of_two_values_is_told_and_a_vast_index_takes_no_memory(tmp_path
     assert "Sparse rows have linear models only" in found.target.why
     with pytest.raises(OutOfMemory, match="2,147,483,647 columns needs"):
         shoal.path(tmp_path / "vast.svm", "label", folds=2)
+
+
+def test_residuals_of_sparse_rows_are_refused_with_what_there_is_instead(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.json"
+    shoal.fit(path, model="lasso", **PLAIN).save(out)
+    with pytest.raises(StateError, match="this file has sparse rows"):
+        diagnose(out, config_from({"file": str(path)}), own_data=True)
