@@ -165,7 +165,7 @@ class HostSample:
 class Event:
     """Something that happened; `data` holds what JSON can hold.
 
-    Kinds: started lost restarted joined left phase checkpoint command warning state error metrics.
+    Kinds: those of `storage.base.HAPPENED`, and `OWN_METRICS`.
     """
 
     seconds: float

@@ -333,7 +333,7 @@ def _records(run: Run) -> dict[str, Any]:
         return {
             "last_round": dataclasses.asdict(last) if last else None,
             "workers": [dataclasses.asdict(worker) for worker in recent(storage.workers())],
-            "events": [dataclasses.asdict(event) for _, event in storage.events(limit=100)],
+            "events": [dataclasses.asdict(event) for event in storage.story(100)],
             "commands": [dataclasses.asdict(command) for command in storage.commands()],
         }
 

@@ -86,7 +86,7 @@ def time_spent(run: Run, points: int = ROUNDS) -> RunTime:
     looks = _Looks((), ())
     with metrics_of(run) as storage:
         if storage is not None:
-            rounds, events = storage.rounds(points), [event for _, event in storage.events(limit=EVENTS)]
+            rounds, events = storage.rounds(points), storage.story(EVENTS)
             looks = _Looks(storage.workers(), storage.links())
     seconds = dict(report.timings) if report else _so_far(rounds, events)
     total = seconds.pop("total", 0.0) or sum(seconds.values())

@@ -13,6 +13,10 @@ from shoal.errors import StateError
 from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
 
 POINTS = 1500  # of a series: about the pixels a chart has
+HAPPENED = (  # kinds of events that tell what happened: all but what metrics of plug-ins came to
+    "started", "lost", "restarted", "joined", "left", "phase", "checkpoint", "command", "warning", "state", "error",
+    "shards",
+)  # fmt: skip
 TIMEOUT = 5.0  # seconds to wait for a lock that another process holds
 
 
@@ -87,6 +91,10 @@ class Storage(ABC):
         self, since: int = 0, kinds: Collection[str] | None = None, limit: int = 1000
     ) -> list[tuple[int, Event]]:
         """The newest `limit` with a sequence number above `since`, oldest first; numbers begin at 1."""
+
+    def story(self, limit: int) -> list[Event]:
+        """The newest events of what happened, oldest first: without what metrics of plug-ins came to, once an epoch."""
+        return [event for _, event in self.events(kinds=HAPPENED, limit=limit)]
 
     @abstractmethod
     def forget_after(self, round: int) -> None:

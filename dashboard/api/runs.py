@@ -130,7 +130,7 @@ def _records(run: Run) -> dict[str, Any]:
         return {
             "last_round": dataclasses.asdict(last) if last else None,
             "workers": [dataclasses.asdict(worker) for worker in storage.workers()],
-            "events": [dataclasses.asdict(event) for _, event in storage.events(limit=EVENTS)],
+            "events": [dataclasses.asdict(event) for event in storage.story(EVENTS)],
         }
 
 

@@ -32,6 +32,7 @@ from shoal.errors import TrainingError
 from shoal.metrics import OWN_METRICS
 from shoal.runs.folder import ENDED
 from shoal.runs.launch import Run
+from shoal.storage.base import HAPPENED
 
 if TYPE_CHECKING:
     from shoal.metrics import Event, HostSample, LinkSample, Round, WorkerSample
@@ -127,7 +128,7 @@ class RunFeed:
         self.hosts: Columns = columns([], HOST_COLUMNS)
         self.rates: Columns = {}
         self.own: Columns = {}
-        self._number = 0  # of the newest event that was seen
+        self._number = self._own_number = 0  # of the newest events that were seen
         self.workers: dict[int, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.lanes: list[dict[str, Any]] = []
@@ -233,12 +234,12 @@ class RunFeed:
         return True
 
     def _read_rest(self, storage: Storage, new: dict[str, Any]) -> bool:
-        if events := storage.events(self._number, limit=EVENTS_READ):
+        if events := storage.events(self._number, HAPPENED, EVENTS_READ):
             self._number = events[-1][0]
-            if own := [event for _, event in events if event.kind == OWN_METRICS]:
-                self.own = new["own"] = own_columns(self.own, own, POINTS)
-            if others := [pair for pair in events if pair[1].kind != OWN_METRICS]:
-                self._take_events(others, new)
+            self._take_events(events, new)
+        if own := storage.events(self._own_number, (OWN_METRICS,), EVENTS_READ):
+            self._own_number = own[-1][0]
+            self.own = new["own"] = own_columns(self.own, [event for _, event in own], POINTS)
         newest = storage.hosts(1)
         if newest and json_number(newest[0].seconds, 8) != (self.hosts["seconds"] or [None])[-1]:
             return self._read_samples(storage, newest, new)

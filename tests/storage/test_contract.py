@@ -163,6 +163,12 @@ class TestContract:
             storage.settle(7, 1, "done")
         assert storage.post("pause", {}) == storage.take()[0].id  # and nothing is left half done
 
+    def test_the_story_is_what_happened_however_many_metrics_there_are(self, storage: Storage) -> None:
+        storage.add([Event(0.0, "started", 0, "begins"), Event(0.5, "lost", 1, "gone", 1)])
+        storage.add([Event(1.0 + i, "metrics", i, "", None, {"values": {"m": 1.0}}) for i in range(300)])
+        assert [event.kind for event in storage.story(5)] == ["started", "lost"]
+        assert [event.kind for event in storage.story(1)] == ["lost"]
+
     def test_events_samples_and_commands_outlive_forgotten_rounds(self, storage: Storage) -> None:
         storage.post("pause", {})
         storage.add([round_(1), round_(2), worker(1.0, 0), host(1.0), Event(1.0, "lost", 2, "gone")])
