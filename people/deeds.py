@@ -19,6 +19,10 @@ from shoal.words import listed
 
 log = logging.getLogger("shoal")
 
+DEEDS = {  # what a button is for, in the words of a refusal
+    Verb.SEE: "a look", Verb.START: "something new", Verb.CHANGE: "a change", Verb.ADMINISTER: "what admins do",
+}  # fmt: skip
+
 
 def check(verb: Verb, thing: Thing | Path | str, deed: str) -> None:
     """NotAllowed, in a plain sentence, if whoever acts may not."""
@@ -33,6 +37,16 @@ def check(verb: Verb, thing: Thing | Path | str, deed: str) -> None:
         )
     whose = listed(sorted(what.owners)) if what.owners else "somebody else"
     raise NotAllowed(f"Expected something of your own for this ({deed}), but it is {whose}'s. Ask them, or an admin.")
+
+
+def why_not(verb: Verb, *things: Thing | Path | str) -> str:
+    """Why whoever acts may not do this to one of these, for a page that offers it; empty if they may."""
+    try:
+        for thing in things:
+            check(verb, thing, DEEDS[verb])
+    except NotAllowed as error:
+        return error.message
+    return ""
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ import functools
 import getpass
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shoal.database.address import address, is_set
 from shoal.database.connections import database
 from shoal.errors import StateError, TrainingError
-from shoal.queueing.jobs import CANCELLED, FAILED, OPEN, RUNNING, WAITING, Job, RunHost
+from shoal.queueing.jobs import CANCELLED, CLOSED, FAILED, OPEN, RUNNING, WAITING, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.words import duration, plural
 
@@ -142,6 +143,16 @@ def place_at(seen: Glance, run: str) -> str | None:
     if ahead := seen.ahead[run]:
         return f"{before}It waits in the queue: {ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it."
     return f"{before}It is the first in the queue and waits for room on {plural(len(seen.hosts), 'run host')}."
+
+
+def hosts_of(runs: Sequence[str]) -> dict[str, str]:
+    """The host of each run that has or had one; nothing while the database is away, and for those it does not know."""
+    try:
+        queue = team_queue()
+        found = queue.tables.jobs((*OPEN, *CLOSED), len(runs), list(runs)) if queue and runs else []
+    except TrainingError:
+        return {}
+    return {job.id: job.host for job in found if job.host}
 
 
 def ended_in_words(run: str) -> tuple[str, str] | None:

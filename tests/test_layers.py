@@ -100,7 +100,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.tune": f"{PAGE} models solve whatif",
     "dashboard.search": PAGE,
     "dashboard.api": f"{PAGE} dashboard.live dashboard.monitoring exports fitting registry shoal tasks",
-    "dashboard.runs": f"{PAGE} training",
+    "dashboard.runs": f"{PAGE} queueing training",
     "dashboard.models": f"{PAGE} charts data data.notation fitting losses registry solve tasks",
     "dashboard.system": f"{PAGE} database kernels",
     "dashboard.people": PAGE,

@@ -17,6 +17,8 @@ from shoal.dashboard.tables.samples import SAMPLES, Sample
 from shoal.dashboard.tables.sources import find_table
 from shoal.dashboard.tables.upload_box import upload_box
 from shoal.files.parts import size_of
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 from shoal.words import ago, file_size, plural
 
 SHOWN = 5  # files of a list; the rest is found by searching
@@ -39,7 +41,9 @@ def choose_view() -> None:
         "whose answers it can prove. "
         "The file stays on this machine."
     )
-    if key := upload_box("Drop a CSV file here", key="upload"):
+    if refused := why_not(Verb.START, SERVICE):
+        line(f"Files are sent by editors; you may look at what is here. {refused}")
+    elif key := upload_box("Drop a CSV file here", key="upload"):
         places.stay(**address_of(key))
         st.rerun()
     if problem := st.session_state.pop("problem", None):

@@ -8,11 +8,14 @@ from typing import Any
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import notice
+from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.tables.sources import table_of
 from shoal.errors import StateError, TrainingError
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 from shoal.runs import commands, launch
 from shoal.runs.documents import RESUMABLE
+from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run
 from shoal.settings.config import COMPRESSIONS, RunConfig
 from shoal.settings.text import from_yaml
@@ -40,15 +43,18 @@ HARM = {
 
 def bar(run: Run, state: str, config: Mapping[str, Any]) -> None:
     """The buttons that make sense now, in one line, and what became of the last one."""
+    held = why_not(Verb.CHANGE, run.directory)
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="controls"):
-        if state in ("running", "paused"):
+        if held and state in ACTIVE:
+            line(held)
+        elif state in ("running", "paused"):
             _while_it_trains(run, state, config)
         elif state in ("queued", "preparing"):
             _stop(run, "It has not begun to train, so there will be no model.")
         elif state == "stopping":
             st.button("Stopping", icon=":material/stop:", disabled=True, help="It ends when the work in hand is done.")
         else:
-            _after_it_ended(run, state, config)
+            _after_it_ended(run, state, config, held)
     _outcome(run)
 
 
@@ -179,14 +185,18 @@ def _until_workers_are_known(run: Run) -> None:
 # ------------------------------------------------------------------ a run that has ended
 
 
-def _after_it_ended(run: Run, state: str, config: Mapping[str, Any]) -> None:
+def _after_it_ended(run: Run, state: str, config: Mapping[str, Any], held: str) -> None:
+    """`held` says why whoever looks may not change it."""
     if state in RESUMABLE:
-        help_ = "Continue from its newest checkpoint; its curves continue too."
-        if st.button("Resume", icon=":material/play_arrow:", type="primary", key="do:resume", help=help_):
+        help_ = held or "Continue from its newest checkpoint; its curves continue too."
+        how: dict[str, Any] = {"icon": ":material/play_arrow:", "type": "primary", "key": "do:resume", "help": help_}
+        if st.button("Resume", disabled=bool(held), **how):
             _attempt(run, "Resume", lambda: launch.resume(run))
             st.rerun()
     if run.checkpoints_path.is_dir():
-        with st.popover("Fork", icon=":material/call_split:", help="A new run from one of its checkpoints."), _narrow():
+        new = why_not(Verb.START, SERVICE)
+        told = new or "A new run from one of its checkpoints."
+        with st.popover("Fork", icon=":material/call_split:", help=told, disabled=bool(new)), _narrow():
             _fork_form(run, config)
     change_settings(run, config)
 

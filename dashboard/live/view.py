@@ -22,6 +22,8 @@ from shoal.dashboard.tables.sources import table_of
 from shoal.errors import Reason, Standing, StateError, TrainingError
 from shoal.files.parts import title
 from shoal.library import notes
+from shoal.people.deeds import why_not
+from shoal.people.rights import Verb
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run
 from shoal.words import model_title
@@ -66,7 +68,9 @@ def _head(run: Run, state: str, config: Mapping[str, Any]) -> None:
 
 
 def _naming(run: Run, about: notes.About) -> None:
-    with st.popover("Name", icon=":material/edit:", type="tertiary", help="Call this run by a name of your own."):
+    held = why_not(Verb.CHANGE, run.directory)
+    told = held or "Call this run by a name of your own."
+    with st.popover("Name", icon=":material/edit:", type="tertiary", help=told, disabled=bool(held)):
         name = st.text_input("Name of the run", about.name, max_chars=notes.LONGEST_NAME, key=f"name:{run.id}")
         if st.button("Save name", type="primary", key="name:save"):
             try:

@@ -13,6 +13,8 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
 from shoal.library import aliases, saved_models
 from shoal.library.saved_models import Model, Version
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 
 T = TypeVar("T")
 LONGEST_NOTE = 2_000
@@ -27,9 +29,12 @@ ACTIONS = {
 
 
 def menu(model: Model, version: Version) -> None:
+    held, new = why_not(Verb.CHANGE, version.directory), why_not(Verb.START, SERVICE)
+    offered = [name for name in ACTIONS if not held or (name == "copy" and not new)]  # a copy is a model of one's own
     chosen = st.menu_button(
-        "Manage", list(ACTIONS), format_func=ACTIONS.__getitem__, icon=":material/more_horiz:", key="manage"
-    )
+        "Manage", offered or list(ACTIONS), format_func=ACTIONS.__getitem__, icon=":material/more_horiz:", key="manage",
+        disabled=not offered, help=held or None,
+    )  # fmt: skip
     dialogs: dict[str, Callable[[Model, Version], None]] = {
         "note": _note, "rename": _rename, "copy": _copy, "alias": _alias, "version": _delete_version,
         "model": _delete_model,

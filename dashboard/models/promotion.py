@@ -4,6 +4,7 @@ is not worse; what aliases have meant, and the way back. The scoring is a proces
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -13,11 +14,13 @@ from shoal.dashboard.parts.literal import line, notice, section
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables.known import known_tables
 from shoal.errors import TrainingError
-from shoal.home import jobs_directory
+from shoal.home import jobs_directory, models_directory
 from shoal.library import alias_history, aliases
 from shoal.library.alias_history import AliasMove
 from shoal.library.saved_models import Model, Version
 from shoal.people import acting
+from shoal.people.deeds import why_not
+from shoal.people.rights import Verb
 from shoal.results.answers.comparison import PromotionAnswer
 from shoal.results.plain import Malformed
 from shoal.runs.folder import Run
@@ -55,7 +58,11 @@ def _check(version: Version) -> None:
             placeholder="Samples and earlier uploads",
         )  # fmt: skip
     with right:
-        asked = st.button("Promote if not worse", icon=":material/military_tech:", key=f"{key}:do", disabled=not chosen)
+        held = why_not(Verb.CHANGE, version.directory)
+        asked = st.button(
+            "Promote if not worse", icon=":material/military_tech:", key=f"{key}:do",
+            disabled=not chosen or bool(held), help=held or None,
+        )  # fmt: skip
     if asked and chosen:
         arguments = {"model": str(version.model_path), "version": version.label, "alias": aliases.CHAMPION,
                      "who": acting.said(WHO), "not_worse_by": 0.0}  # fmt: skip
@@ -95,7 +102,9 @@ def _history(model: Model) -> None:
         height="content" if len(moves) < 10 else 380, alt="Moves of aliases, the newest first",
     )  # fmt: skip
     before = [number for number in alias_history.earlier(model.name, aliases.CHAMPION) if number in model.numbers]
-    if before and st.button("Roll the champion back", icon=":material/undo:", key=f"rollback:{model.name}"):
+    held = why_not(Verb.CHANGE, models_directory() / model.name)
+    how: dict[str, Any] = {"disabled": bool(held), "help": held or None}
+    if before and st.button("Roll the champion back", icon=":material/undo:", key=f"rollback:{model.name}", **how):
         try:
             aliases.roll_back(model, who=acting.said(WHO))
         except (TrainingError, OSError) as error:

@@ -17,6 +17,8 @@ from shoal.errors import Standing, TrainingError
 from shoal.home import jobs_directory, runs_directory
 from shoal.library import archives, notes
 from shoal.library.accounts import Summary
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 from shoal.runs import launch
 from shoal.runs.documents import RESUMABLE
 from shoal.runs.launch import Run, find_run, launch_job
@@ -48,6 +50,7 @@ def bar(chosen: Sequence[Summary]) -> None:
         st.toast(done, icon=":material/check:")
     here = [run for run in chosen if not run.archived]
     ids = [run.id for run in chosen]
+    held, new = _held(chosen), why_not(Verb.START, SERVICE)
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="runs_actions"):
         if _button("Open", "open_in_full", len(chosen) == len(here) == 1, "Choose one run to open it"):
             places.go("train", run=ids[0])
@@ -57,18 +60,42 @@ def bar(chosen: Sequence[Summary]) -> None:
         )  # fmt: skip
         resumable = bool(here) and len(here) == len(chosen) and all(run.state in GOES_ON for run in here)
         _button(
-            "Resume", "play_arrow", resumable, "For runs that are paused, stopped, failed or interrupted", _resume, ids
+            "Resume",
+            "play_arrow",
+            resumable,
+            "For runs that are paused, stopped, failed or interrupted",
+            _resume,
+            ids,
+            held=held,
         )
         forkable = len(chosen) == len(here) == 1 and here[0].is_gradient
-        _button("Fork", "fork_right", forkable, "For one gradient run: a new run from a checkpoint", _ask, "fork", ids)
-        _button("Tags and note", "sell", bool(here) and len(here) == len(chosen), "Choose runs", _ask, "about", ids)
+        _button(
+            "Fork",
+            "fork_right",
+            forkable,
+            "For one gradient run: a new run from a checkpoint",
+            _ask,
+            "fork",
+            ids,
+            held=new,
+        )
+        _button(
+            "Tags and note",
+            "sell",
+            bool(here) and len(here) == len(chosen),
+            "Choose runs",
+            _ask,
+            "about",
+            ids,
+            held=held,
+        )
         ended = bool(chosen) and not any(run.is_active for run in chosen)
         stop = "For runs that have ended: stop it first"
         if chosen and not here:
-            _button("Restore", "unarchive", True, "", restore, ids)
+            _button("Restore", "unarchive", True, "", restore, ids, held=held)
         else:
-            _button("Archive", "archive", ended and len(here) == len(chosen), stop, archive, ids)
-        _button("Delete", "delete", ended, stop, _ask, "delete", ids)
+            _button("Archive", "archive", ended and len(here) == len(chosen), stop, archive, ids, held=held)
+        _button("Delete", "delete", ended, stop, _ask, "delete", ids, held=held)
         if chosen:
             st.button(
                 f"{len(chosen)} chosen", key="runs_clear", icon=":material/close:", type="tertiary",
@@ -80,12 +107,27 @@ def bar(chosen: Sequence[Summary]) -> None:
         _show_dialog(asked[0], [run for run in chosen if run.id in asked[1]])
 
 
+def _held(chosen: Sequence[Summary]) -> str:
+    """Why whoever looks may not change these runs; with none chosen, why they may not change any."""
+    if not chosen:
+        return why_not(Verb.START, SERVICE)
+    folders = (archives.archive_path(run.id) if run.archived else runs_directory() / run.id for run in chosen)
+    return why_not(Verb.CHANGE, *folders)
+
+
 def _button(
-    label: str, icon: str, fits: bool, needs: str, on_click: Callable[..., None] | None = None, *args: Any
+    label: str,
+    icon: str,
+    fits: bool,
+    needs: str,
+    on_click: Callable[..., None] | None = None,
+    *args: Any,
+    held: str = "",
 ) -> bool:
+    """`held` says why whoever looks may not do this at all, which counts before what would fit it."""
     return st.button(
-        label, key=f"runs_do_{label}", icon=f":material/{icon}:", disabled=not fits, help=None if fits else needs,
-        on_click=on_click, args=args or None,
+        label, key=f"runs_do_{label}", icon=f":material/{icon}:", disabled=bool(held) or not fits,
+        help=held or (None if fits else needs), on_click=on_click, args=args or None,
     )  # fmt: skip
 
 

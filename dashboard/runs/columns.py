@@ -9,11 +9,15 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from shoal.dashboard.http.access import PEOPLE
 from shoal.dashboard.parts import wording
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import run_columns_path, runs_directory
+from shoal.library import archives
 from shoal.library.accounts import Summary
+from shoal.people.belongings import thing_at
+from shoal.queueing import team
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 
@@ -23,6 +27,7 @@ USUAL = (
     "Tags", "R² training", "Epochs", "Distance", "RMSE test", "RMSE training", "Note", "Exact time", "Run",
 )  # fmt: skip
 SELDOM = ("Search",)
+TEAM = ("Owner", "Host")  # where people have accounts, and where hosts of a team do runs
 MAYBE: dict[str, Callable[[Summary], Any]] = {  # columns that take no room where no run has something in them
     "Name": lambda run: run.name,
     "Score": lambda run: run.headline,
@@ -35,17 +40,18 @@ OUTSIDE = ("file", "out", "target", "model", "alpha")  # knobs that have a colum
 def knobs() -> dict[str, str]:
     """The knobs that can be columns, by what the column is called."""
     found = {wording.LABELS.get(name, name): name for name in RunConfig.knobs() if name not in OUTSIDE}
-    return {f"{label} (setting)" if label in (*USUAL, *SELDOM) else label: name for label, name in found.items()}
+    taken = (*USUAL, *SELDOM, *TEAM)
+    return {f"{label} (setting)" if label in taken else label: name for label, name in found.items()}
 
 
 def kept() -> list[str]:
     """As this home has it; the usual ones where nobody has chosen, or what was chosen cannot be read."""
     with contextlib.suppress(OSError, DamagedFile):
         said = sealed.read(run_columns_path(), "runs.json", sealed.never_sealed).get("columns")
-        possible = {*USUAL, *SELDOM, *knobs()}
+        possible = {*USUAL, *SELDOM, *TEAM, *knobs()}
         if isinstance(said, list) and (found := [name for name in said if name in possible]):
             return found
-    return list(USUAL)
+    return [USUAL[0], USUAL[1], *TEAM, *USUAL[2:]]
 
 
 def keep(names: Sequence[str]) -> None:
@@ -59,7 +65,7 @@ def chooser() -> None:
     """What is chosen takes effect at once and is there the next time."""
     with st.popover("Columns", icon=":material/view_column:", help="Which columns the list has, settings among them."):
         st.multiselect(
-            "Columns of the list", [*USUAL, *SELDOM, *knobs()], kept(), key="runs_columns", on_change=_said,
+            "Columns of the list", [*USUAL, *SELDOM, *TEAM, *knobs()], kept(), key="runs_columns", on_change=_said,
             help="In this order. Settings are those that a run was started with.",
         )  # fmt: skip
         st.button("As usual", on_click=_forget, icon=":material/undo:", key="runs_columns_usual")
@@ -76,14 +82,23 @@ def _forget() -> None:
 
 def chosen(table: pd.DataFrame, runs: Sequence[Summary], all_: Sequence[Summary]) -> pd.DataFrame:
     """The table with the columns that are wanted, the same for `all_` runs; settings are read only where one is."""
-    own = knobs()
+    own, team_wide = knobs(), _of_team(all_)
     empty = {name for name, value in MAYBE.items() if not any(map(value, all_))}
+    empty |= {name for name in TEAM if not any(team_wide[name].values())}
+    table = table.assign(**{name: [found.get(run.id, "") for run in runs] for name, found in team_wide.items()})
     names = [name for name in kept() if name not in empty]
     wanted = [name for name in names if name in own]
     if wanted:
         configs = [Run(runs_directory() / run.id).config for run in runs]
         table = table.assign(**{name: [_said_of(config.get(own[name])) for config in configs] for name in wanted})
     return table[[*ALWAYS, *names]]
+
+
+def _of_team(runs: Sequence[Summary]) -> dict[str, dict[str, str]]:
+    """By run, whose it is and which host does it or did it last: nothing without accounts, or without hosts."""
+    places = {run.id: archives.archive_path(run.id) if run.archived else runs_directory() / run.id for run in runs}
+    owners = {name: ", ".join(sorted(thing_at(place).owners)) for name, place in places.items()}
+    return {"Owner": owners if PEOPLE.are_there else {}, "Host": team.hosts_of(list(places))}
 
 
 def _said_of(value: Any) -> str:

@@ -250,6 +250,8 @@ def _columns(shown: list[Summary]) -> dict[str, Any]:
         ),
         "RMSE training": config.NumberColumn(format="%.4g", help="Typical error on the rows it was fitted to"),
         "Note": config.TextColumn(width=200),
+        "Owner": config.TextColumn(width=110, help="Whose run it is"),
+        "Host": config.TextColumn(width=110, help="The run host that does it, or did it last"),
         "Exact time": config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", width=150),
         "Run": config.TextColumn(width=190, help="Its name on the command line"),
     }  # fmt: skip

@@ -18,6 +18,8 @@ from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, la
 from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 from shoal.results.answers.table import TableLook
 from shoal.runs import slots
 from shoal.search.folder import OURS, Search, side_by_side, start, trial_config
@@ -168,9 +170,10 @@ class SearchForm:
             _foresee(config, plan)
         for problem in problems:
             notice("warning", problem)
+        refused = why_not(Verb.START, SERVICE)
         if st.button(
             "Start the search", type="primary", icon=":material/manage_search:", width="stretch", key="search:start",
-            disabled=bool(problems) or config is None,
+            disabled=bool(problems) or config is None or bool(refused), help=refused or None,
         ):  # fmt: skip
             assert config is not None
             assert plan is not None

@@ -16,6 +16,8 @@ from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.errors import Reason, StateError, TrainingError
+from shoal.people.deeds import why_not
+from shoal.people.rights import Verb
 from shoal.runs.documents import BROKEN_OFF
 from shoal.runs.folder import ACTIVE
 from shoal.search import folder
@@ -103,8 +105,11 @@ def _nothing_yet(state: str) -> None:
 
 
 def _controls(search: Search, plan: SearchPlan, account: Account, state: str) -> None:
+    held = why_not(Verb.CHANGE, search.directory)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="search-controls"):
-        if state in ("running", "preparing"):
+        if held:
+            line(held)
+        elif state in ("running", "preparing"):
             if st.button(
                 "Stop the search",
                 icon=":material/stop:",
@@ -116,7 +121,7 @@ def _controls(search: Search, plan: SearchPlan, account: Account, state: str) ->
             st.button("Stopping", icon=":material/stop:", disabled=True, key="search:stopping")
         else:
             _continue(search, plan, account)
-        if account.best is not None:
+        if account.best is not None and not held:
             _save(search)
         table = table_of(str(search.folder.config.get("file", "")))
         if table:

@@ -26,6 +26,8 @@ from shoal.dashboard.train import plan
 from shoal.dashboard.train.forecast import show_forecast, show_queue
 from shoal.dashboard.train.sparse import sparse_form
 from shoal.errors import ConfigError, TrainingError
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 from shoal.results.answers.table import TableLook
 from shoal.runs.forecast import Forecast, forecast
 from shoal.runs.launch import Run, find_run, launch
@@ -302,7 +304,11 @@ class Composer:
     def _button(self, config: RunConfig | None, held: bool) -> None:
         exact = config is None or config.solver == "exact"
         label = "Fit" if exact else "Start training"
-        if st.button(label, type="primary", icon=":material/play_arrow:", disabled=held, width="stretch", key="start"):
+        refused = why_not(Verb.START, SERVICE)
+        if st.button(
+            label, type="primary", icon=":material/play_arrow:", disabled=held or bool(refused), width="stretch",
+            key="start", help=refused or None,
+        ):  # fmt: skip
             assert config is not None
             _launch(config)
 

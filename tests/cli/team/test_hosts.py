@@ -12,7 +12,8 @@ import pytest
 from shoal.cli.app import main
 from shoal.library import notes
 from shoal.people import accounts, passwords
-from shoal.queueing.team import forget_looks, needed_queue
+from shoal.queueing.jobs import RunHost
+from shoal.queueing.team import forget_looks, hosts_of, needed_queue
 from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
 from support.cli import refused
@@ -63,3 +64,14 @@ def test_what_is_typed_is_in_the_log_of_deeds(run: Run, capsys: pytest.CaptureFi
     assert said == [
         (who, "priority 3", f"run {run.id}"), (who, "limit of ann: 2", ""), (who, "command stop", f"run {run.id}"),
     ]  # fmt: skip
+
+
+def test_the_host_of_a_run_is_known_while_it_does_it_and_afterwards(run: Run) -> None:
+    queue, host = needed_queue(), RunHost("big", 2, "mark")
+    assert hosts_of([run.id, "another"]) == {}
+    job = queue.claim(host, 2)
+    assert job is not None
+    assert hosts_of([run.id, "another"]) == {run.id: "big"}
+    assert queue.finish(run.id, job.fence)
+    assert hosts_of([run.id]) == {run.id: "big"}
+    assert hosts_of([]) == {}

@@ -11,12 +11,14 @@ from streamlit.testing.v1 import AppTest
 from shoal.dashboard.parts import places
 from shoal.dashboard.tables import uploads
 from shoal.errors import NotAllowed
+from shoal.home import runs_directory
 from shoal.library.saved_models import find_model, save_run
 from shoal.people import accounts, acting, deeds, passwords
 from shoal.people.acting import Acting, as_person
 from shoal.people.person import STRANGER, Person
 from shoal.runs.launch import launch
 from shoal.settings.values import config_from
+from support.dashboard.runs_page import choose
 from support.pages import open_page, said, uploaded
 from support.runs import ended, small_table
 
@@ -157,3 +159,26 @@ def test_a_run_keeps_its_model_with_the_rights_of_whoever_started_it(tmp_path: P
         again = launch(config_from({"file": str(table), "target": "y", "register": "secret-model"}))
     assert ended(again) == "finished", again.error
     assert find_model("secret-model").numbers == (2, 1)  # type: ignore[union-attr]
+
+
+def test_buttons_that_would_refuse_are_asleep_and_say_why(
+    addresses: dict[str, dict[str, str]], looking: list[Person]
+) -> None:
+    """Ada's run is shared for this: an editor who does not have it and a viewer look at it, and she herself."""
+    run = runs_directory() / addresses["train"]["run"]
+    with as_person(accounts.named("ada").person):
+        deeds.share(run, private=False)
+    try:
+        for who, why in {"vera": "role editor", "bob": "it is ada's", "ada": ""}.items():
+            looking.append(accounts.named(who).person)
+            page = choose(open_page("runs"), run.name)
+            for label in ("Delete", "Archive", "Tags and note"):
+                button = page.button(key=f"runs_do_{label}")
+                assert button.disabled == bool(why), (who, label)
+                assert why in (button.help or ""), (who, label)
+            assert "ada" in page.dataframe[0].value["Owner"].tolist()
+            chosen = text_of(open_page("data", choose="table"))
+            assert ("Files are sent by editors" in chosen) == (who == "vera")
+    finally:
+        with as_person(accounts.named("ada").person):
+            deeds.share(run, private=True)
