@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from shoal.losses.huber import Huber
 from shoal.losses.logistic import Logistic
 from shoal.models import Array, Penalty, StepModel, Values, chunk_rows, proximal_step
 
@@ -86,6 +87,34 @@ class StepLoss:
         inside = np.minimum(s, math.log(self.most) if math.isfinite(self.most) else math.inf)
         return s, np.exp(inside), s - inside
 
+    @property
+    def unbounded(self) -> StepLoss:
+        return StepLoss(self.name)
+
+
+@dataclass(frozen=True)
+class HuberSteps:
+    """Half the deviance of a Huber loss at one scale: r^2 / (2 sigma) up to |r| = epsilon sigma, then a straight line.
+
+    It is what `losses.huber` says less sigma / 2, and nowhere curved by more than 1 / sigma. The scale is that of the
+    exact fit: F is convex in line and scale together, so at that scale its minimum by the line is the same. As a
+    parameter the scale would make the curvature, and so the length of steps, whatever it has come to.
+    """
+
+    epsilon: float
+    sigma: float
+
+    def at(self, y: Array, eta: Array) -> tuple[Array, Array]:
+        value, slope, _ = Huber(self.epsilon, self.sigma).at(y, eta)
+        return value - self.sigma / 2, slope
+
+    def curvature(self, y: Array, eta: Array) -> Array:
+        return np.full(len(eta), 1 / self.sigma)
+
+    @property
+    def unbounded(self) -> HuberSteps:
+        return self
+
 
 @dataclass(frozen=True)
 class FreeLast:
@@ -138,7 +167,7 @@ class SeeingModel(StepModel, Protocol):
 class RowLossModel:
     """A loss of rows and a penalty, for gradient steps; `intercept`: b is the last parameter."""
 
-    loss: StepLoss
+    loss: StepLoss | HuberSteps
     own: Penalty  # of the weights of columns
     intercept: bool
     beside: RowExtras
@@ -199,4 +228,4 @@ class RowLossModel:
 
     def deviance(self, X: Values, y: Values, w: Array) -> float:
         """Half of it, summed over rows that are not trained on; no `most` bounds what they cost."""
-        return replace(self, loss=StepLoss(self.loss.name)).gradient(X, y, w)[1]
+        return replace(self, loss=self.loss.unbounded).gradient(X, y, w)[1]

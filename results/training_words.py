@@ -43,6 +43,11 @@ _OTHERS = {
         "R² of logarithms, test rows", "Share of the test rows' squared error in logarithms that is gone, beside "
         "knowing their mean alone; 1 is perfect.",
     ),
+    "huber": CurveWords(
+        "Huber loss", "What training makes small: the mean Huber loss at the scale of the exact fit plus the penalty.",
+        "Loss explained, test rows", "Share of the test rows' Huber loss that is gone, beside knowing the median "
+        "alone; 1 is perfect.",
+    ),
     "mlp": CurveWords(
         "Loss", "What training makes small: the mean loss of the rows that the last step looked at, in units of the "
         "target's spread.",

@@ -121,8 +121,7 @@ def check_knobs(config: Any) -> None:
             )
     if not has_steps(config.model) and config.solver != "exact":
         raise ConfigError(
-            f"Expected solver exact beside model {config.model}, got {config.solver}: {config.model} models are fitted "
-            "exactly only, so far.",
+            f"Expected solver exact beside model {config.model}, got {config.solver}: {_only_exact(config.model)}.",
             Remedy.set("Fit it exactly", "solver", "exact"), knobs=["model", "solver"],
         )  # fmt: skip
     check_hidden(config.hidden)
@@ -132,6 +131,12 @@ def check_knobs(config: Any) -> None:
         check_level(level)
     for how in config.transform:
         check_transform(how)
+
+
+def _only_exact(model: str) -> str:
+    if model == "quantile":
+        return "the loss of a quantile has corners and no curvature, which gradient steps need"
+    return f"{model} models are fitted exactly only, so far"
 
 
 def _check_choices(config: Any) -> None:

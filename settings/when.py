@@ -17,7 +17,14 @@ ROBUST_LOSSES = ("huber", "quantile")  # of numbers as they are, with no mean th
 LOGARITHMS = "lognormal"  # squares of logarithms, with predictions of the mean
 LOSSES = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS, *ROBUST_LOSSES)  # other models, by passes over rows
 TUNED_LOSSES = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS)  # those whose penalty cross-validation can choose
-STEPPED = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS)  # those of them that gradient steps can minimise
+STEPPED = (
+    "logistic",
+    CLASSES,
+    "poisson",
+    "gamma",
+    LOGARITHMS,
+    "huber",
+)  # those of them that gradient steps can minimise
 _Values = Mapping[str, Any]  # all knobs of a run by their names
 
 

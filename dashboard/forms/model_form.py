@@ -215,7 +215,7 @@ class ModelForm:
             self.draft["solver"] = "exact"
             st.caption(
                 "Exactly: a few passes over the rows, and a proof that no better fit exists. "
-                f"There are no gradient steps of {self.values['model']} models yet."
+                f"There are no gradient steps of {self.values['model']} models."
             )
             return
         key = self.widgets.key("solver")

@@ -76,9 +76,10 @@ def fit_loss(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timi
     with timings.stage("score"):
         optimum, scores, slope, certificate = checked_optimum(rows, penalty, optimum, constant)
     with timings.stage("inference"):
-        known = penalty == L1L2() and not optimum.separated
+        known, held = penalty == L1L2() and not optimum.separated, False
         if optimum.point.scale is not None:  # steps have a curvature that is not quite the loss's, and move the scale
-            loss, known = loss.scaled(optimum.point.scale.value), known and optimum.point.scale.is_free
+            held = not optimum.point.scale.is_free
+            loss, known = loss.scaled(optimum.point.scale.value), known and not held
             rows, optimum = replace(rows, loss=loss), replace(optimum, point=replace(optimum.point, scale=None))
             slope = rows.slope(rows.curvature(dataset.blocks, optimum.point, own=True), optimum.point)
         dispersion = dispersion_of(loss, scores, slope, units)
@@ -91,7 +92,7 @@ def fit_loss(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timi
         slope.problem.rank, condition, optimum.unique and not optimum.separated, optimum.separated, len(rows.passes),
         mean, estimates, dispersion, rows_dropped(prepared, config, used), (), without_columns(rows, scores),
     )  # fmt: skip
-    return replace(fit, notes=tuple(notes_of(fit, optimum)))
+    return replace(fit, notes=tuple(notes_of(fit, optimum, held)))
 
 
 def dispersion_of(loss: RowLoss, scores: LossScores, slope: Slope, units: Standardisation) -> float | None:
@@ -129,13 +130,14 @@ def estimates_for(
     return of_coef, estimates_of(np.array([intercept]), np.array([of_intercept]), df, confidence)
 
 
-def notes_of(fit: LossFit, optimum: Optimum) -> list[str]:
+def notes_of(fit: LossFit, optimum: Optimum, held: bool = False) -> list[str]:
+    """`held`: a scale of residuals is not free, since there are none to speak of."""
     notes = [*fit.prepared.notes, *optimum.notes, *(robust_notes(fit.config) if fit.estimates else ())]
     names = np.array(fit.prepared.encoding.names, object)
     if fit.values:
         notes += value_notes(fit.values, fit.config.class_weight == "balanced")
         notes += few_rows_note(fit.values, len(names)) if fit.penalty == L1L2() else []
-    if fit.loss.has_scale and fit.estimates is None and fit.penalty == L1L2():
+    if held and fit.penalty == L1L2():
         notes.append(
             "Most rows lie on the line itself, but for rounding, so there is no scale, and no standard errors."
         )

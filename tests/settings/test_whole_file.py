@@ -54,7 +54,7 @@ def test_a_model_by_steps_leaves_out_what_is_of_networks(model: str, file: Path)
 
 
 @pytest.mark.parametrize(
-    "knobs", [{"model": "huber"}, {"model": "linear", "solver": "exact"}, {"model": "auto"}], ids=str
+    "knobs", [{"model": "quantile"}, {"model": "linear", "solver": "exact"}, {"model": "auto"}], ids=str
 )
 def test_an_exact_fit_leaves_out_all_that_is_of_steps(knobs: dict[str, Any], file: Path) -> None:
     config, note = meant(file, **knobs)

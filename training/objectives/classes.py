@@ -40,7 +40,7 @@ from shoal.settings.config import RunConfig
 from shoal.solve.classes.newton import ClassOptimum, ClassPoint, ClassSlope, curvature_of_classes
 from shoal.solve.least_squares import LeastSquares
 from shoal.training.objectives.base import Bounds, Concluded, ParameterPart
-from shoal.training.objectives.near_optimum import KnownOptimum, NearOptimum, check_steps, with_training
+from shoal.training.objectives.near_optimum import KnownOptimum, NearOptimum, check_steps, gram_of, with_training
 
 
 class ClassObjective(NearOptimum):
@@ -87,8 +87,7 @@ class ClassObjective(NearOptimum):
 
     @property
     def constant_parameters(self) -> Array:
-        zero = ClassPoint.zero(self.classes, self.width)
-        return self._flat(dataclasses.replace(zero, b=best_constant(self._problem.shares)))
+        return np.append(np.zeros(self.weights), best_constant(self._problem.shares))
 
     def _flat(self, point: ClassPoint) -> Array:
         return np.append(point.W, point.b)[: point.W.size + len(point.b) * self._problem.units.intercept]
@@ -106,8 +105,8 @@ class ClassObjective(NearOptimum):
     def _penalty(self, alpha: float) -> L1L2:
         return penalty_beside_sum(self.config.shrink, alpha, self.config.l1_ratio, self.n)
 
-    def _model(self) -> ClassModel:
-        return ClassModel(self.classes, self.own, self.config.intercept, self._beside)
+    def _model(self, intercept: bool) -> ClassModel:
+        return ClassModel(self.classes, self.own, intercept, self._beside)
 
     def bounds(self, coordinator: Coordinator, shards: Shards) -> Bounds:
         """Half the largest eigenvalue of the columns with the intercept beside them, by what rows count for."""
@@ -121,13 +120,7 @@ class ClassObjective(NearOptimum):
             H = curvature_of_classes(sums, problem.rows.centre, units) / (1 / K - 1 / K**2)
             one = np.append(np.arange(self.width), [self.weights] if units.intercept else [])  # of the first class
             return np.asarray(H[np.ix_(one.astype(np.intp), one.astype(np.intp))])
-        moments = problem.moments
-        square = moments.scatter[:-1, :-1] / moments.n / units.scale / units.scale[:, None]
-        if not units.intercept:
-            mean = moments.mean[:-1] / units.scale
-            return np.asarray(problem.most * (square + np.outer(mean, mean)))
-        square[units.constant], square[:, units.constant] = 0.0, 0.0
-        return problem.most * np.block([[square, np.zeros((self.width, 1))], [np.zeros((1, self.width)), np.eye(1)]])
+        return problem.most * gram_of(problem.moments, units)
 
     # ---------------------------------------------------------------- what comes of it
 

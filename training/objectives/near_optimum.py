@@ -29,6 +29,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
 from shoal.settings.when import STEPPED
 from shoal.solve.least_squares import Standardisation
+from shoal.solve.moments import Moments
 from shoal.training.objectives.base import UNKNOWN, DistanceToOptimum, ParameterPart, table_identity
 from shoal.training.objectives.shards import derive
 from shoal.training.objectives.squares import evenly_weighted
@@ -59,6 +60,7 @@ class NearOptimum(ABC):
     evenly_curved = True
     watches = "test rows"
     usual = precision = None
+    target_centre = 0.0  # what is taken off the target in shards
 
     def __init__(
         self, config: RunConfig, prepared: Prepared, units: Standardisation, n: float,
@@ -90,14 +92,14 @@ class NearOptimum(ABC):
     @property
     @abstractmethod
     def constant_parameters(self) -> Array:
-        """Those of knowing nothing but what is best for all rows."""
+        """Those of knowing nothing but what is best for all rows; with intercepts, whether steps have them or not."""
         ...
 
     @abstractmethod
     def _penalty(self, alpha: float) -> L1L2: ...
 
     @abstractmethod
-    def _model(self) -> SeeingModel:
+    def _model(self, intercept: bool) -> SeeingModel:
         """With the penalty `own`, and curvatures of at most `_most`."""
         ...
 
@@ -131,7 +133,7 @@ class NearOptimum(ABC):
     def set_alpha(self, alpha: float) -> SeeingModel:
         """Where it is another than the optimum was solved for, that is not known any more: it takes passes."""
         self.alpha, self.own = alpha, self._penalty(alpha)
-        self.model = self._model()
+        self.model = self._model(self.config.intercept)
         return self.model
 
     @property
@@ -145,9 +147,9 @@ class NearOptimum(ABC):
         return self.best.condition if self.best else None
 
     def shards(self, coordinator: Coordinator, count: int, dtype: str) -> Shards:
-        prepared, config = self.prepared, self.config
+        prepared, config, units = self.prepared, self.config, replace(self.units, y_mean=self.target_centre)
         return derive(
-            coordinator, prepared.dataset, evenly_weighted(prepared), prepared.split, replace(self.units, y_mean=0.0),
+            coordinator, prepared.dataset, evenly_weighted(prepared), prepared.split, units,
             shards=count, dtype=dtype, seed=config.seed, partition=config.partition, class_weight=self._class_weight,
         )  # fmt: skip
 
@@ -245,7 +247,7 @@ class NearOptimum(ABC):
     def _null(self) -> float:
         """The deviance of the test rows by the constant of the training rows."""
         assert self._held_rows is not None
-        return self.model.deviance(*self._held_rows, self.constant_parameters)
+        return self._model(intercept=True).deviance(*self._held_rows, self.constant_parameters)
 
     def predicted(self, w: Array) -> MetricRows | None:
         """None where a row has several scores, which metrics of plug-ins are not told of."""
@@ -259,6 +261,17 @@ def with_training(trained: Trained, training: GradientTraining, notes: Sequence[
     """The same by gradient steps, with more to warn of."""
     said = replace(trained.report, training=training, warnings=(*trained.report.warnings, *notes))
     return replace(trained, report=said, model=replace(trained.model, report=said))
+
+
+def gram_of(moments: Moments, units: Standardisation) -> Array:
+    """1/n sum_i c_i u_i u_i' with u = (xs, 1), or xs without an intercept: no loss of curvature 1 is curved by more."""
+    square = moments.scatter[:-1, :-1] / moments.n / units.scale / units.scale[:, None]
+    if not units.intercept:
+        mean = moments.mean[:-1] / units.scale
+        return np.asarray(square + np.outer(mean, mean))
+    square[units.constant], square[:, units.constant] = 0.0, 0.0
+    beside = np.zeros((len(square), 1))
+    return np.block([[square, beside], [beside.T, np.eye(1)]])
 
 
 def check_steps(config: RunConfig) -> None:

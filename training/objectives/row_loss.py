@@ -18,6 +18,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
 from shoal.data_pipeline import Shards
+from shoal.errors import ConfigError, Remedy
 from shoal.fitting.exact import Prepared, rows_dropped
 from shoal.fitting.losses.descent import checked_optimum, optimum_of
 from shoal.fitting.losses.fit import LossFit, dispersion_of, notes_of
@@ -27,8 +28,9 @@ from shoal.fitting.losses.smearing import to_the_mean
 from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.fitting.targets import TwoValues
+from shoal.losses.huber import Huber
 from shoal.losses.named import loss_for, penalty_beside
-from shoal.losses.steps import RowLossModel, StepLoss
+from shoal.losses.steps import HuberSteps, RowLossModel, StepLoss
 from shoal.metrics import Timings
 from shoal.models import L1L2, TINY, Array, Certificate
 from shoal.results.fit import GradientTraining
@@ -37,10 +39,17 @@ from shoal.settings.strength import strength
 from shoal.settings.when import LOGARITHMS
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
-from shoal.solve.newton import Curvature, NewtonPoint, Optimum, Slope, certificate_of_slope
+from shoal.solve.newton import Curvature, NewtonPoint, Optimum, Scale, Slope, certificate_of_slope
 from shoal.solve.ranking import grid_for
 from shoal.training.objectives.base import Bounds, Concluded, ParameterPart
-from shoal.training.objectives.near_optimum import MARGIN, KnownOptimum, NearOptimum, check_steps, with_training
+from shoal.training.objectives.near_optimum import (
+    MARGIN,
+    KnownOptimum,
+    NearOptimum,
+    check_steps,
+    gram_of,
+    with_training,
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,7 @@ class RowLossObjective(NearOptimum):
     ) -> None:
         """`optimum` and `sums` there are the exact fit's; `curved` (size, size) is the curvature that bounds steps."""
         self._known, self._optimum, self._curved = known, optimum, curved
+        self.target_centre = known.units.y_mean if known.rows.loss.has_scale and config.intercept else 0.0
         self._free, slope = int(config.intercept), known.rows.slope(sums, optimum.point)
         ended, best = self._flat(optimum.point), None
         if not optimum.separated:
@@ -86,23 +96,25 @@ class RowLossObjective(NearOptimum):
 
     @property
     def constant_parameters(self) -> Array:
-        return self._flat(NewtonPoint(np.zeros(self.width), self._known.constant))
+        return np.append(np.zeros(self.width), self._known.constant - self.target_centre)
 
     def _flat(self, point: NewtonPoint) -> Array:
-        return np.append(point.w, point.b)[: len(point.w) + self._free]
+        return np.append(point.w, point.b - self.target_centre)[: len(point.w) + self._free]
 
     def _point(self, w: Array) -> NewtonPoint:
-        return NewtonPoint(w[: self.width], float(w[-1]) if self._free else 0.0)
+        return NewtonPoint(w[: self.width], float(w[-1]) + self.target_centre if self._free else 0.0)
 
     def _penalty(self, alpha: float) -> L1L2:
         return penalty_beside(self._known.rows.loss, self.config.shrink, alpha, self.config.l1_ratio, self.n)
 
-    def _model(self) -> RowLossModel:
-        return RowLossModel(StepLoss(self.config.model, self._most), self.own, self.config.intercept, self._beside)
+    def _model(self, intercept: bool) -> RowLossModel:
+        own, loss = self._known.rows.loss, StepLoss(self.config.model, self._most)
+        steps = HuberSteps(own.epsilon, own.sigma) if isinstance(own, Huber) else loss
+        return RowLossModel(steps, self.own, intercept, self._beside)
 
     @property
     def evenly_curved(self) -> bool:  # type: ignore[override]
-        return self.config.model in ("logistic", LOGARITHMS)
+        return self.config.model in ("logistic", LOGARITHMS, "huber")
 
     def bounds(self, coordinator: Coordinator, shards: Shards) -> Bounds:
         top = float(np.linalg.eigvalsh(self._curved)[-1]) * 1.001
@@ -155,6 +167,8 @@ class RowLossObjective(NearOptimum):
         slope = rows.slope(scores.curvature, point)
         certificate = self._certificate(point, slope, rows.slope(
             replace(scores.curvature, slope=scores.null_slope), point))  # fmt: skip
+        if rows.loss.has_scale:  # what it is worth rests on the loss's own curvature, as in an exact fit
+            slope = rows.slope(rows.curvature(prepared.dataset.blocks, point, own=True), point)
         config = dataclasses.replace(self.config, alpha=self.alpha)  # a command may have changed it
         coef, intercept = rows.raw(point)
         used = scores.train.sums.rows + scores.test.sums.rows
@@ -199,15 +213,34 @@ def row_loss_objective(
         constant = constant_for(rows, mean)
         optimum = optimum_of(rows, moments, penalty, constant)
         optimum, scores, _, _ = checked_optimum(rows, penalty, optimum, constant)
+        sums = scores.curvature
+        if optimum.point.scale is not None:
+            rows, optimum, sums = _at_scale(rows, optimum, optimum.point.scale)
         start = NewtonPoint(np.zeros(len(units.scale)), 0.0 if balanced or not config.intercept else constant)
         known = PreparedLoss(prepared, rows, units, moments, values, constant, start)
         curved = _bounding(known, config)
-    return RowLossObjective(config, known, optimum, scores.curvature, curved)
+    return RowLossObjective(config, known, optimum, sums, curved)
+
+
+def _at_scale(rows: LossRows, optimum: Optimum, scale: Scale) -> tuple[LossRows, Optimum, Curvature]:
+    """The loss at the scale that the exact fit has found, and its sums there with the curvature that it has itself."""
+    if not scale.is_free:
+        raise ConfigError(
+            "Expected residuals that spread about the line for gradient steps of a huber model, got a line that most "
+            "rows lie on, but for rounding: there is no scale that steps could be as long as.",
+            Remedy.set("Fit it exactly", "solver", "exact"), knobs=["model", "solver"],
+        )  # fmt: skip
+    rows = replace(rows, loss=rows.loss.scaled(scale.value))
+    optimum = replace(optimum, point=replace(optimum.point, scale=None))
+    return rows, optimum, rows.curvature(rows.prepared.dataset.blocks, optimum.point, own=True)
 
 
 def _bounding(known: PreparedLoss, config: RunConfig) -> Array:
-    """H where a logistic loss is curved most, at scores of 0 in every row; of the others at the start."""
+    """H where a logistic loss is curved most, at scores of 0 in every row, and a Huber loss, where all rows are near;
+    of the others at the start."""
     rows, at = known.rows, known.start
+    if isinstance(rows.loss, Huber):
+        return gram_of(known.moments, known.units) / rows.loss.sigma
     if config.model == "logistic":
         plain = replace(known.prepared, encoding=replace(known.prepared.encoding, offset=None))
         rows, at = replace(rows, prepared=plain), NewtonPoint(np.zeros_like(at.w), 0.0)

@@ -232,6 +232,8 @@ def test_a_value_that_only_test_rows_have_is_refused(frame: pd.DataFrame, tmp_pa
 def test_what_there_is_for_linear_models_only_is_refused(frame: pd.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="fitted exactly only, so far"):
         config_from({"file": "t.csv", "target": "y", "model": "auto", "solver": "gradient"})
+    with pytest.raises(ConfigError, match="no curvature, which gradient steps need"):
+        config_from({"file": "t.csv", "target": "y", "model": "quantile", "solver": "gradient"})
     with pytest.raises(ConfigError, match="--model logistic"):
         fit(frame.assign(y=np.where(frame["y"] == 1, "b", "a")), tmp_path, "linear")
 

@@ -28,6 +28,8 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "gamma": {"target": "amount", "model": "gamma", "shrink": "ridge", "alpha": 0.1, "weights": "w"},
     "classes": {"target": "kind", "model": "multinomial", "shrink": "elasticnet", "alpha": 2.0, "weights": "w",
                 "class_weight": "balanced"},
+    "huber": {"target": "number", "model": "huber", "shrink": "lasso", "alpha": 10.0, "weights": "w"},
+    "huber, no intercept": {"target": "number", "model": "huber", "intercept": False, "huber_epsilon": 1.1},
     "without intercept": {"target": "yes", "model": "logistic", "intercept": False, "shrink": "ridge", "alpha": 1.0},
 }  # fmt: skip
 
