@@ -19,10 +19,9 @@ from shoal.errors import ConfigError, DataError, OutOfMemory
 from shoal.fitting.exact import check_rows
 from shoal.models import Array
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.settings.limits import SOLVING, memory_for_exact, sparse_bytes
 from shoal.solve.moments import Moments
 from shoal.solve.rows.sparse import SparseRows
-from shoal.sparse.fit import HELD
 from shoal.sparse.table import SparseTable, column_name, open_table
 from shoal.utils import available_memory
 from shoal.whatif.folds import FoldChoice
@@ -101,7 +100,7 @@ class SparseCells:
     @property
     def _open(self) -> int:
         """Bytes that a fold on its way holds."""
-        return _bytes(HELD, self.A.nnz, len(self.there), len(self.labels))
+        return sparse_bytes(self.A.nnz, len(self.there), len(self.labels))
 
 
 def sparse_cells(coordinator: Coordinator, config: RunConfig, choice: FoldChoice) -> tuple[SparseTable, SparseCells]:
@@ -116,7 +115,7 @@ def sparse_cells(coordinator: Coordinator, config: RunConfig, choice: FoldChoice
             "5 or 10 are usual."
         )
     need, free = _bytes(STORED, table.values, table.columns, table.rows), memory_for_exact(available_memory())
-    need += 2 * _bytes(HELD, table.values, table.columns, table.rows)
+    need += 2 * sparse_bytes(table.values, table.columns, table.rows)
     if need > free:
         raise too_much(table.values, table.rows, table.columns, 1, need, free)
     labels, cells, there = np.empty(table.rows), np.empty(table.rows, np.int64), np.zeros(table.columns, bool)

@@ -130,9 +130,9 @@ class RowLossObjective(NearOptimum):
         found = self._held_rows
         if found is None or self.config.model == LOGARITHMS:
             return None
-        rows, eta = self._model().scored(*found, w)
+        rows, eta = self._model(self.config.intercept).scored(*found, w)
         weight = np.ones(len(eta)) if rows.weight is None else rows.weight
-        return MetricRows(rows.y, self._known.rows.loss.mean(eta), weight)
+        return MetricRows(rows.y + self.target_centre, self._known.rows.loss.mean(eta + self.target_centre), weight)
 
     # ---------------------------------------------------------------- what comes of it
 
