@@ -15,6 +15,7 @@ from starlette.routing import Route
 from shoal.dashboard import server
 from shoal.dashboard.http import access, printed_address
 from shoal.dashboard.http.access import Sessions
+from shoal.dashboard.http.gate import HEALTH, READY
 from shoal.dashboard.http.visit import METRICS
 from support.dashboard.gate import call
 from support.dashboard.http_client import PASSWORD
@@ -51,6 +52,8 @@ def expected(path: str, method: str, origin: str, login: str, marked: bool) -> s
     ours = origin in ("none", "own")
     if method in CHANGES and not ours:
         return {403}
+    if path in (HEALTH, READY):  # everybody may ask, and nothing can be changed there
+        return {200} if method in ("GET", "HEAD") else {405}
     if login.endswith("out"):
         return {401}
     if path == METRICS:
