@@ -177,17 +177,18 @@ class SoFar:
     """Tells somebody what there is of a curve as plain values, at most every few tenths of a second."""
 
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
-        self.tell, self.last = tell, 0.0
+        self.tell, self.last, self.known = tell, 0.0, 1
 
     def __call__(self, so_far: CurveSoFar) -> None:
         now = time.monotonic()
-        if now - self.last < OFTEN or not so_far.known:
+        if now - self.last < OFTEN or so_far.known < self.known:  # what was shown once is not taken back
             return
-        self.last, curve = now, so_far.curve
+        self.last, self.known, curve = now, so_far.known, so_far.curve
         assert curve is not None
         self.tell(finite({
             **curve.as_dict(), "best": float(curve.alphas[curve.best]), "points": len(so_far.alphas),
-            "all_alphas": [float(so_far.alphas[0]), float(so_far.alphas[-1])], "folds": len(so_far.errors),
+            "all_alphas": [float(so_far.alphas[0]), float(so_far.alphas[-1])], "folds": len(curve.errors),
+            "folds_in_all": len(so_far.errors),
         }))  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from shoal.whatif.penalty_choice import (
     notes_of,
     worst_of,
 )
-from shoal.whatif.turns import in_turns
+from shoal.whatif.turns import STRIDE, in_turns
 
 STAGE = "cross-validating"
 SETTLED = 1e-6  # relative certificate above which a point is said not to be at its minimum
@@ -89,15 +89,22 @@ class CurveSoFar(NamedTuple):
     kept: Array  # columns with a weight (m,), of all training rows; NaN where that is not known yet
 
     @property
+    def counts(self) -> NDArray[np.intp]:
+        """How many alphas each fold has come to."""
+        return np.asarray((~np.isnan(self.errors)).sum(axis=1))
+
+    @property
     def known(self) -> int:
-        """How many alphas all folds have come to."""
-        return int((~np.isnan(self.errors)).all(axis=0).sum())
+        """How many alphas all folds have come to; until all have had a turn, how many at least two have."""
+        counts, turn = np.sort(self.counts), min(STRIDE, len(self.alphas))
+        return int(counts[0] if counts[0] >= turn else counts[-2] // turn * turn)
 
     @property
     def curve(self) -> CrossValidation | None:
-        """As far as all folds are."""
+        """So far, by the folds that have come so far."""
         known = self.known
-        return CrossValidation(self.alphas[:known], self.errors[:, :known]) if known else None
+        there = self.counts >= known
+        return CrossValidation(self.alphas[:known], self.errors[there, :known]) if known else None
 
 
 Onlooker = Callable[[CurveSoFar], None]

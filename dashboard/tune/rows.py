@@ -171,7 +171,7 @@ def _so_far(job: Run) -> None:
         return
     known, points = len(found["alphas"]), found["points"]
     line(
-        f"Cross-validating: {known} of {points} penalties in all {found['folds']} folds{estimate(job, fraction)}. "
+        f"Cross-validating: {known} of {points} penalties in {_folds(found)}{estimate(job, fraction)}. "
         f"Lowest error so far {number(min(found['cv_mean']))}, at alpha {short(found[BEST])}."
     )
     st.progress(min(1.0, max(0.0, fraction)))
@@ -183,6 +183,11 @@ def _so_far(job: Run) -> None:
     figure.update_layout(height=360, margin={"l": 10, "r": 10, "t": 30, "b": 10})
     alt = f"mean squared error in cross-validation against alpha, {known} of {points} penalties so far"
     st.plotly_chart(figure, key="plot:so-far", config={"displayModeBar": False}, alt=alt)
+
+
+def _folds(found: dict[str, Any]) -> str:
+    there, count = found["folds"], found["folds_in_all"]
+    return f"all {count} folds" if there == count else f"{there} of {count} folds"
 
 
 def _kept(curve: dict[str, Any], place: int) -> CrossValidated:

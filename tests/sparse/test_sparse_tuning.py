@@ -128,7 +128,10 @@ def test_the_curve_is_seen_from_its_strong_end_while_it_is_worked_out(
     known = [one.known for one in seen]
     assert known == sorted(known)
     assert 0 < known[len(known) // 2] < 30 == known[-1]
-    early = next(one for one in seen if one.known >= 5)
+    first = next(one for one in seen if one.known)
+    assert first.curve is not None
+    assert 2 <= len(first.curve.errors) < FOLDS
+    early = next(one for one in seen if one.counts.min() >= 5)
     assert early.curve is not None
     assert early.curve.mean.tolist() == found.curve.mean[: early.known].tolist()
 
