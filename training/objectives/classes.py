@@ -38,35 +38,35 @@ from shoal.models import L1L2, Array
 from shoal.results.fit import GradientTraining
 from shoal.settings.config import RunConfig
 from shoal.solve.classes.newton import ClassOptimum, ClassPoint, ClassSlope, curvature_of_classes
-from shoal.solve.least_squares import LeastSquares
 from shoal.training.objectives.base import Bounds, Concluded, ParameterPart
 from shoal.training.objectives.near_optimum import KnownOptimum, NearOptimum, check_steps, gram_of, with_training
+
+UNSOLVED = "With {weights:,} weights the exact optimum is not worked out before the run, which is judged by its slope."
 
 
 class ClassObjective(NearOptimum):
     """F over the training rows of one run, in standardised columns; classes in the order of the exact fit."""
 
     def __init__(
-        self, config: RunConfig, problem: ClassProblem, optimum: ClassOptimum, scores: ScoredClasses, slope: ClassSlope
+        self,
+        config: RunConfig,
+        problem: ClassProblem,
+        optimum: ClassOptimum,
+        found: tuple[ScoredClasses, ClassSlope] | None,
     ) -> None:
-        """`optimum`, with scores and slope there, is the exact fit's."""
+        """`optimum` is the exact fit's, with what a pass has `found` there; without, it is where steps start."""
         self._problem, self._optimum = problem, optimum
-        rows, units, sums, best = problem.rows, problem.units, scores.sums, None
+        rows, units, best = problem.rows, problem.units, None
         ended = self._flat(optimum.point)
-        if not optimum.separated:
+        if found is None:
+            self.notes = (UNSOLVED.format(weights=optimum.point.W.size),)
+        elif not optimum.separated:
+            sums, slope = found[0].sums, found[1]
             gradient = self._flat(ClassPoint(slope.gradient, slope.of_b))
-            H = curvature_of_classes(sums, rows.centre, units) if sums.square.size else None
-            best = KnownOptimum(
-                ended, sums.value / sums.rows, gradient, H, optimum.unique, self._condition(slope, config)
-            )
+            H = curvature_of_classes(sums, rows.centre, units)
+            condition = slope.problem((slope.along.T @ optimum.point.W).ravel(), units.intercept).condition()
+            best = KnownOptimum(ended, sums.value / sums.rows, gradient, H, optimum.unique, condition)
         super().__init__(config, problem.prepared, units, problem.moments.n, rows.class_weight, ended, best)
-
-    def _condition(self, slope: ClassSlope, config: RunConfig) -> float:
-        """Of the columns as the optimum weighs them, or by themselves where weights are too many for that."""
-        W = self._optimum.point.W
-        if has_curvature(*W.shape):
-            return slope.problem((slope.along.T @ W).ravel(), config.intercept).condition()
-        return LeastSquares.from_moments(self._problem.moments, config.intercept, config.standardize).condition()
 
     # ---------------------------------------------------------------- parameters
 
@@ -143,9 +143,13 @@ class ClassObjective(NearOptimum):
 
 
 def class_objective(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> ClassObjective:
-    """Look at the target, sum moments, and find the exact optimum by Newton steps, as an exact fit does."""
+    """Look at the target, sum moments, and find the exact optimum by Newton steps, as an exact fit does; not where
+    weights are too many for them."""
     check_steps(config)
     problem = class_problem(coordinator, dataset, config, timings)
+    if not has_curvature(*problem.start.W.shape):
+        still = ClassOptimum(problem.start, 0, True, np.zeros(len(problem.units.scale), bool))
+        return ClassObjective(config, problem, still, None)
     with timings.stage("solve"):
         optimum, scores, slope, _ = checked_classes(problem, optimum_of_classes(problem))
-    return ClassObjective(config, problem, optimum, scores, slope)
+    return ClassObjective(config, problem, optimum, (scores, slope))

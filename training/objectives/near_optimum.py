@@ -40,13 +40,12 @@ ROUNDING = 1e-12  # of F: a start that is better than the optimum by less is as 
 
 
 class KnownOptimum(NamedTuple):
-    """The exact optimum, and F about it: mean loss of the rows, its gradient (size,) and curvature H (size, size), None
-    where parameters are too many for it."""
+    """The exact optimum, and F about it: mean loss of the rows, its gradient (size,) and curvature H (size, size)."""
 
     w: Array
     mean: float
     gradient: Array
-    H: Array | None
+    H: Array
     unique: bool
     condition: float
 
@@ -183,7 +182,7 @@ class NearOptimum(ABC):
         That is exact to the third order of d; and a run has converged only where d is small.
         """
         best = self._reference
-        if best is None or self._least is None or best.H is None:
+        if best is None or self._least is None:
             return UNKNOWN
         w = self.settled(w)
         d = w - best.w
@@ -198,13 +197,8 @@ class NearOptimum(ABC):
 
     def away_by_rows(self, w: Array, gradient: Array, value: float) -> DistanceToOptimum:
         w = self.settled(w)
-        best, slope = self._reference, self.model.penalty.optimality_gap(w, gradient) / max(self.scale, TINY)
-        if best is None or self._least is None:
-            return DistanceToOptimum(None, None, slope)
-        if best.H is not None:
-            return self.away(w)._replace(slope=slope)
-        above = max(self.loss(w, value) - self._least, 0.0)
-        return DistanceToOptimum(above / self._range(self._least), self._coefficients(w, best), slope)
+        slope = self.model.penalty.optimality_gap(w, gradient) / max(self.scale, TINY)
+        return self.away(w)._replace(slope=slope)
 
     def away_at_last(self, w: Array, mean: float, gradient: Array) -> DistanceToOptimum:
         """F(w) - F* from the rows as they are in the file, at both: their mean loss and its gradient at w."""

@@ -119,8 +119,8 @@ class RowLossObjective(NearOptimum):
     def bounds(self, coordinator: Coordinator, shards: Shards) -> Bounds:
         top = float(np.linalg.eigvalsh(self._curved)[-1]) * 1.001
         if not self.evenly_curved:
-            H = self.best.H if self.best else None
-            top = MARGIN * max(top, 0.0 if H is None else float(np.linalg.eigvalsh(H)[-1]))
+            at_optimum = float(np.linalg.eigvalsh(self.best.H)[-1]) if self.best else 0.0
+            top = MARGIN * max(top, at_optimum)
         return Bounds(top, self._row)
 
     # ---------------------------------------------------------------- how good parameters are
