@@ -17,7 +17,7 @@ from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import home, make_folder, password_file, tightened
 from shoal.people.person import EDITOR, ROLES
-from shoal.people.records import Colleague
+from shoal.people.records import TeamMember
 from shoal.words import plural
 
 FOLDERS = ("SHOAL_HOME", "SHOAL_DATA")
@@ -176,7 +176,7 @@ def _change_people(chosen: argparse.Namespace) -> int:
         accounts.named(name)  # before a password is typed for nobody
         done = accounts.set_password(name, _asked())
     else:
-        deeds: dict[str, Callable[..., Colleague]] = {
+        deeds: dict[str, Callable[..., TeamMember]] = {
             "role": accounts.give_role, "disable": accounts.disable, "enable": accounts.enable,
             "link": arrivals.link, "remove": accounts.remove,
         }  # fmt: skip

@@ -21,7 +21,7 @@ from shoal.files.locks import one_at_a_time
 from shoal.home import by_beginning, tokens_file
 from shoal.people import accounts, acting
 from shoal.people.person import ADMIN, EDITOR, ROLES, VIEWER, Person, lesser
-from shoal.people.records import Colleague
+from shoal.people.records import TeamMember
 from shoal.people.rights import SERVICE, Verb, may
 from shoal.utils import identity_of
 
@@ -52,7 +52,7 @@ class AccessToken:
     def writes(self) -> bool:
         return self.scope != "read"
 
-    def acts_for(self, people: Mapping[str, Colleague]) -> Person | None:
+    def acts_for(self, people: Mapping[str, TeamMember]) -> Person | None:
         """Whom a program with it is, among these accounts; None where that person cannot log in any more."""
         role, by = ROLE_OF[self.scope], f"token {self.name}"
         if not self.person:
@@ -62,7 +62,7 @@ class AccessToken:
             return None
         return Person(owner.name, lesser(role, owner.role), owner.private, by)
 
-    def standing(self, people: Mapping[str, Colleague]) -> str:
+    def standing(self, people: Mapping[str, TeamMember]) -> str:
         """Why it is no longer good, for a list; empty while it is."""
         if self.is_over():
             return "over"

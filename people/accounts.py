@@ -20,8 +20,8 @@ from shoal.people.records import (
     DISABLED,
     REMOVED,
     AuditEntry,
-    Colleague,
     PeopleStore,
+    TeamMember,
     checked_name,
     checked_role,
     entry,
@@ -37,7 +37,7 @@ def there_are_any() -> bool:
         return True
 
 
-def everybody() -> list[Colleague]:
+def everybody() -> list[TeamMember]:
     """All who have an account, in the order of their names."""
     if not place.is_begun():
         return []
@@ -47,11 +47,11 @@ def everybody() -> list[Colleague]:
     return found
 
 
-def by_name() -> dict[str, Colleague]:
+def by_name() -> dict[str, TeamMember]:
     return {account.name: account for account in everybody()}
 
 
-def named(name: str) -> Colleague:
+def named(name: str) -> TeamMember:
     wanted = name.strip().lower()
     for account in everybody():
         if account.name == wanted:
@@ -64,11 +64,11 @@ def named(name: str) -> Colleague:
 # ------------------------------------------------------------------ changes
 
 
-def add(name: str, password: str | None, role: str, private: bool = False) -> Colleague:
+def add(name: str, password: str | None, role: str, private: bool = False) -> TeamMember:
     """Without a password somebody comes by the team's OpenID provider alone, if the name is their e-mail address."""
     _admins_only()
     kept = "" if password is None else passwords.hashed(password)
-    new = Colleague(checked_name(name), checked_role(role), kept, private=private)
+    new = TeamMember(checked_name(name), checked_role(role), kept, private=private)
     with changing() as (store, known):
         if not known:
             place.check_moved()
@@ -87,41 +87,41 @@ def add(name: str, password: str | None, role: str, private: bool = False) -> Co
     return made
 
 
-def give_role(name: str, role: str) -> Colleague:
+def give_role(name: str, role: str) -> TeamMember:
     _admins_only()
     return _changed(name, f"role {checked_role(role)}", role=role)
 
 
-def disable(name: str) -> Colleague:
+def disable(name: str) -> TeamMember:
     """Their sessions and tokens end at once; what they made stays."""
     _admins_only()
     return _changed(name, "person disabled", state=DISABLED)
 
 
-def enable(name: str) -> Colleague:
+def enable(name: str) -> TeamMember:
     _admins_only()
     return _changed(name, "person enabled", state=ACTIVE)
 
 
-def set_password(name: str, password: str) -> Colleague:
+def set_password(name: str, password: str) -> TeamMember:
     """All their sessions end."""
     _admins_only(name)
     return _changed(name, "password set", password=passwords.hashed(password))
 
 
-def give_subject(name: str, subject: str) -> Colleague:
+def give_subject(name: str, subject: str) -> TeamMember:
     """Who they are to the team's OpenID provider from now on. All their sessions end."""
     _admins_only()
     return _changed(name, f"linked to {subject}", subject=subject)
 
 
-def begin_private(name: str, private: bool) -> Colleague:
+def begin_private(name: str, private: bool) -> TeamMember:
     """How what they make from now on begins."""
     _admins_only(name)
     return _changed(name, "begins private" if private else "begins shared", private=private)
 
 
-def remove(name: str) -> Colleague:
+def remove(name: str) -> TeamMember:
     """The name is not given again: runs and models still say it. The last account of all may go."""
     _admins_only()
     gone = _changed(name, "person removed", state=REMOVED, password="")
@@ -131,7 +131,7 @@ def remove(name: str) -> Colleague:
     return gone
 
 
-def logged_in(account: Colleague, password: str, origin: str) -> None:
+def logged_in(account: TeamMember, password: str, origin: str) -> None:
     """Note when somebody came; a hash of another time is made anew while the password is at hand."""
     anew = {"password": passwords.hashed(password)} if passwords.is_outdated(account.password) else {}
     with changing() as (store, known):
@@ -147,7 +147,7 @@ def _admins_only(but: str = "") -> None:
         raise NotAllowed(f"Expected an admin for this, got {now.role or 'a stranger'}. Ask one of them.")
 
 
-def _changed(name: str, deed: str, **changes: Any) -> Colleague:
+def _changed(name: str, deed: str, **changes: Any) -> TeamMember:
     with changing() as (store, known):
         before = known.get(name.strip().lower())
         if before is None or before.state == REMOVED:
@@ -162,11 +162,11 @@ def _changed(name: str, deed: str, **changes: Any) -> Colleague:
     return after
 
 
-def _with(account: Colleague, changes: Mapping[str, Any]) -> Colleague:
+def _with(account: TeamMember, changes: Mapping[str, Any]) -> TeamMember:
     return dataclasses.replace(account, **changes)
 
 
-def _keep_an_admin(after: dict[str, Colleague]) -> None:
+def _keep_an_admin(after: dict[str, TeamMember]) -> None:
     left = [account for account in after.values() if account.state != REMOVED]
     if left and not any(account.is_active and account.role == ADMIN for account in left):
         raise StateError(
@@ -175,7 +175,7 @@ def _keep_an_admin(after: dict[str, Colleague]) -> None:
 
 
 @contextlib.contextmanager
-def changing() -> Iterator[tuple[PeopleStore, dict[str, Colleague]]]:
+def changing() -> Iterator[tuple[PeopleStore, dict[str, TeamMember]]]:
     """One change at a time: each looks at all accounts first. It is in the log, or it is not made."""
     with place.opened() as store, store.changes():
         yield store, {account.name: account for account in store.people()}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping
 from shoal.database.plain_errors import DatabaseAway
 from shoal.errors import TrainingError
 from shoal.people import accounts, place
-from shoal.people.records import Colleague
+from shoal.people.records import TeamMember
 
 FRESH = 0.1  # seconds for which what a database said counts as now
 PATIENCE = 2.0  # seconds that a request waits for a database, once; those after it do not wait for the same look
@@ -40,11 +40,11 @@ class KnownPeople:
     def _forget(self) -> None:
         self._where: Hashable = None
         self._seen: Hashable = None
-        self._known: Mapping[str, Colleague] = {}
+        self._known: Mapping[str, TeamMember] = {}
         self._looked = self._answered = -math.inf  # when a look last ended; when one last was answered
         self.broken = self.away = ""
 
-    def everybody(self) -> Mapping[str, Colleague]:
+    def everybody(self) -> Mapping[str, TeamMember]:
         if self._where != place.where() or not place.may_wait():
             self.look()
         elif self._clock() - self._looked > FRESH:
@@ -57,7 +57,7 @@ class KnownPeople:
     def are_there(self) -> bool:
         return bool(self.everybody()) or bool(self.broken)
 
-    def active(self, name: str) -> Colleague | None:
+    def active(self, name: str) -> TeamMember | None:
         found = self.everybody().get(name)
         return found if found is not None and found.is_active else None
 

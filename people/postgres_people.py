@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.database.connections import Database
 from shoal.errors import StateError
-from shoal.people.records import FIELDS, FIRST, AuditEntry, Colleague, checksum, colleague_of, first_broken, values_of
+from shoal.people.records import FIELDS, FIRST, AuditEntry, TeamMember, checksum, first_broken, member_of, values_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -35,14 +35,14 @@ class PostgresPeople:
 
     # ---------------------------------------------------------------- people
 
-    def people(self) -> list[Colleague]:
+    def people(self) -> list[TeamMember]:
         query = f'SELECT {COLUMNS} FROM people ORDER BY name COLLATE "C"'
         with self._reading() as connection:
             rows = connection.execute(query.encode()).fetchall()
         return [self._proven(row) for row in rows]
 
-    def _proven(self, row: Sequence[Any]) -> Colleague:
-        found = colleague_of(row)
+    def _proven(self, row: Sequence[Any]) -> TeamMember:
+        found = member_of(row)
         if found is None:
             raise StateError(
                 f"Expected the account of '{str(row[0])[:80]}' in {self._database.shown} as it was written, got one "
@@ -50,7 +50,7 @@ class PostgresPeople:
             )
         return found
 
-    def put(self, account: Colleague) -> None:
+    def put(self, account: TeamMember) -> None:
         values = values_of(account)
         query = f"INSERT INTO people ({COLUMNS}) VALUES ({MARKS}) ON CONFLICT (name) DO UPDATE SET {ANEW}"
         row = [bool(value) if name == "private" else value for name, value in zip(FIELDS, values, strict=True)]
@@ -77,7 +77,7 @@ class PostgresPeople:
     def first_broken(self) -> int | None:
         return first_broken(self.entries(2**62)[::-1])
 
-    def take_over(self, people: Sequence[Colleague], entries: Sequence[AuditEntry]) -> None:
+    def take_over(self, people: Sequence[TeamMember], entries: Sequence[AuditEntry]) -> None:
         """All that another store has, entries with the numbers and seals they have there; refused where some are."""
         with self.changes():
             if self.people() or self.entries(1):

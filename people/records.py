@@ -24,7 +24,7 @@ FIRST = "0" * 64  # in the place of a seal before the first entry
 
 
 @dataclass(frozen=True)
-class Colleague:
+class TeamMember:
     """A person as the store has them. One that was removed keeps the name, which what they made still says."""
 
     name: str
@@ -72,11 +72,11 @@ def entry(who: str, deed: str, thing: str = "", origin: str = "") -> AuditEntry:
 class PeopleStore(Protocol):
     """Every change is whole when the call returns. StateError where what is kept cannot be read or proven."""
 
-    def people(self) -> list[Colleague]:
+    def people(self) -> list[TeamMember]:
         """All, those who were removed too, in the order of their names."""
         ...
 
-    def put(self, account: Colleague) -> None:
+    def put(self, account: TeamMember) -> None:
         """Add somebody, or say anew what is kept of them."""
         ...
 
@@ -103,7 +103,7 @@ class PeopleStore(Protocol):
     def close(self) -> None: ...
 
 
-def values_of(account: Colleague) -> list[Any]:
+def values_of(account: TeamMember) -> list[Any]:
     """What is kept of an account, in the order of FIELDS, and what its checksum covers."""
     numbers = {"private": int(account.private), "created": float(account.created), "seen": float(account.seen)}
     return [numbers.get(name, getattr(account, name)) for name in FIELDS]
@@ -115,7 +115,7 @@ def checksum(values: Sequence[Any]) -> str:
     return f"{zlib.crc32(json.dumps(values if subject else others).encode()):08x}"
 
 
-def colleague_of(row: Sequence[Any]) -> Colleague | None:
+def member_of(row: Sequence[Any]) -> TeamMember | None:
     """Of a row, values with their checksum after them; None where the one is not that of the others."""
     *values, told = row
     known = dict(zip(FIELDS, values, strict=True))
@@ -124,7 +124,7 @@ def colleague_of(row: Sequence[Any]) -> Colleague | None:
             return None
     except TypeError:  # bytes in place of a text
         return None
-    return Colleague(**{**known, "private": bool(known["private"])})
+    return TeamMember(**{**known, "private": bool(known["private"])})
 
 
 def first_broken(entries: Sequence[AuditEntry]) -> int | None:

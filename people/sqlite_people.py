@@ -16,7 +16,7 @@ from typing import Any
 
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.home import make_folder
-from shoal.people.records import FIELDS, FIRST, AuditEntry, Colleague, checksum, colleague_of, first_broken, values_of
+from shoal.people.records import FIELDS, FIRST, AuditEntry, TeamMember, checksum, first_broken, member_of, values_of
 from shoal.utils import disk_errors, identity_of
 
 PATIENCE = 10.0  # seconds to wait for another process that writes
@@ -72,15 +72,15 @@ class SqlitePeople:
 
     # ---------------------------------------------------------------- people
 
-    def people(self) -> list[Colleague]:
+    def people(self) -> list[TeamMember]:
         with self._in_words():
             rows = self._connection.execute(
                 f"SELECT {', '.join(FIELDS)}, checksum FROM people ORDER BY name"
             ).fetchall()
         return [self._proven(row) for row in rows]
 
-    def _proven(self, row: tuple[Any, ...]) -> Colleague:
-        found = colleague_of(row)
+    def _proven(self, row: tuple[Any, ...]) -> TeamMember:
+        found = member_of(row)
         if found is None:
             raise DamagedFile(
                 f"'{self.path}' is damaged: expected the account of '{str(row[0])[:80]}' with another checksum than "
@@ -88,7 +88,7 @@ class SqlitePeople:
             )  # fmt: skip
         return found
 
-    def put(self, account: Colleague) -> None:
+    def put(self, account: TeamMember) -> None:
         values = values_of(account)
         columns, marks = ", ".join((*FIELDS, "checksum")), ", ".join("?" * (len(FIELDS) + 1))
         with self._changing() as connection:

@@ -25,7 +25,7 @@ from shoal.home import ended_sessions_file, password_file, session_key_file
 from shoal.library.tokens import AccessToken
 from shoal.people.known import KnownPeople
 from shoal.people.person import MACHINE, Person
-from shoal.people.records import Colleague
+from shoal.people.records import TeamMember
 from shoal.utils import write_atomically
 
 SHORTEST = 8  # characters of a password
@@ -156,9 +156,9 @@ def seal() -> Hashed | None:
     return current_password() or (BY_ADDRESS if printed_address.is_needed() else None)
 
 
-def seal_of(colleague: Colleague) -> Hashed:
+def seal_of(member: TeamMember) -> Hashed:
     """What the sessions of a person are signed for: they end with another password or subject."""
-    return Hashed(f"account {colleague.name}".encode(), f"{colleague.password}{colleague.subject}".encode())
+    return Hashed(f"account {member.name}".encode(), f"{member.password}{member.subject}".encode())
 
 
 # ------------------------------------------------------------------ sessions
@@ -206,7 +206,7 @@ class Sessions:
         ended = self._ended()
         return float(until) > self.clock() and number not in ended and float(until) >= ended.get(EVERYBODY, 0.0)
 
-    def colleague(self, token: str) -> Colleague | None:
+    def member(self, token: str) -> TeamMember | None:
         """Whose session this is; None for none, for one that is over, and for somebody who cannot log in any more."""
         try:
             name = bytes.fromhex(token.split(".")[2]).decode()

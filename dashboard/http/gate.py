@@ -315,9 +315,9 @@ class Gate:
         if visit.headers.get("sec-fetch-site") == "cross-site":
             return _go("./")  # a link on somebody's page does not log anybody out
         token = visit.cookie(self.sessions.cookie())
-        if (colleague := self.sessions.colleague(token)) is not None:
-            self.sessions.end(token, access.seal_of(colleague))
-            await run_in_threadpool(who.written, accounts.note, "logged out", "", colleague.name, visit.client)
+        if (member := self.sessions.member(token)) is not None:
+            self.sessions.end(token, access.seal_of(member))
+            await run_in_threadpool(who.written, accounts.note, "logged out", "", member.name, visit.client)
         elif password is not None:
             self.sessions.end(token, password)
         answer = _go("login")

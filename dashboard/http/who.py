@@ -35,7 +35,7 @@ def of_visit(visit: Visit, sessions: Sessions, tokens: KnownTokens) -> Person | 
 
 
 def _of_session(token: str, sessions: Sessions) -> Person | None:
-    found = sessions.colleague(token)
+    found = sessions.member(token)
     return found.person if found is not None else None
 
 

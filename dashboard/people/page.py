@@ -17,7 +17,7 @@ from shoal.dashboard.people import tokens_part
 from shoal.errors import ConfigError, TrainingError
 from shoal.people import accounts, acting, passwords
 from shoal.people.person import EDITOR, ROLES, Person
-from shoal.people.records import ACTIVE, Colleague
+from shoal.people.records import ACTIVE, TeamMember
 from shoal.people.rights import SERVICE, Verb, may
 
 DONE = "people:done"
@@ -111,7 +111,7 @@ def _everybody() -> None:
         _add()
 
 
-def _change(known: dict[str, Colleague]) -> None:
+def _change(known: dict[str, TeamMember]) -> None:
     st.markdown("**Change an account**")
     name = st.selectbox("Person", list(known), key="people:who")
     one = known[name]

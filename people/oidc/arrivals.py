@@ -16,14 +16,14 @@ from shoal.errors import DiskFull, NotAllowed, StateError, TrainingError
 from shoal.people import accounts
 from shoal.people.oidc.id_token import VouchedPerson
 from shoal.people.oidc.settings import OidcSettings
-from shoal.people.records import LINKED, NAME, REMOVED, Colleague, entry
+from shoal.people.records import LINKED, NAME, REMOVED, TeamMember, entry
 
 PROVIDER = "the OpenID provider"
 
 log = logging.getLogger("shoal")
 
 
-def admitted(arrival: VouchedPerson, settings: OidcSettings, origin: str) -> Colleague:
+def admitted(arrival: VouchedPerson, settings: OidcSettings, origin: str) -> TeamMember:
     """Their account, with this login in the log; NotAllowed where they may not come in, which is in the log too.
 
     On a full disk those come in who were here before, as by a password: the server's log has it.
@@ -42,7 +42,7 @@ def admitted(arrival: VouchedPerson, settings: OidcSettings, origin: str) -> Col
         raise
 
 
-def _admitted(arrival: VouchedPerson, settings: OidcSettings, origin: str) -> Colleague:
+def _admitted(arrival: VouchedPerson, settings: OidcSettings, origin: str) -> TeamMember:
     with accounts.changing() as (store, known):
         if all(account.state == REMOVED for account in known.values()):
             raise NotAllowed("Expected the account of an admin before others come in, but there is none yet.")
@@ -58,7 +58,7 @@ def _admitted(arrival: VouchedPerson, settings: OidcSettings, origin: str) -> Co
     return now
 
 
-def _theirs(arrival: VouchedPerson, known: Mapping[str, Colleague]) -> Colleague | None:
+def _theirs(arrival: VouchedPerson, known: Mapping[str, TeamMember]) -> TeamMember | None:
     same = [account for account in known.values() if account.subject == arrival.subject]
     if there := [account for account in same if account.state != REMOVED]:
         return there[0]
@@ -78,7 +78,7 @@ def _theirs(arrival: VouchedPerson, known: Mapping[str, Colleague]) -> Colleague
     return found
 
 
-def _new(arrival: VouchedPerson, settings: OidcSettings) -> Colleague:
+def _new(arrival: VouchedPerson, settings: OidcSettings) -> TeamMember:
     domain = arrival.email.rpartition("@")[2]
     if domain not in settings.domains:
         raise NotAllowed("You have no account here. Ask an admin of this dashboard for one.")
@@ -87,10 +87,10 @@ def _new(arrival: VouchedPerson, settings: OidcSettings) -> Colleague:
             "Your e-mail address cannot be the name of an account (expected up to 64 letters a to z, digits and "
             ". _ @ + -). Ask an admin of this dashboard for an account that is linked to it."
         )
-    return Colleague(arrival.email, settings.role, created=time.time())
+    return TeamMember(arrival.email, settings.role, created=time.time())
 
 
-def link(name: str, email: str) -> Colleague:
+def link(name: str, email: str) -> TeamMember:
     """Let whoever has this e-mail address at the provider log in to an account; by admins."""
     wanted = email.strip().lower()
     if not email.isascii() or wanted.count("@") != 1 or not all(wanted.split("@")) or len(wanted) > 254:

@@ -19,10 +19,10 @@ import pytest
 from shoal.database.connections import database
 from shoal.errors import DamagedFile, ResourceError, StateError
 from shoal.people.postgres_people import PostgresPeople
-from shoal.people.records import Colleague, PeopleStore, entry
+from shoal.people.records import PeopleStore, TeamMember, entry
 from shoal.people.sqlite_people import STEPS, SqlitePeople, mark_of
 
-ADA = Colleague("ada", "admin", "$argon2id$", created=1.5)
+ADA = TeamMember("ada", "admin", "$argon2id$", created=1.5)
 By = Callable[..., None]
 
 
@@ -69,7 +69,7 @@ def by_hand(kind: str, path: Path, request: pytest.FixtureRequest) -> By:
 
 
 def test_people_come_back_as_they_were_put(store: PeopleStore) -> None:
-    bob = Colleague("bob", "viewer", "x", "disabled", True, 2.5, 3.5)
+    bob = TeamMember("bob", "viewer", "x", "disabled", True, 2.5, 3.5)
     store.put(bob)
     store.put(ADA)
     assert store.people() == [ADA, bob]
