@@ -31,15 +31,27 @@ COMMANDS: dict[str, tuple[list[str], bytes]] = {
 WITH_SETTINGS = ["train", "train by steps", "tune"]
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a model of these rows, fitted once; commands that read it need no more than that file."""
+    place = tmp_path_factory.mktemp("fitted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHOAL_HOME", str(place / "home"))
+        patch.chdir(place)
+        Path("data.csv").write_text(ROWS)
+        assert shoal("train", "data.csv", "--target", "y", "--out", "model.json").code == 0
+    return (place / "model.json").read_bytes()
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, model: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to work in, with data and a model; a command leaves no unfinished file in it."""
     monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
     place = tmp_path / "place"
     place.mkdir()
     monkeypatch.chdir(place)
     (place / "data.csv").write_text(ROWS)
-    assert shoal("train", "data.csv", "--target", "y", "--out", "model.json").code == 0
+    (place / "model.json").write_bytes(model)
     yield place
     assert [path.name for path in place.iterdir() if path.name.startswith(".")] == []
 

@@ -113,13 +113,23 @@ def test_exports_know_rare_and_unseen_levels(to: str, tmp_path: Path) -> None:
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("to", ALL)
-def test_a_column_of_nothing_but_rare_levels_and_classes_are_exported(to: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def classes_of_rare_levels(tmp_path_factory: pytest.TempPathFactory) -> shoal.FittedModel:
+    """Fitted once: the fit takes far longer than any export of it."""
     data = penguins()[["flipper", "egg", "comment", "species"]]
     data["egg"] += data.index.astype(str)
     few = data[::3]
-    model = shoal.fit(few, "species", model="multinomial", shrink="ridge", coding="full", min_level_rows=LEAST,
-                      max_levels=1000)  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHOAL_HOME", str(tmp_path_factory.mktemp("home")))
+        return shoal.fit(few, "species", model="multinomial", shrink="ridge", coding="full", min_level_rows=LEAST,
+                         max_levels=1000)  # fmt: skip
+
+
+@pytest.mark.parametrize("to", ALL)
+def test_a_column_of_nothing_but_rare_levels_and_classes_are_exported(
+    to: str, classes_of_rare_levels: shoal.FittedModel, tmp_path: Path
+) -> None:
+    model = classes_of_rare_levels
     assert "Adelie: egg=__rare__" in model.coefficients
     proof = model.export(to, tmp_path / "m.out", **({"table": "rows"} if to == "sql" else {}))
     assert proof.largest_relative < 1e-12

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1 import AppTest, local_script_runner
 from streamlit.util import calc_hash
 
 from shoal.dashboard.tables import uploads
@@ -21,6 +21,19 @@ ROOT = Path(__file__).parents[2]
 
 # For every page that is opened, AppTest reads the metadata of all that is installed: a third of a second each.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
+
+_timed_out = local_script_runner.require_widgets_deltas
+
+
+def _wait_for_the_script(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+    """AppTest looks a thousand times a second whether the script has ended, at all that it has sent so far."""
+    assert runner._script_thread is not None
+    runner._script_thread.join(timeout)
+    if runner._script_thread.is_alive():
+        _timed_out(runner, 0)
+
+
+local_script_runner.require_widgets_deltas = _wait_for_the_script
 
 
 def open_page(name: str = "data", **address: str) -> AppTest:
@@ -53,9 +66,10 @@ def settle(page: AppTest, seconds: float = 120) -> AppTest:
     """Wait for the processes behind the page, and draw it again; also for those that this drawing starts."""
     deadline = time.monotonic() + seconds
     while True:
-        while any(run.is_active for run in [*list_runs(), *map(Run, jobs_directory().glob("*/*"))]):
-            assert time.monotonic() < deadline, "a run did not end"
-            time.sleep(0.05)
+        while going_on := [run for run in [*list_runs(), *map(Run, jobs_directory().glob("*/*"))] if run.is_active]:
+            while going_on := [run for run in going_on if run.is_active]:  # all those that ended need no second look
+                assert time.monotonic() < deadline, "a run did not end"
+                time.sleep(0.05)
         before = set(jobs_directory().glob("*/*"))
         page = checked(page.run())
         if set(jobs_directory().glob("*/*")) <= before:  # answers that were shown may be gone

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,21 +12,37 @@ from streamlit.testing.v1 import AppTest
 from shoal.dashboard.data.columns import NAME, SHOWN
 from shoal.dashboard.parts.picking import LISTED, found_words, matching, named, offered
 from shoal.dashboard.tables import uploads
+from shoal.home import table_choices_file
 from shoal.words import shortened
 from support.pages import checked, open_page, page_bytes, said, settle, uploaded, widget
+from support.runs import run_home
 
 COLUMNS = 1_500
 LONG = 100  # letters of a name
 MOST = 400_000  # bytes of a page: a megabyte and more before
 
 
-@pytest.fixture
-def wide() -> str:
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One for all: what pages ask about so wide a table is answered once."""
+    with pytest.MonkeyPatch.context() as patch, run_home(tmp_path_factory.mktemp("wide") / "home", patch) as path:
+        patch.delenv("SHOAL_DATA", raising=False)
+        yield path
+
+
+@pytest.fixture(scope="module")
+def wide(home: Path) -> str:
     names = ["y", *(f"x{i}_{'n' * LONG}" for i in range(1, COLUMNS))]
     rows = [",".join(str((i * j) % 7) for j in range(COLUMNS)) for i in range(1, 13)]
     key = uploads.key_of(uploaded("\n".join([",".join(names), *rows]).encode(), "wide.csv"))
     assert key is not None
     return key
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_chosen(wide: str) -> None:
+    """What the test before chose would be in the address."""
+    table_choices_file(wide).unlink(missing_ok=True)
 
 
 def typed(page: AppTest, kind: str, label: str, text: Any) -> AppTest:

@@ -164,12 +164,10 @@ def test_who_is_to_leave_leaves_though_a_phase_ends_meanwhile(run: Trainer, benc
     assert same_bits(bench.w, plain.w)
 
 
-@pytest.mark.parametrize("compression", ["none", "topk"])
 @pytest.mark.parametrize("mode", ["sync", "local"])
-def test_workers_that_come_and_go_change_no_bits(
-    mode: str, compression: str, run: Trainer, bench: Bench, data: Path
-) -> None:
-    knobs = {**KNOBS, "mode": mode, "compression": compression, "epochs": 25}
+def test_workers_that_come_and_go_change_no_bits(mode: str, run: Trainer, bench: Bench, data: Path) -> None:
+    """With what compression keeps for later, which has to be found by whoever comes; without, there is less to lose."""
+    knobs = {**KNOBS, "mode": mode, "compression": "topk", "epochs": 25}
     plain = run(data, "y", **knobs)
 
     def course(r: Conductor) -> Iterator[None]:
