@@ -22,15 +22,15 @@ ROOT = Path(__file__).parents[2]
 # For every page that is opened, AppTest reads the metadata of all that is installed: a third of a second each.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
-_timed_out = local_script_runner.require_widgets_deltas
-
 
 def _wait_for_the_script(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
     """AppTest looks a thousand times a second whether the script has ended, at all that it has sent so far."""
     assert runner._script_thread is not None
     runner._script_thread.join(timeout)
     if runner._script_thread.is_alive():
-        _timed_out(runner, 0)
+        runner.request_stop()
+        runner.join()
+        raise RuntimeError(f"Expected the page's script to end within {timeout:g} s, it did not.")
 
 
 local_script_runner.require_widgets_deltas = _wait_for_the_script
