@@ -271,6 +271,7 @@ class ParameterServer:
     def slow(self, rank: int, factor: float) -> None:
         """Let a worker take so many times as long as it has to."""
         self._slowed[rank] = factor
+        self.policy.slow(rank, factor)
 
     def hire(self, rank: int) -> None:
         self.hired[rank] = math.inf  # its time runs from the next tick on

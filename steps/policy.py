@@ -54,6 +54,7 @@ class Member:
     version: int = 0  # of the weights it was given with them
     since: float = 0.0  # when that was
     grace: float = 0.0  # seconds that its lease is longer for
+    slowed: float = 1.0  # times as long as it has to that it was told to take
     looked: float = 0.0  # when it was last looked at, because it took long
     worked: float = 0.0  # when it was seen to have worked since the look before
     leaving: bool = False
@@ -239,6 +240,11 @@ class Policy(ABC):
         leases = ((m, self._lease_of(m)) for m in self.members.values() if m.tasks)
         return [m.rank for m, lease in leases if now - m.since > lease / 2 and now - m.looked > lease / 8]
 
+    def slow(self, rank: int, factor: float) -> None:
+        """Who was told to be slow sleeps, and is not seen at work: its lease is as many times as long."""
+        if rank in self.members:
+            self.members[rank].slowed = factor
+
     def look(self, rank: int, works: bool, now: float) -> None:
         """`works`: since the look before; the first of these tasks only tells from where on that is."""
         member = self.members[rank]
@@ -249,7 +255,8 @@ class Policy(ABC):
     def _lease_of(self, member: Member) -> float:
         if self._usual is None:
             return FIRST_LEASE
-        return max(SHORTEST_LEASE, LEASE_ROUNDS * self._usual * max(1.0, len(member.tasks) / self._load))
+        more = max(1.0, len(member.tasks) / self._load)
+        return max(SHORTEST_LEASE, LEASE_ROUNDS * self._usual * more * member.slowed)
 
     def is_working(self, rank: int) -> bool:
         member = self.members.get(rank)

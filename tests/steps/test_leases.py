@@ -32,6 +32,16 @@ def test_a_lease_is_long_at_first_then_five_usual_rounds_but_three_seconds_at_le
     assert overdue_after(rig, 3.0)
 
 
+def test_one_that_was_told_to_be_slow_is_given_the_time_and_no_more_once_it_is_free() -> None:
+    rig = barrier((99,), ranks=1)
+    rig.now += 2.0
+    rig.push(0)
+    rig.policy.slow(0, 100.0)
+    assert overdue_after(rig, 1000.0)
+    rig.policy.slow(0, 1.0)
+    assert overdue_after(rig, 10.0)
+
+
 def test_that_the_server_was_away_is_no_workers_fault_and_no_measure_of_rounds() -> None:
     rig = barrier((99,), ranks=1)
     rig.now += 2.0
