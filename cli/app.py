@@ -287,7 +287,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
     print(f"{written}, {'with' if dialect['header'] else 'no'} header")
     shown = found.columns if chosen.all else found.columns[:COLUMNS]
     rows = [
-        (c.name, c.type, f"{c.missing:,}", ("" if c.distinct_exact else "~") + f"{c.distinct:,}",
+        (c.name, c.type, f"{c.missing:,}", c.different,
          short(c.min), short(c.max), _remarks(c))
         for c in shown
     ]  # fmt: skip

@@ -258,7 +258,11 @@ def _preamble(text: bytes, dialect: Dialect, at_end: bool) -> int:
     elif first and not looks_like_header([[t for t, _ in row] for row in table[first:]]):
         first -= _is_mended_header(text, table[first - 1], table[first], width, dialect)
     title = first
-    while width > 2 and title < len(table) // 2 and _is_title(table[title], width):
+    while (
+        width > 2
+        and title < len(table) // 2
+        and _is_title(table[title], width, _gap_below(text, table, title, dialect))
+    ):
         title += 1
     if title < len(table) and _names_columns([[t for t, _ in row] for row in table[title : title + 2]], width):
         first = title
@@ -267,15 +271,23 @@ def _preamble(text: bytes, dialect: Dialect, at_end: bool) -> int:
     return text.count(dialect.newline.encode(), 0, table[first][0][1])
 
 
-def _is_title(row: Sequence[tuple[str, int]], width: int) -> bool:
+def _gap_below(text: bytes, table: Sequence[Sequence[tuple[str, int]]], place: int, dialect: Dialect) -> bool:
+    """Whether an empty line stands between a row and the next one, as below titles and never within names."""
+    if place + 1 >= len(table):
+        return False
+    between = text[table[place][-1][1] : table[place + 1][0][1]]
+    return between.count(dialect.newline.encode()) > 1
+
+
+def _is_title(row: Sequence[tuple[str, int]], width: int, apart: bool) -> bool:
     """Whether a line of all delimiters has one cell only, as a spreadsheet's title has, or a few that say what they
-    are: Station: Tokyo."""
+    are (Station: Tokyo) or stand `apart` from the rows below."""
     if len(row) != width:
         return False
     filled = [text for text, _ in itertools.takewhile(lambda cell: cell[0], row)]
     if any(text for text, _ in row[len(filled) :]):
         return False
-    return len(filled) <= 1 or (2 * len(filled) < width and all(LABELLED.match(text) for text in filled))
+    return len(filled) <= 1 or (2 * len(filled) < width and (apart or all(map(LABELLED.match, filled))))
 
 
 def _names_columns(rows: Sequence[Sequence[str]], width: int) -> bool:

@@ -37,6 +37,7 @@ from shoal.worker import Worker
 SKETCH = 1 << 13  # hashes kept: fewer distinct values are counted exactly, more are estimated to about 1 %
 PROBE = 256  # first values of a block, from which it is told whether nearly all differ
 NAMED = 100  # rows that could not be read
+OFTEN = 2  # rows that have a text from which on it is no key, where not all texts are told apart
 BLOCKS = 8  # sketched by one request: merging sketches costs more than making them
 
 
@@ -187,6 +188,8 @@ def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLo
         words = list(column.words)
     else:
         count, exact = column.distinct, not column.more_levels
+        if not exact and profile["frequent"] and profile["frequent"][0][1] > OFTEN:
+            flags = [flag for flag in flags if flag != "id_like"]  # texts that come again are no keys of rows
         shown, words = {"frequent": _pairs(profile["frequent"])}, profile["words"]
         if column.type == "categorical":
             shown["levels"] = tuple(column.levels)

@@ -113,9 +113,10 @@ def _note(rows: int, test_rows: int, widths: Mapping[str, float | None], test_ro
 def half_width_of(said: PredictionInterval | None, level: float) -> float:
     """The half-width of a model's prediction intervals at a level, or a sentence why there is none."""
     if str(level) not in {str(one) for one in LEVELS}:
+        meant = f" Did you mean {level / 100:g}?" if level / 100 in LEVELS else ""
         raise ConfigError(
             f"Expected an interval of {', '.join(map(str, LEVELS[:-1]))} or {LEVELS[-1]}, got {level!r}. "
-            "A model keeps these levels."
+            f"A model keeps these levels.{meant}"
         )
     if not said:
         raise StateError(FROM_BEFORE)

@@ -129,7 +129,12 @@ def fit_cells(coordinator: Coordinator, dataset: Dataset, config: RunConfig, tim
     prepared = Prepared(dataset, split, whole, said, findings=findings, weighting=weighting)
     dropped = rows_dropped(prepared, config, sums.train.rows + sums.test.rows)
     kept = _with_weight(whole.terms, solution.coef)
-    told = (*said, *solution.notes, Routine(_sparse_note(len(whole.terms), len(kept))))
+    told = (
+        *said,
+        *solution.notes,
+        *_new_levels(config, sums.unseen),
+        Routine(_sparse_note(len(whole.terms), len(kept))),
+    )
     prepared = replace(prepared, encoding=replace(whole, terms=tuple(whole.terms[i] for i in kept)))
     solution = replace(solution, w=solution.w[kept], coef=solution.coef[kept])
     return replace(described(Fit(config, prepared, solution, sums, None, dropped, told, math.nan)), fit=None)
@@ -142,6 +147,16 @@ def _with_weight(terms: Sequence[Term], coef: Array) -> npt.NDArray[np.intp]:
     gone = np.array(of_text, bool) & (coef == 0)
     alone = Counter(terms[i].columns for i in np.flatnonzero(gone).tolist())
     return np.array([i for i, out in enumerate(gone.tolist()) if not out or alone[terms[i].columns] == 1], np.intp)
+
+
+def _new_levels(config: RunConfig, unseen: int) -> list[str]:
+    """Where levels are very many, new ones come: as which of the known ones they are predicted then."""
+    if not unseen or config.coding != "reference" or config.model == "linear":
+        return []
+    return [
+        "A level that is new is predicted as the one that others are compared with, which may be an extreme one, and "
+        "intervals do not hold there. With coding full it counts as an average one (--coding full)."
+    ]
 
 
 def _sparse_note(terms: int, kept: int) -> str:

@@ -6,13 +6,14 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.files import file_format
 from shoal.data.kinds import Wanted, order_of, style_of
 from shoal.data.notation.dates import ORDERS, has_times
+from shoal.data.notation.numbers import notation_from
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
 from shoal.data.sniffing import detect_encoding
@@ -92,7 +93,7 @@ def predict_file(
         beside = _beside(model, coordinator, config, keep, found, folder) if keep else None
         with output.open() as file:
             made = _made(model, width)
-            style = table_style(found.manifest.dialect, (*made, *classes_of(model)))
+            style = table_style(_dialect(found), (*made, *classes_of(model)))
             written_to = RewrittenFile(file, Rewriting(style, len(made))) if like_file else file
             writing = _Writing(model, coordinator, config, width, written_to, beside, called_from)
             dataset = coordinator.cache.mending(writing.go_on)
@@ -113,6 +114,14 @@ def predict_file(
         ),
         doubts=tuple(doubts), warnings=tuple(warnings), seen=_seen(model, dataset) if summed else {},
     )  # fmt: skip
+
+
+def _dialect(dataset: Dataset) -> dict[str, Any]:
+    """That of the file; where numbers with units or currencies have another decimal mark, theirs: 6,1 kg."""
+    dialect = dataset.manifest.dialect
+    written = [column.written for column in dataset.number_columns if column.written and not column.is_date]
+    marks = {notation.decimal for text in written if (notation := notation_from(text))}
+    return {**dialect, "decimal": marks.pop()} if len(marks) == 1 and dialect["delimiter"] not in marks else dialect
 
 
 def _seen(model: SavedModel, dataset: Dataset) -> dict[str, SeenColumn]:
@@ -300,10 +309,10 @@ def open_for(
     missing = known.missing if config.missing is None else config.missing
     config = dataclasses.replace(
         config, categorical=model.texts, numeric=model.numbers, missing=missing,
-        also_missing=config.also_missing or known.also_missing, dates=config.dates or _orders(model),
-        encoding=config.encoding or _encoding_of(config, known),
+        also_missing=config.also_missing or known.also_missing, encoding=config.encoding or _encoding_of(config, known),
     )  # fmt: skip
     _check_columns(config, needed)
+    config = dataclasses.replace(config, dates=config.dates or _orders(model))  # of columns that are there
     there = [*needed, model.target] if target else needed
     many = frozenset(model.texts if has_many(model) else ())
     dataset = coordinator.open(config, Wanted(tuple(there), written(model), many))

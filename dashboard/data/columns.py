@@ -146,7 +146,7 @@ def described(columns: Sequence[ColumnLook], read: dict[str, Any], target: str |
             "Values": _values(column),
             "Missing": column.missing,
             "Missing %": 100 * column.missing / rows if rows else 0.0,
-            "Different": ("" if column.distinct_exact else "about ") + f"{column.distinct:,}",
+            "Different": column.different,
             REMARKS: _remarks(column, target),
             COMPARED: _compared_with(column, levels),
         }

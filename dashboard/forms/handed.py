@@ -22,7 +22,7 @@ ASKED = (
 # Tune's form does not ask for these; it says which came from Train, and keeps them.
 KEPT = (
     "features", "max_levels", "min_level_rows", "test_fraction", "seed", "confidence", "robust", "register", "engine",
-    "workers",
+    "workers", "metrics", "rules",
 )  # fmt: skip
 KNOBS = (*ASKED, *KEPT)
 

@@ -40,6 +40,11 @@ class ColumnLook:
     def is_measured(self) -> bool:
         return self.type in MEASURED
 
+    @property
+    def different(self) -> str:
+        """How many values differ: numbers are estimated where they are many, of texts no more are told apart."""
+        return f"{self.distinct:,}" if self.distinct_exact else f"{'~' if self.is_measured else '>'}{self.distinct:,}"
+
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in plain(self).items() if value is not None or name not in SHOWN_AS}
 

@@ -240,3 +240,28 @@ def test_predictions_are_written_like_the_file_if_that_is_asked_for(tmp_path: Pa
     assert list(found.columns) == ["id", "x", "Straße", "y", "prediction"]
     np.testing.assert_allclose(found["prediction"], found["y"], rtol=1e-9, atol=1e-9)
     assert list(found["Straße"].unique()) == ["Bonn", "Köln"]
+
+
+def test_a_decimal_mark_that_only_numbers_with_units_have_is_the_files(tmp_path: Path) -> None:
+    lines = [f"{i};{i % 7},{i % 10} kg;{3 * (i % 7)},5" for i in range(60)]
+    (tmp_path / "old.csv").write_text("\n".join(["no;mass;y", *lines]))
+    (tmp_path / "new.csv").write_text("\n".join(["no;mass;y", *(f"{line.rpartition(';')[0]};" for line in lines)]))
+    model, out = tmp_path / "m.json", tmp_path / "p.csv"
+    trained(tmp_path / "old.csv", "--target", "y", "--exclude", "no", "--out", model)
+    assert shoal("predict", model, tmp_path / "new.csv", "--keep", "no", "--like-file", "--out", out).code == 0
+    found, usual = pd.read_csv(out, sep=";", decimal=","), tmp_path / "usual.csv"
+    shoal("predict", model, tmp_path / "new.csv", "--keep", "no", "--out", usual)
+    np.testing.assert_array_equal(found["prediction"], pd.read_csv(usual)["prediction"])
+
+
+def test_a_file_without_the_models_dates_is_told_so(tmp_path: Path) -> None:
+    lines = [f"{1 + i % 28:02d}.{1 + i % 12:02d}.2021;{i};{2 * i}" for i in range(60)]
+    (tmp_path / "old.csv").write_text("\n".join(["Datum;x;y", *lines]))
+    (tmp_path / "new.csv").write_text("\n".join(["x;y", *(line.partition(";")[2] for line in lines)]))
+    trained(tmp_path / "old.csv", "--target", "y", "--out", tmp_path / "m.json")
+    said = refused("predict", tmp_path / "m.json", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert "The model needs columns that the file does not have: Datum" in said
+
+
+def test_percent_for_a_level_is_told(model: Path, data: Path, tmp_path: Path) -> None:
+    assert "Did you mean 0.9?" in refused("predict", model, data, "--interval", "90", "--out", tmp_path / "p.csv")

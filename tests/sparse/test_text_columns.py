@@ -274,3 +274,27 @@ def test_memory_is_refused_before_it_is_taken(path: Path, monkeypatch: pytest.Mo
 def test_without_a_column_there_is_no_fit(path: Path) -> None:
     with pytest.raises(DataError, match="No column is left"):
         shoal.fit(path, **{**knobs("ridge"), "exclude": [], "features": ["user"]}, max_levels=100)
+
+
+def test_new_levels_are_told_to_be_predicted_as_the_one_that_others_are_compared_with(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    who = random.integers(0, 900, 2000)
+    frame = pd.DataFrame({"id": [f"n{i}" for i in who], "a": random.normal(size=2000)})
+    frame["y"] = frame["a"] + who / 300
+    asked: dict[str, Any] = {"alpha": 1.0, "max_levels": "unlimited", "test_every": 5}
+    found = shoal.fit(frame, "y", "ridge", **asked)
+    assert any("A level that is new is predicted as the one that others are compared with" in w for w in found.warnings)
+    full = shoal.fit(frame, "y", "ridge", coding="full", **asked)
+    assert not any("A level that is new" in w for w in full.warnings)
+    row = {"id": "nobody", "a": 0.0}
+    with pytest.warns(UserWarning, match="not trained with"):
+        off = [abs(float(model.predict(row)[0]) - frame["y"].mean()) for model in (full, found)]
+    assert off[0] < 0.2 < off[1]
+
+
+def test_texts_that_come_again_are_no_keys(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("code,key,y\n" + "".join(f"c{i % 6000},k{i},{i % 7}\n" for i in range(24_000)))
+    columns = {column["name"]: column for column in shoal.inspect(path)["columns"]}
+    assert "id_like" in columns["key"]["flags"]
+    assert "id_like" not in columns["code"]["flags"]

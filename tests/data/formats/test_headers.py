@@ -24,6 +24,7 @@ THREE: list[list[Cell]] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]
 # name: (text, names, rows, words of a note)
 FILES: dict[str, tuple[str, list[str], list[list[Cell]], str]] = {
     "wavelengths": ("400,402.5,405,410\n" + lines(SPECTRA), ["400", "402.5", "405", "410"], [[*row] for row in SPECTRA], "although it has numbers"),
+    "a title of two cells and an empty line": ("Export;made 2026-11-01;;;\n\nno;day;a;b;c\n" + "".join(f"{i};2021-05-0{1 + i % 9};{i % 3};{i % 5};{i}\n" for i in range(9)), ["no", "day", "a", "b", "c"], [[float(i), float(18748 + i % 9), float(i % 3), float(i % 5), float(i)] for i in range(9)], "above the table"),
     "years": ("2019,2020,2021\n1.5,2,3\n2,4,1\n", ["2019", "2020", "2021"], [[1.5, 2.0, 3.0], [2.0, 4.0, 1.0]], "although it has numbers"),
     "numbers that are data": ("1,2,3\n2,1,5\n3,3,3\n", ["0", "1", "2"], [[1.0, 2.0, 3.0], [2.0, 1.0, 5.0], [3.0, 3.0, 3.0]], "read as data"),
     "preamble one field short": ("Report,Q3\na,b,c\n1,2,3\n4,5,6\n7,8,9\n", ["a", "b", "c"], [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]], "above the table"),

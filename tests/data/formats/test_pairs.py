@@ -10,17 +10,15 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import shoal
-from shoal.errors import DataError
 
 
 @pytest.mark.parametrize("options", [{}, {"zero_based": False}, {"comment": "made by hand"}, {"query_id": [1] * 60}])
-def test_what_scikit_learn_writes_is_no_table_and_the_way_that_works_is_named(
-    tmp_path: Path, options: dict[str, object]
-) -> None:
+def test_what_scikit_learn_writes_is_looked_at_as_sparse_rows(tmp_path: Path, options: dict[str, object]) -> None:
     X = sp.random_array((60, 500), density=0.02, format="csr", rng=np.random.default_rng(0))
     dump_svmlight_file(X, np.arange(60.0), str(tmp_path / "rows.svm"), **options)
-    with pytest.raises(DataError, match=r"shoal train FILE.*shoal\.fit"):
-        shoal.inspect(tmp_path / "rows.svm")
+    found = shoal.inspect(tmp_path / "rows.svm")
+    assert found.sparse is not None
+    assert (found.rows, found.sparse.values) == (60, X.nnz)
     again, y = load_svmlight_file(str(tmp_path / "rows.svm"), n_features=501)[:2]
     assert shoal.Lasso(0.01).fit(again, y).certificate_.relative < 1e-12
 
