@@ -44,6 +44,11 @@ def knobs() -> dict[str, str]:
     return {f"{label} (setting)" if label in taken else label: name for label, name in found.items()}
 
 
+def usual() -> list[str]:
+    """Those of a team stand beside the state, and take no room elsewhere."""
+    return [*USUAL[:2], *TEAM, *USUAL[2:]]
+
+
 def kept() -> list[str]:
     """As this home has it; the usual ones where nobody has chosen, or what was chosen cannot be read."""
     with contextlib.suppress(OSError, DamagedFile):
@@ -51,7 +56,7 @@ def kept() -> list[str]:
         possible = {*USUAL, *SELDOM, *TEAM, *knobs()}
         if isinstance(said, list) and (found := [name for name in said if name in possible]):
             return found
-    return [USUAL[0], USUAL[1], *TEAM, *USUAL[2:]]
+    return usual()
 
 
 def keep(names: Sequence[str]) -> None:

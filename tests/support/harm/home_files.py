@@ -241,7 +241,7 @@ def _with_columns(place: Place) -> None:
 def _columns(place: Place) -> str:
     """What cannot be read is as if nobody had chosen; never another choice."""
     found = columns.kept()
-    return Told("The usual columns.") if found == list(columns.USUAL) else repr(found)
+    return Told("The usual columns.") if found == columns.usual() else repr(found)
 
 
 def _recent(place: Place) -> str:
