@@ -8,6 +8,7 @@ import gc
 import os
 import re
 import signal
+import sys
 import time
 import weakref
 from collections import Counter
@@ -45,6 +46,7 @@ NOTHING_SKIPPED = (
 WANTED = re.compile(
     "shared|chromium|browser|playwright|promtool|psycopg|PostgreSQL is not|Ray is not installed", re.IGNORECASE
 )
+HERE = Path(__file__).parent
 SHARED_MEMORY = Path("/dev/shm")
 NAMED = ("shoal", "psm_", "sem.mp-", "pymp-")  # ours, and those that multiprocessing gives
 DESCRIPTORS = Path("/proc/self/fd")
@@ -59,6 +61,14 @@ _skipped: list[str] = []
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.skipped and WANTED.search(str(report.longrepr)) and os.environ.get(NOTHING_SKIPPED):
         _skipped.append(report.nodeid)
+
+
+def pytest_collection_finish() -> None:
+    """Folders of tests are known by bare names once they are collected, and `sparse` is one that scipy looks for: there
+    it would find the folder, and take it for the package of that name."""
+    for name, module in list(sys.modules.items()):
+        if "." not in name and getattr(module, "__file__", "") is None and (HERE / name).is_dir() and name != "support":
+            del sys.modules[name]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -143,7 +143,7 @@ class ProviderDoor:
 def _refused(visit: Visit, error: TrainingError) -> Response:
     log.warning("A login by the OpenID provider failed, from %s: %s", visit.client, error)
     status = 403 if isinstance(error, NotAllowed) else 503
-    page = login_page.notice("You are not logged in", str(error), (f"{visit.up}login", "To the login page"))
+    page = login_page.notice("You are not logged in", error.message, (f"{visit.up}login", "To the login page"))
     policy = login_page.CONTENT_POLICY.format(ancestors="'none'")
     return HTMLResponse(page, status, {"Cache-Control": "no-store", "Content-Security-Policy": policy})
 

@@ -40,7 +40,9 @@ def batch(i: int) -> list[Record]:
 def holds(store: Storage, numbers: list[int]) -> None:
     """All of these batches, in order, and nothing twice."""
     records = [record for i in numbers for record in batch(i)]
-    assert same_all(store.rounds(10**9), [round_(i, 1 / (i + 1)) for i in numbers])
+    found = store.rounds(10**9)
+    assert [one.round for one in found] == numbers
+    assert same_all(found, [round_(i, 1 / (i + 1)) for i in numbers])
     assert [event for _, event in store.events(limit=10**9)] == [one for one in records if isinstance(one, Event)]
     assert same_all(store.hosts(10**9), [host(float(i)) for i in numbers])
     for rank in (0, 1):
