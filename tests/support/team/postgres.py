@@ -27,8 +27,9 @@ from shoal.database.migrations import upgrade
 PASSWORD = "s3cret-Of-Tests"
 PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin/postgres"), default=None, key=lambda path: int(path.parts[4]))
 STARTING = 60.0  # seconds; the machine may be busy
-FAST = {  # tests kill processes, not machines: nothing has to be on the disk
-    "fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "shared_buffers": "32MB",
+# Tests kill processes, not machines: nothing has to be on the disk. But what was acknowledged has left the process.
+FAST = {
+    "fsync": "off", "full_page_writes": "off", "synchronous_commit": "on", "shared_buffers": "32MB",
     "max_connections": "60", "listen_addresses": "", "log_min_messages": "warning", "autovacuum": "off",
 }  # fmt: skip
 
