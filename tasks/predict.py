@@ -117,11 +117,11 @@ def predict_file(
 
 
 def _dialect(dataset: Dataset) -> dict[str, Any]:
-    """That of the file; where numbers with units or currencies have another decimal mark, theirs: 6,1 kg."""
+    """That of the file; a point is its decimal mark where nothing tells, but for units or currencies: 6,1 kg."""
     dialect = dataset.manifest.dialect
     written = [column.written for column in dataset.number_columns if column.written and not column.is_date]
     marks = {notation.decimal for text in written if (notation := notation_from(text))}
-    return {**dialect, "decimal": marks.pop()} if len(marks) == 1 and dialect["delimiter"] not in marks else dialect
+    return {**dialect, "decimal": ","} if marks == {","} and dialect["delimiter"] != "," else dialect
 
 
 def _seen(model: SavedModel, dataset: Dataset) -> dict[str, SeenColumn]:
