@@ -80,8 +80,8 @@ def predict_file(
     said = model.report.prediction_interval
     width = None if interval is None else half_width_of(said, interval)
     if is_sparse(config):
-        if keep:
-            raise ConfigError("Sparse rows have no cells to stand beside predictions. Leave keep out.")
+        if keep or like_file:
+            raise ConfigError("Sparse rows have no cells to stand beside predictions, and no marks. Leave these out.")
         with coordinated(config, progress) as coordinator:
             rows = write_predictions(model, coordinator, config, output, width)
         return FilePredictions(

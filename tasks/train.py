@@ -103,12 +103,6 @@ def train_with(
         from shoal.sparse.fit import fit_sparse
 
         config = suited_to_rows(config)
-        if config.rules:
-            said = "Expected no rules for a file of sparse rows, which has no table of columns. Leave them out."
-            raise ConfigError(said, knobs=["rules"])
-        if config.metrics:
-            said = "Expected no metrics of plug-ins for a file of sparse rows, so far. Leave them out."
-            raise ConfigError(said, knobs=["metrics"])
     config.ready()
     if not sparse:
         check_sparse(config)

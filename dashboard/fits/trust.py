@@ -6,12 +6,12 @@ from functools import partial
 
 import streamlit as st
 
-from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts import waiting, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
 from shoal.results.findings import Finding
 from shoal.results.fit import FitReport, GradientTraining
-from shoal.runs.launch import Run, launch
+from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.values import page_config, set_by_pages
 from shoal.words import certificate, plural, power_of_ten
@@ -43,13 +43,7 @@ def _finding(finding: Finding, run: Run | None) -> None:
     how = SWITCHES.get(finding.knob) or wording.choice_for(finding.knob, finding.values[0])
     label = f"Fit again: {how}"
     if st.button(label, key=f"{AGAIN}:{finding.kind}", icon=":material/replay:", help="A new run; this one stays."):
-        try:
-            started = launch(again)
-        except (TrainingError, OSError) as error:
-            notice("error", wording.told(error), "The run was not started")
-            return
-        places.stay(run=started.id)
-        st.rerun()
+        waiting.start(again)
 
 
 def _again(finding: Finding, config: dict[str, object]) -> RunConfig | None:

@@ -1,4 +1,4 @@
-"""Waiting for a process: a moment without a word, then a bar with what it does, how far it is and how long it takes."""
+"""Starting a process and waiting for it: a moment without a word, then a bar with what it does and how far it is."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.parts import places, widget_values
-from shoal.dashboard.parts.literal import line
+from shoal.dashboard.parts import places, widget_values, wording
+from shoal.dashboard.parts.literal import line, notice
+from shoal.errors import TrainingError
 from shoal.runs import awaiting
-from shoal.runs.launch import Run, launch_job
+from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import RunConfig
 from shoal.words import duration
 
 REFRESH = 0.4  # seconds between two looks at a run
 SOON, LOOK = 1.5, 0.02  # seconds: an answer that comes so soon needs no bar, and nothing flickers
+
+
+def start(config: RunConfig) -> None:
+    """A run, and the way to its page; or why there is none."""
+    try:
+        run = launch(config)
+    except (TrainingError, OSError) as error:
+        notice("error", wording.told(error), "The run was not started")
+        return
+    places.stay(run=run.id)
+    st.rerun()
 
 
 def answered(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:

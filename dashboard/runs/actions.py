@@ -58,37 +58,14 @@ def bar(chosen: Sequence[Summary]) -> None:
         _button(
             "Compare", "compare_arrows", fits, f"Choose 2 to {MOST} runs to see what differs", _compare, ids,
         )  # fmt: skip
-        resumable = bool(here) and len(here) == len(chosen) and all(run.state in GOES_ON for run in here)
-        _button(
-            "Resume",
-            "play_arrow",
-            resumable,
-            "For runs that are paused, stopped, failed or interrupted",
-            _resume,
-            ids,
-            held=held,
-        )
+        all_here = bool(here) and len(here) == len(chosen)
+        resumable = all_here and all(run.state in GOES_ON for run in here)
+        waits = "For runs that are paused, stopped, failed or interrupted"
+        _button("Resume", "play_arrow", resumable, waits, _resume, ids, held=held)
         forkable = len(chosen) == len(here) == 1 and here[0].is_gradient
-        _button(
-            "Fork",
-            "fork_right",
-            forkable,
-            "For one gradient run: a new run from a checkpoint",
-            _ask,
-            "fork",
-            ids,
-            held=new,
-        )
-        _button(
-            "Tags and note",
-            "sell",
-            bool(here) and len(here) == len(chosen),
-            "Choose runs",
-            _ask,
-            "about",
-            ids,
-            held=held,
-        )
+        anew = "For one gradient run: a new run from a checkpoint"
+        _button("Fork", "fork_right", forkable, anew, _ask, "fork", ids, held=new)
+        _button("Tags and note", "sell", all_here, "Choose runs", _ask, "about", ids, held=held)
         ended = bool(chosen) and not any(run.is_active for run in chosen)
         stop = "For runs that have ended: stop it first"
         if chosen and not here:

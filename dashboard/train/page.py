@@ -16,8 +16,8 @@ from shoal.dashboard.forms.knob_widgets import Draft, default_values, forget
 from shoal.dashboard.forms.model_form import ModelForm, first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.live import view as run_view
-from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts import places, waiting, wording
+from shoal.dashboard.parts.literal import line
 from shoal.dashboard.parts.targets import SUITED, suited_model
 from shoal.dashboard.tables import at_hand, choices, guidance
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
@@ -25,12 +25,12 @@ from shoal.dashboard.tables.sources import READING, Asked, table_of, tidy
 from shoal.dashboard.train import plan
 from shoal.dashboard.train.forecast import show_forecast, show_queue
 from shoal.dashboard.train.sparse import sparse_form
-from shoal.errors import ConfigError, TrainingError
+from shoal.errors import ConfigError
 from shoal.people.deeds import why_not
 from shoal.people.rights import SERVICE, Verb
 from shoal.results.answers.table import TableLook
 from shoal.runs.forecast import Forecast, forecast
-from shoal.runs.launch import Run, find_run, launch
+from shoal.runs.launch import Run, find_run
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config, set_by_pages
@@ -310,7 +310,7 @@ class Composer:
             key="start", help=refused or None,
         ):  # fmt: skip
             assert config is not None
-            _launch(config)
+            waiting.start(config)
 
 
 def _is_refused(foreseen: Forecast | None) -> bool:
@@ -324,13 +324,3 @@ def _settings_of(run: Run) -> Draft:
     stored = set_by_pages(run.config).items()
     known = {knob: value for knob, value in stored if knob in usual and knob not in ELSEWHERE and value is not None}
     return {knob: value for knob, value in known.items() if value != usual[knob]}
-
-
-def _launch(config: RunConfig) -> None:
-    try:
-        run = launch(config)
-    except (TrainingError, OSError) as error:
-        notice("error", wording.told(error), "The run was not started")
-        return
-    places.stay(run=run.id)
-    st.rerun()

@@ -10,12 +10,12 @@ from shoal.dashboard.forms import settings_tabs
 from shoal.dashboard.forms.handed import STUDY, knobs_of
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values
 from shoal.dashboard.forms.model_form import first_draft
-from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts import places, waiting, wording
+from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.sources import Asked
-from shoal.errors import ConfigError, TrainingError
+from shoal.errors import ConfigError
 from shoal.results.answers.table import SparseLook, TableLook
-from shoal.runs.launch import Run, launch
+from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import page_config, set_by_pages
@@ -86,13 +86,7 @@ def _card(found: Asked, result: TableLook, draft: Draft) -> None:
     line("The fit holds the values of all training rows in memory, about 60 bytes each.")
     settings_tabs.show_command(config)
     if st.button("Fit", type="primary", icon=":material/play_arrow:", width="stretch", key="start"):
-        try:
-            run = launch(config)
-        except (TrainingError, OSError) as error:
-            notice("error", wording.told(error), "The run was not started")
-            return
-        places.stay(run=run.id)
-        st.rerun()
+        waiting.start(config)
 
 
 def _config(found: Asked, result: TableLook, draft: Draft) -> RunConfig:
