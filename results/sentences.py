@@ -43,7 +43,7 @@ def usual_range(report: FitReport, digits: int = 4) -> str:
 def left_out(report: FitReport) -> str:
     """Which columns of the table the model does without, by choice or since they cannot be used; empty without any."""
     names = report.columns_left_out
-    return f"Left out of the model: {listed(list(names), LEFT_OUT)}." if names else ""
+    return f"Left out of the model: {listed(list(names), LEFT_OUT).rstrip('.')}." if names else ""
 
 
 def filled(report: FitReport) -> str:

@@ -168,7 +168,10 @@ def _remarks(column: ColumnLook, target: str | None) -> str:
     first = ["the column to predict"] if column.name == target else []
     if column.written:
         first.append(f"written {column.written}")
-    return ", ".join([*first, *(wording.FLAGS.get(flag, flag) for flag in column.flags)])
+    said = [wording.FLAGS.get(flag, flag) for flag in column.flags]
+    if "high_cardinality" in column.flags and "id_like" not in column.flags:  # a key of rows is no use with any limit
+        said.append("unless Most levels is raised")
+    return ", ".join([*first, *said])
 
 
 def _compared_with(column: ColumnLook, chosen: dict[str, str]) -> str:

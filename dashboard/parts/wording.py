@@ -146,7 +146,7 @@ FLAGS = {
     "constant": "always the same value",
     "mostly_missing": "more than half missing",
     "leading_zeros": "leading zeros: a code, not a quantity?",
-    "high_cardinality": "too many different texts to use, unless Most levels is raised",
+    "high_cardinality": "too many different texts to use",
     "id_like": "nearly every row differs: a row number or key?",
     "leak": "gives the target away",
 }
