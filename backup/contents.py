@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.home import (
     archive_directory,
@@ -30,9 +30,6 @@ from shoal.home import (
     tokens_file,
     uploads_directory,
 )
-
-if TYPE_CHECKING:
-    pass
 
 FORMAT = 1
 MANIFEST, HOME, DATABASE = "manifest.json", "home", "database"

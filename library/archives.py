@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
-from shoal.files import sealed
 from shoal.files.locks import lock_file
 from shoal.home import archive_directory, entry_name, runs_directory, trash_directory
 from shoal.library import accounts
-from shoal.people.belongings import OWNER, document_of, sees
+from shoal.people.belongings import OWNER, belong, sees, wishes
 from shoal.people.deeds import allow
 from shoal.people.rights import Verb
 from shoal.runs.folder import ENDED, Run, is_run, write_json
@@ -103,11 +102,7 @@ def archive(run: Run, progress: _Share = _silent) -> Path:
 
 def _copy_owner(folder: Path, archive: Path) -> None:
     """Whose it is stands beside the archive too, before that is there: nobody unpacks one to learn it."""
-    with contextlib.suppress(FileNotFoundError):
-        owner = sealed.read(folder / OWNER, OWNER)
-        beside = document_of(archive)
-        assert beside is not None
-        sealed.write(beside, owner, beside.name)
+    belong(archive, wishes(folder))
 
 
 def _pack(folder: Path, path: Path, progress: _Share) -> None:

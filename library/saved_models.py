@@ -33,7 +33,7 @@ from shoal.files.parts import title
 from shoal.home import models_directory
 from shoal.library.model_cards import CARD, card_anew, card_of, read_card
 from shoal.people.acting import person
-from shoal.people.belongings import claim, sees, thing_at, visible
+from shoal.people.belongings import belong, claim, sees, thing_at, visible, wishes
 from shoal.people.deeds import allow, check_saving
 from shoal.people.rights import Verb, may
 from shoal.results.card import ModelCard
@@ -376,11 +376,12 @@ def rename_model(model: Model, name: str) -> Model:
         )
     folder = models_directory() / model.name
     with locked(folder):
-        highest = _highest(folder)
+        highest, wished = _highest(folder), wishes(folder)
         try:
             folder.rename(target)
         except FileNotFoundError:
             raise StateError(f"Expected the model '{model.name}', but it is gone. Choose another.") from None
+        belong(target, wished)  # what says so names the model
         with contextlib.suppress(OSError):  # what an old address says must not come to mean another model
             folder.mkdir()
             write_atomically(folder / "last", str(highest).encode())

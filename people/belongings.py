@@ -3,13 +3,15 @@
     runs/ID/owner.json, searches/ID/owner.json, models/NAME/owner.json      the folder's
     archive/ID.owner.json, uploads/HASH/.NAME.owner.json                    beside what is a file, or may be one
 
-It holds names and how each wants it: {"people": {"ada": "private"}}. What several have, such as a file that two people
+It holds names and how each wants it: {"people": {"ada": "private"}}, under a checksum that names the thing too, so that
+it says nothing of another one. What several have, such as a file that two people
 sent to an earlier version, is private only as long as all want that. Without a document a thing belongs to nobody; with
 a damaged one, to admins only. What is decided with this is in `rights`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -84,8 +86,7 @@ def _read(place: Path | str, kind: str, name: str) -> Thing:
     found = Thing(kind, name)
     if mark:
         try:
-            path = Path(place)
-            wanted = sealed.read(path, path.name)["people"]
+            wanted = _people(Path(place), found)
             found = Thing(kind, name, frozenset(wanted), all(how == PRIVATE for how in wanted.values()))
         except FileNotFoundError:
             return Thing(kind, name)
@@ -95,6 +96,19 @@ def _read(place: Path | str, kind: str, name: str) -> Thing:
         _seen.clear()
     _seen[str(place)] = mark, found
     return found
+
+
+def _people(document: Path, of: Thing) -> dict[str, str]:
+    """Names and how each wants it."""
+    try:
+        found = sealed.read(document, _seal(of))
+    except DamagedFile:
+        found = sealed.read(document, document.name)  # of a version whose documents did not name their thing
+    return dict(found["people"])
+
+
+def _seal(thing: Thing) -> str:
+    return f"{thing.kind} {thing.name}"
 
 
 # ------------------------------------------------------------------ asked by everybody
@@ -138,24 +152,34 @@ def claim(path: Path, source: str | Path | None = None) -> None:
     origin = thing_at(source) if source else SERVICE
     private = now.private or origin.private
     if now.name:
-        _say(path, {now.name: PRIVATE if private else SHARED})
+        belong(path, {now.name: PRIVATE if private else SHARED})
     elif origin.owners:
-        _say(path, dict.fromkeys(sorted(origin.owners), PRIVATE if origin.private else SHARED))
+        belong(path, dict.fromkeys(sorted(origin.owners), PRIVATE if origin.private else SHARED))
 
 
 def share(path: Path, private: bool, who: Person = MACHINE) -> None:
     """Let others see it, or not; `who` of several owners says so, or else for all of them."""
     owners = thing_at(path).owners
     said = [who.name] if who.name in owners else sorted(owners)
-    _say(path, dict.fromkeys(said, PRIVATE if private else SHARED))
+    belong(path, dict.fromkeys(said, PRIVATE if private else SHARED))
 
 
-def _say(path: Path, wanted: dict[str, str]) -> None:
+def wishes(path: Path) -> dict[str, str]:
+    """Whose it is, and how each wants it, for `belong` elsewhere; DamagedFile where that cannot be read."""
+    document = document_of(path)
+    with contextlib.suppress(FileNotFoundError):
+        return _people(document, thing_at(path)) if document else {}
+    return {}
+
+
+def belong(path: Path, wanted: dict[str, str]) -> None:
+    """Let it belong to these as well, each as they want it."""
     document = document_of(path)
     if document is None or not wanted:
         return
+    thing = thing_at(path)
     try:
-        known = dict(sealed.read(document, document.name)["people"])
+        known = _people(document, thing)
     except (OSError, DamagedFile, KeyError, TypeError, ValueError):
         known = {}
-    sealed.write(document, {"people": {**known, **wanted}}, document.name)
+    sealed.write(document, {"people": {**known, **wanted}}, _seal(thing))

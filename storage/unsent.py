@@ -1,18 +1,21 @@
 """Records that could not be sent to the database yet, in a file of the run's folder, in order; when to send: `outbox`.
 
-A line is one batch: its name, and its records or the round after which all were dropped. It is written whole before
-the next one; one that a kill cut off is left out.
+A line is one batch: its name, its records or the round after which all were dropped, and a checksum. It is written
+whole before the next one; one that a kill cut off is left out, in the place of one that was damaged stands a warning.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from shoal.errors import DamagedFile
+from shoal.files import sealed
 from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
 from shoal.storage.base import writable
 
@@ -31,14 +34,15 @@ class UnsentBatch:
 
 class Unsent:
     def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+        self.path, self._of = folder / NAME, folder.name
         self._lock = threading.Lock()
 
     def append(self, batches: Sequence[UnsentBatch]) -> None:
         """Where there is no room for them, nothing is written."""
-        text = "".join(f"{json.dumps(_said(batch))}\n" for batch in batches).encode()
-        with self._lock, self.path.open("ab") as file:
-            whole = file.tell()
+        text = b"".join(self._line(batch) for batch in batches)
+        with self._lock, self.path.open("a+b") as file:
+            whole = _whole_lines(file)
+            file.truncate(whole)
             try:
                 file.write(text)
                 file.flush()
@@ -55,14 +59,22 @@ class Unsent:
             elif batch.name == name:
                 kept = False
 
+    def _line(self, batch: UnsentBatch) -> bytes:
+        return sealed.sealed(_said(batch), self._of) + b"\n"
+
     def _batches(self) -> Iterator[UnsentBatch]:
+        latest: Record | None = None
         try:
             with self.path.open("rb") as file:
                 for line in file:
+                    if not line.endswith(b"\n"):
+                        return  # never whole
                     try:
-                        yield _read(json.loads(line))
-                    except (ValueError, KeyError, TypeError):
-                        continue  # cut off by a kill
+                        found = _read(sealed.proven(line, str(self.path), self._of, sealed.never_sealed))
+                    except (DamagedFile, ValueError, KeyError, TypeError):
+                        found = _missing(line, latest)
+                    latest = found.records[-1] if found.records else latest
+                    yield found
         except FileNotFoundError:
             return
 
@@ -80,6 +92,21 @@ class Unsent:
         with self._lock:
             if self.size() == size:
                 self.path.unlink(missing_ok=True)
+
+
+def _whole_lines(file: IO[bytes]) -> int:
+    """Bytes up to the end of the last whole line: a kill may have left the beginning of another one."""
+    size = file.seek(0, os.SEEK_END)
+    if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+        return os.pread(file.fileno(), size, 0).rfind(b"\n") + 1
+    return size
+
+
+def _missing(line: bytes, latest: Record | None) -> UnsentBatch:
+    """What is said in the place of a line that is not as it was written."""
+    said = "Some records that waited for the database were damaged on the disk: they are missing here."
+    at = (latest.seconds, getattr(latest, "round", 0)) if latest else (0.0, 0)
+    return UnsentBatch(hashlib.sha256(line).hexdigest()[:32], [Event(at[0], "warning", at[1], said)])
 
 
 def _said(batch: UnsentBatch) -> dict[str, Any]:

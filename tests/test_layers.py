@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, str] = {
     "solve.classes": "kernels models solve",
     "database": "",
     "queueing": "database",
-    "storage": "database metrics",
+    "storage": "database files metrics",
     "data.notation": "",
     "data.formats": "plugins settings",
     "data.shapes": "data.notation models plugins settings",

@@ -70,6 +70,8 @@ def save_parts(parameters: ShardedParameters, folder: Path, step: int) -> dict[s
 
 def composed(snapshot: Snapshot, folder: Path) -> Snapshot:
     """The whole snapshot, from the parts that it names; Damaged where one of them is not what it was."""
+    if STRETCHES in snapshot.meta:
+        raise Damaged("is a part of one, which one parameter shard wrote")
     if PARTS not in snapshot.meta:
         return snapshot
     try:

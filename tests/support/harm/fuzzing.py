@@ -38,6 +38,7 @@ from support.harm.home_files import HOME_KINDS
 from support.harm.made_files import MADE_KINDS
 from support.harm.place import FileKind, Place, Told
 from support.harm.programs import PROGRAM_KINDS
+from support.harm.team_files import TEAM_KINDS
 
 BLOCK = 16_000  # bytes of text a block, so that a small table has several
 HARMS: dict[str, Callable[[Path, random.Random], None]] = {
@@ -151,6 +152,7 @@ KINDS: tuple[FileKind, ...] = (
     *DATABASES,
     *PROGRAM_KINDS,
     *MADE_KINDS,
+    *TEAM_KINDS,
 )
 
 
