@@ -31,11 +31,14 @@ def _backup(chosen: argparse.Namespace) -> None:
     from shoal import __version__
     from shoal.backup.reading import check_backup, restore_backup
     from shoal.backup.writing import write_backup
+    from shoal.people.deeds import allow
+    from shoal.people.rights import SERVICE, Verb
 
     if chosen.home:
         os.environ["SHOAL_HOME"] = chosen.home
     if chosen.deed == "create":
         output = Output(chosen.file).check()
+        allow(Verb.ADMINISTER, SERVICE, f"backup made ({Path(chosen.file).name})")
         contents = write_backup(output, __version__)
         if output.is_plain:
             os.chmod(output.path, 0o600)  # it holds what the files of SHOAL_HOME hold
@@ -45,6 +48,7 @@ def _backup(chosen: argparse.Namespace) -> None:
         print(f"{chosen.file} is whole: {_told(check_backup(Path(chosen.file)))}")
     else:
         contents = restore_backup(Path(chosen.file))
+        allow(Verb.ADMINISTER, SERVICE, f"backup restored ({Path(chosen.file).name})")
         print(f"Restored {_told(contents)} Runs that were at work then are interrupted: shoal resume RUN.")
 
 

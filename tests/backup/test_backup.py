@@ -94,7 +94,11 @@ def test_everything_of_people_is_found_again(filled: Path, tmp_path: Path, monke
     assert model.latest is not None
     assert model.latest.contents["model"] == "ridge"
     assert home_folder().stat().st_mode & 0o077 == 0
-    assert (accounts.everybody(), accounts.audit(), accounts.first_broken()) == (people, log, None)
+    restored_then, made, *before_that = accounts.audit()
+    assert (accounts.everybody(), before_that, accounts.first_broken()) == (people, log, None)
+    assert [one.deed for one in (made, restored_then)] == [
+        f"backup {what} (all.tar.gz)" for what in ("made", "restored")
+    ]
 
 
 def test_a_store_that_is_written_to_meanwhile_is_whole(
@@ -203,7 +207,11 @@ def test_tables_of_a_team_are_found_in_an_empty_database(
     monkeypatch.setenv("SHOAL_DATABASE", another_database)
     restored(tmp_path / "all.tar.gz", tmp_path / "new", monkeypatch)
     assert rows() == before
-    assert (accounts.everybody(), accounts.audit(), accounts.first_broken()) == (people, log, None)
+    restored_then, made, *before_that = accounts.audit()
+    assert (accounts.everybody(), before_that, accounts.first_broken()) == (people, log, None)
+    assert [one.deed for one in (made, restored_then)] == [
+        f"backup {what} (all.tar.gz)" for what in ("made", "restored")
+    ]
     accounts.enable("bob")  # the log goes on where it was
     assert (accounts.audit()[0].id, accounts.first_broken()) == (log[0].id + 1, None)
     monkeypatch.delenv("SHOAL_DATABASE")  # its databases go before the home, whose runs would be asked for there
