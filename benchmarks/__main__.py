@@ -16,13 +16,17 @@ from benchmarks.cases import Measurement
 from benchmarks.contestants import Shoal
 from benchmarks.processes import OtherWork
 from benchmarks.shapes.first_second import first_second
+from benchmarks.shapes.launches import launches
+from benchmarks.shapes.many_levels import many_levels
 from benchmarks.shapes.sparse import sparse
+from benchmarks.shapes.survey import survey
 from benchmarks.shapes.wide import wide
 from benchmarks.tables import (
     BIG,
     GENES,
     LONG,
     MANY_GENES,
+    MIDDLE,
     NARROW,
     TALL,
     TINY,
@@ -96,7 +100,7 @@ class Bench:
         return make(table, self.directory)
 
     def speed(self) -> list[Measurement]:
-        tables = (BIG, WIDE, NARROW)
+        tables = (BIG, MIDDLE, WIDE, NARROW)
         return [f for t in tables for f in cases.speed(self.shoal, t, self.path(t), self.repeats)]
 
     def new_alpha(self) -> list[Measurement]:
@@ -129,6 +133,15 @@ class Bench:
     def sparse(self) -> list[Measurement]:
         return sparse(self.repeats)
 
+    def survey(self) -> list[Measurement]:
+        return survey(self.shoal, self.directory, self.repeats)
+
+    def many_levels(self) -> list[Measurement]:
+        return many_levels(self.shoal, self.directory, self.repeats)
+
+    def launches(self) -> list[Measurement]:
+        return launches(self.shoal, self.path(TINY), max(1, self.repeats // 2))
+
     def training(self) -> list[Measurement]:
         return gradient.training(self.path(BIG), self.directory, self.repeats)
 
@@ -143,6 +156,9 @@ SECTIONS = {
     "first_second": Bench.first_second,
     "wide": Bench.wide,
     "sparse": Bench.sparse,
+    "survey": Bench.survey,
+    "many_levels": Bench.many_levels,
+    "launches": Bench.launches,
     "training": Bench.training,
 }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.contestants import Contestant, Shoal, imports, pandas_sklearn, polars_read, timings
+from benchmarks.contestants import Contestant, Shoal, duckdb_read, imports, pandas_sklearn, polars_read, timings
 from benchmarks.processes import ProcessOutcome
 from benchmarks.tables import MadeTable
 
@@ -86,12 +86,13 @@ def span(seconds: Sequence[float]) -> str:
 
 
 def speed(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Measurement]:
-    """CSV to fitted ridge against polars, which only reads, and pandas + scikit-learn, which fit as well."""
+    """CSV to fitted ridge against polars and DuckDB, which only read, and pandas + scikit-learn, which fit as well."""
     warm(path)
     race = interleaved(
         {
             "shoal": shoal.ridge(path),
             "polars": polars_read(path),
+            "DuckDB": duckdb_read(path),
             "pandas + scikit-learn": pandas_sklearn(path),
         },
         repeats,
@@ -99,6 +100,7 @@ def speed(shoal: Shoal, table: MadeTable, path: Path, repeats: int) -> list[Meas
     detail, what = spans(race), f"{table.title}: CSV to fitted ridge"
     return [
         Measurement(f"{what} / polars.read_csv alone", ratio(race, "shoal", "polars"), "x", 1, detail=detail),
+        Measurement(f"{what} / DuckDB reading alone", ratio(race, "shoal", "DuckDB"), "x", 1),
         Measurement(f"{what} / pandas + scikit-learn", ratio(race, "shoal", "pandas + scikit-learn"), "x", 1 / 3),
     ]
 

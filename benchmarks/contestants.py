@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.processes import ProcessOutcome, run
 
 POLARS = "import sys, polars; polars.read_csv(sys.argv[1])"
+DUCKDB = "import sys, duckdb; duckdb.sql('SET threads = 2'); duckdb.read_csv(sys.argv[1]).to_table('rows')"
 PANDAS_SKLEARN = """
 import sys, pandas
 from sklearn.linear_model import Ridge
@@ -26,6 +27,11 @@ Contestant = Callable[[], ProcessOutcome]
 def polars_read(path: Path) -> Contestant:
     """Reading alone, nothing fitted, with the two threads that we have as workers."""
     return lambda: run([sys.executable, "-c", POLARS, str(path)], {"POLARS_MAX_THREADS": "2"})
+
+
+def duckdb_read(path: Path) -> Contestant:
+    """Reading alone, into a table in memory."""
+    return lambda: run([sys.executable, "-c", DUCKDB, str(path)], {})
 
 
 def pandas_sklearn(path: Path) -> Contestant:

@@ -21,7 +21,7 @@ INTRODUCTION = (
     "Gradient training, the last part, is compared with its copy of the rows warm and its workers started;",
     "SGDRegressor has the same standardised float32 rows in memory, and the bare loop is NumPy over the same shards.",
 )
-PACKAGES = ("numpy", "scipy", "polars", "pandas", "scikit-learn", "celer", "skglm")
+PACKAGES = ("numpy", "scipy", "polars", "pandas", "scikit-learn", "duckdb", "celer", "skglm")
 
 
 def markdown(findings: Sequence[Measurement], circumstances: Sequence[str]) -> str:

@@ -35,6 +35,7 @@ class MadeTable:
 BIG = MadeTable("big", 2_000_000, 50)
 LONG = MadeTable("long", 8_000_000, 50)  # BIG and its continuation
 TALL = MadeTable("tall", 20_000_000, 3)
+MIDDLE = MadeTable("middle", 500_000, 50)
 WIDE = MadeTable("wide", 100_000, 500)
 NARROW = MadeTable("narrow", 200_000, 20)
 TINY = MadeTable("tiny", 1_000, 20)
