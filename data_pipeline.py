@@ -13,7 +13,6 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Of
 from shoal.files.checksums import RunningProof, damaged, mapped
 from shoal.files.elsewhere import seen_folder
 from shoal.files.read_ahead import PAGE, ReadAhead, advise
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Values
 from shoal.settings.limits import CHUNK_BYTES
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Self
+
+from shoal.lazy.classes import dataclass
 
 
 class Reason(StrEnum):

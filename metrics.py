@@ -11,11 +11,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.results.links import LinkSample as LinkSample
 from shoal.tracing import spans
@@ -366,8 +367,7 @@ class _Gpu:
         if self._program is None:
             return None
         if self._question is not None and self._question.poll() is not None:
-            self._answer = _mean_share(self._question.communicate()[0])
-            self._question = None
+            self._answer, self._question = _mean_share(self._question.communicate()[0]), None
         elapsed = time.monotonic() - self._asked
         if self._question is None and elapsed >= GPU_EVERY:
             self._ask(self._program)

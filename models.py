@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.settings.when import check_linear
 
 Array = NDArray[np.floating[Any]]

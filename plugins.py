@@ -30,10 +30,10 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import ConfigError, TrainingError
+from shoal.lazy.classes import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint

@@ -16,7 +16,6 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import EngineError, TrainingError
+from shoal.lazy.classes import dataclass
 from shoal.utils import die_with_parent, plain_error, read_at, write_at
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from shoal.engines.base import Engine
 from shoal.fitting.classes.sums import RangeClasses
 from shoal.fitting.exact import GOOD_ENOUGH, SMALL
 from shoal.kernels.threads import one_thread
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.models import L1L2, Array, Floats, penalty_for
 from shoal.passes.arrays import (

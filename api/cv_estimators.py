@@ -6,7 +6,6 @@ How folds of a file are made is in `folds`; here they are splits of the rows of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from shoal.api.array_fits import FitPlan, SharedRows, check_squares, engine_on, solve_all
 from shoal.api.estimators import Exact, check, check_workers, checked_weights
 from shoal.errors import TrainingError
+from shoal.lazy.classes import dataclass
 from shoal.models import Floats, penalty_for
 from shoal.passes.arrays import summed
 from shoal.settings.limits import SOLVING, memory_for_exact

@@ -4,7 +4,6 @@ down together, by sweeps that they share."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from shoal.api.estimators import check, check_workers, checked_weights, is_real
 from shoal.api.loss_estimators import LogisticRegression
 from shoal.errors import TrainingError
 from shoal.fitting.losses.rows import FAR
+from shoal.lazy.classes import dataclass
 from shoal.losses.logistic import Logistic
 from shoal.models import Certificate, Floats
 from shoal.passes.arrays import summed

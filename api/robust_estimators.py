@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from shoal.api.estimators import check, check_workers, counted_rows, is_real
 from shoal.api.loss_estimators import ExactLoss
 from shoal.fitting.losses.rows import centre_for
 from shoal.fitting.robust.quantile import near_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.huber import Huber
 from shoal.losses.quantile import Smooth
 from shoal.models import L1L2, TINY, Array, Certificate, Floats

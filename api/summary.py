@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.fitting.model_file import usable
+from shoal.lazy.classes import dataclass
 from shoal.results.fit import Estimate, FitReport
 from shoal.results.model import ModelFile
 from shoal.results.outcome import SCORE_NAMES, Outcome

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from shoal.home import (
     tokens_file,
     uploads_directory,
 )
+from shoal.lazy.classes import dataclass
 
 FORMAT = 1
 MANIFEST, HOME, DATABASE = "manifest.json", "home", "database"

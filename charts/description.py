@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from shoal.lazy.classes import dataclass
 
 RowsOf = Literal["train", "test"]  # of the rows
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from shoal.lazy.classes import dataclass
 
 MOST = 40  # that one can still read; tables have them all
 

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.client.transport import Transport, path_of
 from shoal.errors import ConfigError, DataError, StateError
 from shoal.files.table_style import Rewriting, TableStyle
+from shoal.lazy.classes import dataclass
 
 if TYPE_CHECKING:
     from shoal.api.fitted_model import FittedModel

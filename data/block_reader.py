@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from shoal.kernels.csv_kernel import (
     library,
     powers_of_five,
 )
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.limits import BLOCK_LEVELS, MANY_LEVELS, ROW_BYTES
 from shoal.solve.moments import Moments, by_residue

@@ -6,7 +6,7 @@ import functools
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from shoal.files import sealed
 from shoal.files.checksums import FileBytes, RunningProof, Seal, contents, damaged, mapped, mapped_to_prove, written
 from shoal.files.locks import hold
 from shoal.home import DATA_FORMAT, MANIFEST
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.limits import MOST_LEVELS
 from shoal.solve.moments import Moments

@@ -6,13 +6,14 @@ import codecs
 import ctypes
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import PADDING, Marks, ParserState, Written, library
+from shoal.lazy.classes import dataclass
 from shoal.settings.limits import MOST_COLUMNS
 from shoal.words import LINE_BREAKS, listed, tidy_name
 

@@ -8,7 +8,7 @@ by a linear map (`matrix_between`), so moments summed once serve every imputatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from shoal.data.splits import Yes
 from shoal.data.terms import MISSING_LEVEL, RARE_LEVEL, Level, Number, Offset, Rare, Shaped, Term, term_from
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.solve.moments import Moments
 from shoal.words import listed, plural

@@ -10,7 +10,6 @@ import io
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +21,7 @@ from shoal.data.formats.plugin_text import PluginText, plugin_reader
 from shoal.data.formats.workbooks import is_workbook, sheet_text
 from shoal.data.kinds import Layout
 from shoal.errors import DataError
+from shoal.lazy.classes import dataclass
 from shoal.settings.limits import ROW_BYTES, block_bytes, most_block_bytes, most_unpacked
 from shoal.utils import disk_errors
 from shoal.words import file_size

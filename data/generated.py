@@ -6,12 +6,12 @@ import random
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, DiskFull
 from shoal.home import samples_directory
+from shoal.lazy.classes import dataclass
 from shoal.utils import disk_errors
 
 TARGET = "y"

@@ -7,7 +7,7 @@ import functools
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation, notation_f
 from shoal.data.notation.words import without_words
 from shoal.errors import ConfigError
 from shoal.kernels.csv_kernel import DateStyle, FieldKind, MarkRole, Months, library
+from shoal.lazy.classes import dataclass
 from shoal.words import tidy_name
 
 

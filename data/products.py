@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from shoal.data.dataset import Column
 from shoal.data.terms import MISSING_LEVEL, pair_name, square_name
 from shoal.errors import ConfigError, DataError
+from shoal.lazy.classes import dataclass
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import BLOCK_LEVELS, MOST_LEVELS
 from shoal.settings.pairs import split_pair

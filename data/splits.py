@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dataset import Block, Column, Dataset
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 Bits = npt.NDArray[np.uint64]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.data.shapes.asked import ColumnShape
 from shoal.data.shapes.expression import Expression, as_text, from_text
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 MISSING_LEVEL = "__missing__"

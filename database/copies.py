@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.database.migrations import SCHEMA
 from shoal.errors import StateError
+from shoal.lazy.classes import dataclass
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -7,11 +7,11 @@ programs in the same database are never in the way.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import Remedy, StateError
+from shoal.lazy.classes import dataclass
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -8,7 +8,6 @@ import signal
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import EngineError, WorkerFailed
+from shoal.lazy.classes import dataclass
 from shoal.worker import Request, SharedArray
 
 

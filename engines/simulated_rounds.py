@@ -7,12 +7,13 @@ import functools
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from shoal.engines.base import Hire, Instruction, Kill, Send, Server
 from shoal.engines.virtual import NO_CHAIN, Chain, Line, Luck, Surroundings, TimeSpent, VirtualClock
 from shoal.errors import EngineError, WorkerFailed
+from shoal.lazy.classes import dataclass
 
 TICK = 0.9  # seconds: a server that is not asked for longer takes itself for held up
 FOR_NOTHING = 10_000  # ticks in a row in which nothing else happens, from which on nothing ever will

@@ -7,10 +7,12 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from shoal.lazy.classes import dataclass
 
 
 class VirtualClock:

@@ -7,7 +7,7 @@ import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from shoal.data.terms import Indicator, Level, Number, Offset, Product, Rare, Sh
 from shoal.errors import ConfigError, ResourceError, StateError
 from shoal.exports.names import FORMATS
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.results.model import WITH_DATES
 

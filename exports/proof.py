@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from shoal.exports.sql import Sql
 from shoal.exports.trial_rows import rows_with_gaps, rows_with_unseen, trial_rows
 from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel, load_model, usable
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.results.model import ModelFile
 from shoal.settings.values import config_from

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.data.shapes.expression import Expression, X, evaluate
 from shoal.exports.base import ColumnValues, ShapedColumn
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Bools
 
 UFUNCS = {"floor": np.floor, "log": np.log, "sqrt": np.sqrt, "sin": np.sin}

@@ -7,7 +7,6 @@ import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from shoal.exports.base import (
 )
 from shoal.exports.shapes import in_sql
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 GROUP = 200  # terms between brackets: SQLite takes expressions of depth 1,000 at most

@@ -20,10 +20,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import ConfigError, DataError, ResourceError, SourceChanged
+from shoal.lazy.classes import dataclass
 
 PATIENCE = 30.0  # seconds without a byte after which a server is taken for gone
 PAUSES = (0.2, 1.0, 3.0)  # seconds between attempts

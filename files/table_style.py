@@ -8,10 +8,11 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
+
+from shoal.lazy.classes import dataclass
 
 ROWS = 10_000  # at a time
 _NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")

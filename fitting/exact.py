@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
 from shoal.fitting.guidance import Known, findings_of
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums

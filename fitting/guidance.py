@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from shoal.fitting.leaks import (
     telling_gaps,
 )
 from shoal.fitting.profile import Ends, known_profile, may_have_codes
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.results.findings import (
     ERRORS_GROW,
@@ -70,7 +70,7 @@ class Known:
     base: Encoding
     against: AgainstTarget
     moments: Moments | None  # of (base terms..., target)
-    profile: _Profile = field(default_factory=dict)
+    profile: _Profile
 
     @classmethod
     def of(cls, dataset: Dataset, config: RunConfig, base: Encoding, moments: Moments) -> Known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from shoal.fitting.leaks import against_target
 from shoal.fitting.profile import Ends, keep_profile, known_profile, may_have_codes
 from shoal.fitting.rules import looked_over
 from shoal.fitting.targets import about_empty_target, about_text_target
+from shoal.lazy.classes import dataclass
 from shoal.models import Integers
 from shoal.passes.blocks import opened
 from shoal.passes.quantiles import base_for

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Level, Number
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest
 from shoal.passes.spreads import SpreadPool, SumSpreads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from shoal.data.terms import Factor, HashedText, Level, Number, Offset, Product,
 from shoal.errors import DamagedFile, StateError
 from shoal.files.output import Output
 from shoal.files.parts import title
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.layers import NetworkMean, RowMean
 from shoal.losses.multinomial import Multinomial

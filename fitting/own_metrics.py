@@ -4,7 +4,7 @@ rows at hand while a run goes on. What is built in is in `metrics`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from shoal.data.splits import Split
 from shoal.errors import ConfigError
 from shoal.fitting.model_file import SavedModel, usable
 from shoal.fitting.reports import Trained
+from shoal.lazy.classes import dataclass
 from shoal.losses.layers import RowMean, expected
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest

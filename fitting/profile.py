@@ -4,7 +4,6 @@ may stand for no value; how a profile is made is in `inspection`."""
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from shoal.data.dataset import Column, Dataset
 from shoal.data.notation.words import CODES, is_code
 from shoal.errors import DamagedFile
 from shoal.files import sealed
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 NAME = "profile.json"

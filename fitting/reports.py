@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from shoal.data.notation.numbers import Notation
 from shoal.fitting.exact import Fit, Prepared, Reduced
 from shoal.fitting.model_file import model_of
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Certificate
 from shoal.results.findings import routine_among
 from shoal.results.fit import Estimate, Filled, FitCertificate, FitInference, FitReport, GradientTraining

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from shoal import plugins
 from shoal.data.dataset import Column, Dataset
 from shoal.errors import ConfigError, DataError, Remedy, TrainingError
 from shoal.fitting.reports import Trained
+from shoal.lazy.classes import dataclass
 from shoal.results.findings import LEAVE_OUT, Finding
 from shoal.settings.config import RunConfig
 from shoal.words import did_you_mean

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from shoal.data.terms import Indicator
 from shoal.errors import ConfigError, DataError, OutOfMemory
 from shoal.fitting.exact import check_bad_rows, check_rows
 from shoal.fitting.wide import is_wide
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.folds import CountClasses, CountValues, FactorCells, FoldMedians, SumCells, TakeRows
 from shoal.passes.quantiles import base_for

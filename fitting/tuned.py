@@ -6,7 +6,7 @@ How folds are summed is in `summing`, how one chooses in `whatif`; both are load
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shoal.coordinator import Coordinator
@@ -16,6 +16,7 @@ from shoal.errors import ResourceError
 from shoal.fitting.exact import Fit, Reduced, check_bad_rows
 from shoal.fitting.reports import Trained, finite
 from shoal.fitting.wide import is_wide
+from shoal.lazy.classes import dataclass
 from shoal.results.tuned import BEST, CrossValidated, FormulaInterval, FormulaIntervals
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import WIDEST_CELLS

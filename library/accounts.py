@@ -17,13 +17,13 @@ import math
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile, Reason, StateError, TrainingError
 from shoal.files.parts import title
 from shoal.home import archive_directory, names_in, runs_directory
+from shoal.lazy.classes import dataclass
 from shoal.library import notes
 from shoal.people.belongings import visible
 from shoal.queueing import team

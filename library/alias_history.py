@@ -7,13 +7,13 @@ import contextlib
 import getpass
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.home import models_directory
+from shoal.lazy.classes import dataclass
 from shoal.library.saved_models import Version
 from shoal.people import acting
 from shoal.results.plain import Malformed, plain, read

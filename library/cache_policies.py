@@ -4,11 +4,11 @@ or as a plug-in says. What may go at all, and how it goes, is in `cleaning`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from shoal import plugins
 from shoal.errors import ConfigError
 from shoal.home import MANIFEST
+from shoal.lazy.classes import dataclass
 from shoal.library.inventory import Item
 
 

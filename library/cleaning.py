@@ -16,7 +16,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from shoal.home import (
     searches_directory,
     trash_directory,
 )
+from shoal.lazy.classes import dataclass
 from shoal.library import archives
 from shoal.library.cache_policies import first_to_go
 from shoal.library.inventory import Item, entries, items

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.home import (
@@ -24,6 +23,7 @@ from shoal.home import (
     trash_directory,
     uploads_directory,
 )
+from shoal.lazy.classes import dataclass
 from shoal.library import archives
 from shoal.library.kinds import KINDS, DiskKind
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 
 
 @dataclass(frozen=True)

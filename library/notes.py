@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import ConfigError, DamagedFile, StateError
+from shoal.lazy.classes import dataclass
 from shoal.people.deeds import allow
 from shoal.people.rights import Verb
 from shoal.runs.documents import read_json

@@ -20,7 +20,6 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from shoal.files.locks import lock_file
 from shoal.files.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.files.parts import title
 from shoal.home import models_directory
+from shoal.lazy.classes import dataclass
 from shoal.library.model_cards import CARD, card_anew, card_of, read_card
 from shoal.people.acting import person
 from shoal.people.belongings import belong, claim, sees, thing_at, visible, wishes

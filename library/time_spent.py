@@ -7,10 +7,11 @@ shares of the time since the round on record before it, so that their sum is wei
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import Remedy, StateError
+from shoal.lazy.classes import dataclass
 from shoal.runs.commands import metrics_of
 from shoal.words import duration, plural
 

@@ -12,13 +12,13 @@ import hashlib
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import ConfigError, DamagedFile, NotAllowed, StateError
 from shoal.files import sealed
 from shoal.files.locks import one_at_a_time
 from shoal.home import by_beginning, tokens_file
+from shoal.lazy.classes import dataclass
 from shoal.people import accounts, acting
 from shoal.people.person import ADMIN, EDITOR, ROLES, VIEWER, Person, lesser
 from shoal.people.records import TeamMember

@@ -7,10 +7,9 @@ The flat vector has W class by class, then b, which is free. No data and no rule
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from shoal.lazy.classes import dataclass
 from shoal.losses.multinomial import Multinomial
 from shoal.losses.steps import FreeLast, RowExtras, RowsSeen
 from shoal.models import Array, Penalty, Values, chunk_rows, proximal_step

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.multinomial import Multinomial
 from shoal.models import Array

@@ -10,11 +10,12 @@ No data and no rule of how long a step is belongs here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from shoal.lazy.classes import dataclass
 from shoal.losses.huber import Huber
 from shoal.losses.logistic import Logistic
 from shoal.models import Array, Penalty, StepModel, Values, chunk_rows, proximal_step

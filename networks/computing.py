@@ -9,10 +9,11 @@ there is not here is told in a sentence, and the run goes on without it; what is
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from shoal.errors import ConfigError, Remedy
+from shoal.lazy.classes import dataclass
 from shoal.settings.config import RunConfig
 
 NONE = "none"  # the compile mode of what is not compiled

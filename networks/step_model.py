@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.data_pipeline import Shards
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, NoPenalty, Values, proximal_step
 from shoal.networks.computing import PLAIN, Computing
 from shoal.worker import Worker

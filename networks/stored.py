@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from shoal.errors import ConfigError, DamagedFile, DataError
 from shoal.files import sealed
 from shoal.home import make_folder, modules_directory, removed_path
+from shoal.lazy.classes import dataclass
 from shoal.utils import disk_errors
 
 RowValues = npt.NDArray[Any]

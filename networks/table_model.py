@@ -6,11 +6,11 @@ question. PyTorch is imported when the first batch is computed. What it says of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Bools
 from shoal.networks.computing import PLAIN, Computing
 from shoal.networks.step_model import StepsOfModule

@@ -11,7 +11,6 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from shoal.engines.base import Engine, Helpers
 from shoal.errors import WorkerFailed
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, NoPenalty
 from shoal.parameters.own import OwnParameters
 from shoal.parameters.stepping import StepMemory, StepParts, VectorStep, counted_on, stretches_of, vectors_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Penalty
 from shoal.passes.board import Slot
 from shoal.steps.clipping import peak_of, shortened, squares_of

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Floats
 from shoal.solve.least_squares import Standardisation, stack, triangle
 from shoal.solve.moments import Moments, merge_all

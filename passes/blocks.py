@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from shoal.data.splits import Split
 from shoal.data.terms import MISSING_LEVEL, Offset, Product, Shaped
 from shoal.data_pipeline import Chunk, design_rows
 from shoal.kernels.lines_kernel import interval_lines, prediction_lines
+from shoal.lazy.classes import dataclass
 from shoal.losses.layers import NetworkMean, RowMean, expected
 from shoal.losses.multinomial import Multinomial
 from shoal.metrics import Residuals

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.steps.compression import Compression, make_compression
 from shoal.steps.policy import Task

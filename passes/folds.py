@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from shoal.data.columns import weighted_median
 from shoal.data.dataset import Block
 from shoal.data.splits import Split, Yes, hashed_index, row_weights, target_values, training_rows
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest, opened
 from shoal.solve.least_squares import stack

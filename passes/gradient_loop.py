@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shoal.data_pipeline import Batches, Shards
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, DrawingModel, StepModel, Values
 from shoal.passes.board import Board, Exchange
 from shoal.passes.shards import opened_shard

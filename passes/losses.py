@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from shoal.data.dataset import Block
 from shoal.data.splits import Split, row_weights, target_values
 from shoal.data_pipeline import Chunk, design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss, Totals
 from shoal.metrics import Residuals
 from shoal.models import Array, Bools, Floats

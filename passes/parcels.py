@@ -7,12 +7,12 @@ keeps anything that matters; without compression there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.board import Allocate, Board, Exchange, ServerBoard, Slot
 from shoal.steps.policy import Task

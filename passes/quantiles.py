@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.shapes.asked import quantiles_for
 from shoal.data.splits import Split, Yes, row_weights, training_rows
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.arrays import RangeRequest
 from shoal.passes.blocks import opened

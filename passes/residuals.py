@@ -4,7 +4,6 @@ reports are small and merge."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.layers import NetworkMean
 from shoal.metrics import Residuals

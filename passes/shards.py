@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from shoal.errors import EngineError
 from shoal.files.checksums import checksum, damaged, prove
 from shoal.files.elsewhere import sees, staged_blocks, staged_pieces
 from shoal.home import cache_directory, make_folder
+from shoal.lazy.classes import dataclass
 from shoal.losses.steps import RowsSeen, SeeingModel
 from shoal.models import Array, LinearModel, StepModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest

@@ -3,11 +3,10 @@ blocks are added in order."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest
 from shoal.solve.least_squares import Standardisation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split, training_rows
 from shoal.errors import ConfigError, DataError, Remedy
+from shoal.lazy.classes import dataclass
 from shoal.passes.blocks import opened
 from shoal.passes.quantiles import Swept
 from shoal.settings.config import RunConfig

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 
+from shoal.lazy.classes import dataclass
 from shoal.people.person import MACHINE, Person
 
 

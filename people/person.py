@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from shoal.lazy.classes import dataclass
 
 VIEWER, EDITOR, ADMIN = "viewer", "editor", "admin"
 ROLES = (VIEWER, EDITOR, ADMIN)  # each may do what those before it may

@@ -9,10 +9,10 @@ import time
 import zlib
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.people.person import ROLES, Person
 
 ACTIVE, DISABLED, REMOVED = "active", "disabled", "removed"

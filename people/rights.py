@@ -10,9 +10,9 @@ from the command line) is everybody's: all see it, editors may change it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from shoal.lazy.classes import dataclass
 from shoal.people.person import ADMIN, EDITOR, ROLES, Person
 
 

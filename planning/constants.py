@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.engines.simulated import SimulatedEngine, Stepwise
 from shoal.errors import WorkerFailed
+from shoal.lazy.classes import dataclass
 from shoal.models import LinearModel
 from shoal.passes.gradient_loop import Assignment
 from shoal.planning.conducting import conductor_for

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.engines.simulated import SimulatedEngine
 from shoal.engines.virtual import NoCosts, Surroundings
+from shoal.lazy.classes import dataclass
 from shoal.planning.constants import Constants, SweepTimes
 from shoal.planning.rehearsal import Machines
 from shoal.planning.sample import PlannedTable

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.data_pipeline import Shards
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, LinearModel, OrdinaryLeastSquares, Values
 from shoal.passes.board import Board, Exchange
 from shoal.passes.gradient_loop import Assignment, GradientLoop, TrainingWorker

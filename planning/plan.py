@@ -6,13 +6,14 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from shoal.coordinator import Coordinator
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.lazy.classes import dataclass
 from shoal.planning.constants import Constants, TimedEngine, measure
 from shoal.planning.exact import swept
 from shoal.planning.machines import NETWORK, NODES, failures_of, network_of, stragglers_of

@@ -3,11 +3,12 @@ what came of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from shoal.data_pipeline import Shards
 from shoal.engines.simulated import SimulatedEngine
 from shoal.engines.virtual import Chain, Failures, Network, NoCosts, Stragglers, Surroundings, TimeSpent
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Event
 from shoal.passes.gradient_loop import Assignment, Update
 from shoal.planning.conducting import EventsOnly, conductor_for

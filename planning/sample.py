@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -13,6 +13,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.files import file_format
 from shoal.data_pipeline import Shards
 from shoal.errors import ConfigError, DataError
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Timings
 from shoal.models import Array
 from shoal.settings.config import RunConfig

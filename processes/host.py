@@ -17,11 +17,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from shoal.errors import DamagedFile, Standing, TrainingError
 from shoal.home import home, runs_directory
+from shoal.lazy.classes import dataclass
 from shoal.queueing.jobs import LEDGER_DAYS, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.runs.commands import post, wait_settled

@@ -14,7 +14,6 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +22,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from shoal.errors import StateError
+from shoal.lazy.classes import dataclass
 from shoal.runs.folder import Run
 from shoal.search import space
 from shoal.search.plan import ENOUGH, SearchPlan, Trial

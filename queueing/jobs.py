@@ -5,8 +5,9 @@ Times are seconds since 1970 by the clock of the queue, which is the database's:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from shoal.lazy.classes import dataclass
 
 WAITING, RUNNING = "waiting", "running"
 FINISHED, FAILED, CANCELLED = "finished", "failed", "cancelled"

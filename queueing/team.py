@@ -11,11 +11,12 @@ import getpass
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.database.address import address, is_set
 from shoal.database.connections import database
 from shoal.errors import StateError, TrainingError
+from shoal.lazy.classes import dataclass
 from shoal.queueing.jobs import CANCELLED, CLOSED, FAILED, OPEN, RUNNING, WAITING, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.words import duration, plural

@@ -3,7 +3,6 @@ differences; what the sums say is in `comparing`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from shoal.data.dataset import Block
 from shoal.data.encoding import Encoding
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.layers import RowMean, expected
 from shoal.models import Array
 from shoal.passes.blocks import opened

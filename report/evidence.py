@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from shoal.fitting.inspection import inspect
 from shoal.fitting.model_file import SavedModel, own_data
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import sum_cells
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.results.answers.diagnosis import Diagnosis
 from shoal.results.answers.table import ColumnLook

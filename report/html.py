@@ -6,10 +6,10 @@ No script, nothing from elsewhere; readable in light, dark and print, on a wide 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape as escaped
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.words import seen, short
 
 COLOURS = """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from shoal.charts.effects import effects, not_zero
 from shoal.files.output import Output
+from shoal.lazy.classes import dataclass
 from shoal.report.charts import coefficient_chart
 from shoal.report.html import COLOURS, DRAWN
 from shoal.results.fit import FitReport

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from shoal.lazy.classes import dataclass
 from shoal.report.html import escape
 from shoal.words import shortened
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.results.fit import FitCertificate, FitScores
 from shoal.results.outcome import Headline
 from shoal.results.plain import plain, read

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from shoal.lazy.classes import dataclass
 from shoal.words import listed, number
 
 HIGH = 10.0  # variance inflation from which on a coefficient is hard to tell: its error is three times as large

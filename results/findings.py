@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from shoal.errors import Remedy
+from shoal.lazy.classes import dataclass
 
 LEAVE_OUT = "exclude"  # the knob that most remedies set
 

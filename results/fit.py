@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from shoal.errors import Standing
+from shoal.lazy.classes import dataclass
 from shoal.results.collinearity import Collinearity
 from shoal.results.findings import Finding
 from shoal.results.network import NetworkReport

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile
 from shoal.files import sealed
+from shoal.lazy.classes import dataclass
 from shoal.results.fit import FitReport
 from shoal.results.network import StoredLayers
 from shoal.results.plain import Malformed, plain, read

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from shoal.lazy.classes import dataclass
 from shoal.words import number, plural
 
 SCORES = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.results.plain import Malformed, read
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from shoal.lazy.classes import dataclass
 
 BEST, ONE_SE, BY_HAND = "best", "one_se", "by hand"
 WAYS = {

@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, Trai
 from shoal.files.locks import is_held
 from shoal.files.parts import uploads_again
 from shoal.home import after_all, archive_directory, can_be, entry_name, names_in, runs_directory, why_unreadable
+from shoal.lazy.classes import dataclass
 from shoal.people.belongings import sees, visible
 from shoal.queueing import team
 from shoal.results.fit import FitReport
@@ -396,5 +397,4 @@ def read_config(run: Run) -> RunConfig:
 
 
 def write_state(directory: Path, standing: Standing) -> None:
-    values = {**standing.as_dict(), "at": time.time()}
-    write_json(directory / "state.json", values, last=standing.state in ENDED)
+    write_json(directory / "state.json", {**standing.as_dict(), "at": time.time()}, last=standing.state in ENDED)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.errors import ConfigError
 from shoal.files.parts import size_of
 from shoal.home import home
+from shoal.lazy.classes import dataclass
 from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig

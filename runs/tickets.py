@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.files.locks import one_at_a_time
 from shoal.home import at_work_directory, names_in, queue_directory, waiting_directory
+from shoal.lazy.classes import dataclass
 from shoal.queueing import team
 from shoal.queueing.jobs import WAITING
 from shoal.runs.slots import cores, free_slots, slots

@@ -19,7 +19,6 @@ import re
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from shoal.errors import ConfigError, DamagedFile, Remedy, Standing, StateError
 from shoal.files.locks import own_lock
 from shoal.files.parts import absolute, check_there, title
 from shoal.home import LATEST, by_beginning, can_be, entry_name, names_in, searches_directory
+from shoal.lazy.classes import dataclass
 from shoal.library import saved_models
 from shoal.library.saved_models import Version
 from shoal.people.belongings import claim, sees, visible

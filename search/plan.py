@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.search import space as search_space
 from shoal.search.space import Space
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shoal import plugins
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.settings.checks import RANGES
 from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.meaning import has_effect

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from shoal.lazy.classes import dataclass
 
 if TYPE_CHECKING:
     from shoal.metrics import Round

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.dashboard.api.problems import Refusal
 from shoal.data.dialects import DEFAULT_MISSING
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.classes import dataclass
 from shoal.serving.served_model import ServedModel
 from shoal.settings.values import config_from
 from shoal.tasks.predict_rows import RowPredictions

@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.dashboard.api.problems import Refusal
 from shoal.dashboard.http.access import is_loopback, of_token
 from shoal.dashboard.http.visit import Visit, host_allowed
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.library.tokens import NOTED, KnownTokens
 from shoal.people.person import MACHINE, Person
 

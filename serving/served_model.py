@@ -6,13 +6,13 @@ What cannot be read never takes the place of what can: the version before stays,
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.data.notation.dates import has_times
 from shoal.errors import StateError, TrainingError
 from shoal.fitting.model_file import load_model
+from shoal.lazy.classes import dataclass
 from shoal.library import aliases
 from shoal.library.saved_models import Version
 from shoal.tasks.explain_row import typical_row

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
+from shoal.lazy.classes import dataclass
 from shoal.settings import checks, when
 from shoal.settings.checks import knob, training
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.settings.levels import SIGN
 from shoal.settings.pairs import pair_text
 from shoal.settings.transforms import COUNTS, DATES, NUMBERS, PLAIN

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.settings.levels import SIGN, split_level
 from shoal.words import did_you_mean
 

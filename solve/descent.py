@@ -11,13 +11,14 @@ no loss is known here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.path_kernel import sparse_path
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, TINY, Array
 from shoal.solve.least_squares import EPS, LeastSquares, Standardisation, factor
 from shoal.solve.paths import solve

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.solve.distributions import f_tail, student_quantile, student_tail
 from shoal.solve.least_squares import LeastSquares

@@ -6,12 +6,12 @@ predictions in `conformal`; what each of them means is said here in words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.kernels.path_kernel import sparse_path
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, penalty_for
 from shoal.solve.distributions import student_quantile
 from shoal.solve.inference import inference

@@ -5,13 +5,14 @@ No penalty and no solver lives here: answers are found in `paths`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, RestsOn
 from shoal.solve.moments import Moments
 

@@ -6,13 +6,13 @@ No penalty, no solver and no file lives here: rows come in as arrays, answers ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import OutOfMemory, Remedy
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 CACHE_BYTES = 4 << 20  # one batch of centred rows stays in the cache between centring and Z'Z

@@ -10,13 +10,14 @@ over the rows; no row, no file and no loss is known here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DataError
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, TINY, Array, Certificate
 from shoal.solve.least_squares import EPS, LeastSquares, Standardisation, factor
 from shoal.solve.moments import Moments

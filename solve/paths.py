@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import DataError
 from shoal.kernels.path_kernel import sparse_path
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, TINY, Array, Certificate, RestsOn, certify, penalty_for
 from shoal.solve.least_squares import (
     CONSTANT,

@@ -10,12 +10,13 @@ known here: rows come in by the two calls of `PinballRows`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, TINY, Array, Certificate
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.newton import CurvatureAt, NewtonPoint, Scale, minimise

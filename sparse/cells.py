@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -26,6 +26,7 @@ from shoal.fitting.exact import Fit, Prepared, check_bad_rows, check_rows, desig
 from shoal.fitting.guidance import Known, findings_of
 from shoal.fitting.reports import Trained, described
 from shoal.kernels.threads import one_thread
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Timings
 from shoal.models import Array, penalty_for
 from shoal.passes.blocks import Sums

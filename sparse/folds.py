@@ -6,7 +6,6 @@ Each fold is centred and scaled by its own training rows, as folds of a table of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.splits import Split, hashed_index
 from shoal.errors import ConfigError, DataError, OutOfMemory
 from shoal.fitting.exact import check_rows
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact, sparse_bytes

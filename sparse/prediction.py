@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from shoal.files.parts import parts_of
 from shoal.fitting.model_file import SavedModel, without_zeros
 from shoal.kernels.lines_kernel import prediction_lines
 from shoal.kernels.pairs_kernel import ALL_READ
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.sparse.table import Bad, SparseRange, bad_row, plain_text, ranges_of, scores

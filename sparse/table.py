@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from shoal.files.parts import absolute, parts_of, title
 from shoal.files.remote import place, remote_file
 from shoal.home import MANIFEST
 from shoal.kernels.pairs_kernel import ALL_READ, NOT_RISING, ReadRows, read_pairs
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import BLOCK_BYTES, ROW_BYTES

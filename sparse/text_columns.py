@@ -5,7 +5,6 @@ chooses; who fits them is in `cells`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from shoal.data.encoding import grouped_levels
 from shoal.data.terms import MISSING_LEVEL, HashedText, Term
 from shoal.data.texts.hashing import buckets_of
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.settings.transforms import ColumnPart

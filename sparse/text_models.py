@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from shoal.data.dataset import Dataset
 from shoal.data.terms import MISSING_LEVEL, HashedText, Level, Product
 from shoal.data.texts.hashing import buckets_of
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 MANY = 1000  # levels of a text column from which on dense rows would cost more than looking texts up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.terms import MISSING_LEVEL
 from shoal.data_pipeline import design_rows
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.blocks import Predict, Score, Sums, opened

@@ -3,8 +3,9 @@ known here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from shoal.lazy.classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from shoal.lazy.classes import dataclass
 from shoal.steps.hash_ring import Ring
 
 SHORTEST_LEASE = 3.0  # seconds that a worker may take for its work, however short the usual round is

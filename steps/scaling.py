@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from shoal.lazy.classes import dataclass
 
 WINDOW = 3.0  # seconds over which a number of workers is judged
 WORTH_IT = 1.05  # another worker has to raise throughput by this factor to be kept

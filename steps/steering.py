@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
+from shoal.lazy.classes import dataclass
 from shoal.steps.optimizers import StepRule
 from shoal.steps.policy import Policy
 

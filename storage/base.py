@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from shoal.errors import StateError
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
 
 POINTS = 1500  # of a series: about the pixels a chart has

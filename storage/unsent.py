@@ -10,12 +10,13 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from shoal.errors import DamagedFile
 from shoal.files import sealed
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
 from shoal.storage.base import writable
 

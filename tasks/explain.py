@@ -6,7 +6,6 @@ Each part is left out, with a sentence, where it cannot be had; the formulas are
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.fitting.reports import finite
 from shoal.fitting.summing import make_study
 from shoal.fitting.wide import is_wide
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, penalty_for
 from shoal.results.answers.explanation import ModelExplanation
 from shoal.results.fit import PredictionInterval

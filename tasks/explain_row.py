@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from shoal.data.terms import (
     pair_name,
 )
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 Value = float | str | None

@@ -9,7 +9,6 @@ import csv
 import io
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from shoal.data.notation.dates import is_date
 from shoal.errors import ConfigError, DataError
+from shoal.lazy.classes import dataclass
 from shoal.words import no_such_column
 
 ALL, IDS = "all", "ids"  # all columns; those that look like ids, or else all

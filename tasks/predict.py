@@ -27,6 +27,7 @@ from shoal.files.table_style import Rewriting, RewrittenFile, table_style
 from shoal.fitting.exact import words_told
 from shoal.fitting.model_file import SavedModel, in_days, load_model, without_zeros
 from shoal.kernels.csv_kernel import FieldKind
+from shoal.lazy.classes import dataclass
 from shoal.passes.blocks import LOCATED, PredictLines
 from shoal.passes.ingest import FileReading
 from shoal.results.answers.drift import SeenColumn
@@ -203,7 +204,7 @@ def _beside(
     return PartsBeside(chosen, parts())
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Cells:
     """One file whose cells may stand beside predictions."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from shoal.data.notation.dates import has_times
 from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.classes import dataclass
 from shoal.losses.layers import NetworkMean, expected
 from shoal.losses.multinomial import Multinomial
 from shoal.models import Array

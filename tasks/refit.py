@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from shoal.data.dataset import Dataset
 from shoal.errors import StateError
 from shoal.fitting.exact import Fit, Reduced, nonnegative_notes, precision_notes, prepare
 from shoal.fitting.wide import is_wide
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Residuals, Timings
 from shoal.models import penalty_for
 from shoal.passes.blocks import Sums

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from shoal.fitting.exact import bad_row_notes
 from shoal.fitting.reports import Trained, finite
 from shoal.fitting.summing import sum_cells, wide_cells
 from shoal.fitting.tuned import cross_validated
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Timings
 from shoal.results.tuned import CrossValidated
 from shoal.settings.config import RunConfig

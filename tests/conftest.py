@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psutil
 import pytest
 from packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
@@ -36,6 +37,11 @@ __all__ = [
 pytest.register_assert_rewrite("support.engines.contract")
 
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS depend on threads, and workers have one
+
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)  # a busy machine is no fault of a test
+hypothesis.settings.load_profile("patient")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: processes of tests would be deaf too
     signal.signal(signal.SIGINT, signal.default_int_handler)

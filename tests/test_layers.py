@@ -1,7 +1,7 @@
 """Who may import whom: one line a folder, held by reading the source. `pytest -s tests/test_layers.py` prints the table.
 
 A folder may import what its line names and nothing else of ours; the lines form no cycle. `errors`, `files`,
-`home`, `tracing`, `utils` and `words` are free to all. `data` includes `data_pipeline.py`, which fronts it. Folders of one page know no other page.
+`home`, `lazy`, `tracing`, `utils` and `words` are free to all. `data` includes `data_pipeline.py`, which fronts it. Folders of one page know no other page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 OURS = {"tests", "benchmarks", "tools", "examples", "docs", "build"}  # folders that are not part of the package
 MADE = {"build", "dist", "site"}  # folders that are made from the rest
-FREE = {"errors", "files", "home", "tracing", "utils", "words"}
+FREE = {"errors", "files", "home", "lazy", "tracing", "utils", "words"}
 
 MATHEMATICS = "kernels losses models results solve solve.classes solve.rows"
 ROWS = f"{MATHEMATICS} data data.first_look data.formats data.notation data.parts data.recipes data.shapes data.summaries data.texts settings"  # of tables
@@ -27,6 +27,7 @@ PAGE = "dashboard.fits dashboard.forms dashboard.http dashboard.parts dashboard.
 MAY_IMPORT: dict[str, str] = {
     "charts": "results.answers",
     "files": "kernels",
+    "lazy": "",
     "tracing": "",
     "settings": "",
     "results": "",

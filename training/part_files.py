@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.lazy.classes import dataclass
 from shoal.parameters.shards import ShardedParameters
 from shoal.parameters.stepping import StepMemory
 from shoal.passes.board import COPIES

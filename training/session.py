@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.errors import Standing
+from shoal.lazy.classes import dataclass
 from shoal.storage.base import Storage
 from shoal.training.advisers import Advisers
 from shoal.training.callbacks import Callbacks

@@ -15,12 +15,14 @@ import json
 import math
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shoal.lazy.classes import dataclass
 
 MAGIC, VERSION = b"SHOALCK", b"1"
 START, DIGEST = 16, 32  # bytes before the header and after the payload

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from shoal.data.dataset import Dataset
 from shoal.errors import ConfigError
 from shoal.fitting.exact import bad_row_notes
 from shoal.kernels.threads import one_thread
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Certificate
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import USUAL_POINTS

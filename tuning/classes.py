@@ -8,7 +8,6 @@ step rests on the same sums. A sweep answers for the points at which all chains 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from shoal.fitting.classes.target import classes_of_target
 from shoal.fitting.losses.rows import FAR
 from shoal.fitting.summing import FoldTable
 from shoal.fitting.targets import look_at
+from shoal.lazy.classes import dataclass
 from shoal.losses.multinomial import Multinomial
 from shoal.losses.named import penalty_beside_sum
 from shoal.models import L1L2, Array, Bools, Certificate

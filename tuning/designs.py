@@ -5,11 +5,11 @@ read once for all folds; no rows, no losses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Bools
 from shoal.solve.descent import FoldView
 from shoal.solve.least_squares import Standardisation

@@ -5,13 +5,13 @@ all penalties in all folds; how points go on from there is in `solve.descent`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.models import Array, Bools
 from shoal.passes.arrays import RangeRequest

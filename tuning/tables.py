@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from shoal.errors import DataError
 from shoal.fitting.losses.rows import FAR
 from shoal.fitting.summing import FoldTable
 from shoal.fitting.targets import check_numbers, check_offset, check_range, look_at, offset_notes, two_values
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.named import loss_for
 from shoal.models import Array

@@ -9,13 +9,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from shoal.errors import ConfigError
 from shoal.kernels.path_kernel import sparse_path
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, penalty_for
 from shoal.settings.when import check_linear
 from shoal.solve.least_squares import LeastSquares

@@ -4,13 +4,13 @@ again, and the model is refitted to their weighted sums (`resampling`). Interval
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from shoal.errors import ConfigError, StateError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, penalty_for
 from shoal.solve.distributions import student_quantile, student_tail
 from shoal.solve.intervals import meaning

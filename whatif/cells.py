@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -17,6 +17,7 @@ from shoal.data.columns import design_encoding, fills_for
 from shoal.data.encoding import Encoding, mapped, matrix_between
 from shoal.data.terms import Number
 from shoal.errors import ConfigError, DataError, StateError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.solve.least_squares import LeastSquares, Standardisation, stack, triangle

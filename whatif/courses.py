@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from shoal.data.encoding import Encoding, mapped
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, Certificate
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments, mean_squares

@@ -8,12 +8,12 @@ Which weights a fold is given is for others to say: a path (`penalty_choice`), o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.data.encoding import Encoding, mapped
+from shoal.lazy.classes import dataclass
 from shoal.models import TINY, Array
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.moments import Moments, mean_squares

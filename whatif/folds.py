@@ -7,7 +7,6 @@ So sums over the rows of each cell answer for every fold.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from shoal.data.dataset import Block, Dataset
 from shoal.data.splits import Split, Yes, hashed_index, row_weights, target_values
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.when import CLASSES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from shoal.data.encoding import Encoding
 from shoal.kernels.path_kernel import sparse_path
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, penalty_for
 from shoal.solve.least_squares import LeastSquares
 from shoal.solve.paths import solve

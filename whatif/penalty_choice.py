@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from shoal.data.encoding import mapped
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Certificate
 from shoal.settings.limits import USUAL_POINTS
 from shoal.settings.when import check_linear

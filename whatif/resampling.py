@@ -7,7 +7,6 @@ are found anew in every resample.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.data.encoding import matrix_between
 from shoal.kernels.path_kernel import sparse_path
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, Bools, penalty_for
 from shoal.solve.inference import inference
 from shoal.solve.intervals import Desparsified, desparsified

@@ -7,12 +7,13 @@ All folds go down their paths together, so that the curve is there from its stro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Certificate
 from shoal.settings.limits import USUAL_POINTS
 from shoal.solve.moments import Moments

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from shoal.data.encoding import Encoding, encoding_from
 from shoal.errors import ConfigError, DamagedFile, ResourceError, StateError
 from shoal.files import sealed
 from shoal.files.checksums import Seal, mapped, written
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.values import config_from
 from shoal.solve.moments import Moments

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from shoal.data.columns import design_encoding, fills_for
 from shoal.data.encoding import Encoding
 from shoal.errors import DataError, OutOfMemory
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import memory_for_exact, tuning_bytes

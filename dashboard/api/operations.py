@@ -13,7 +13,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +25,7 @@ from shoal.dashboard.api.problems import Refusal, refusal_of
 from shoal.dashboard.api.schemas import QUICKLY, SCHEMAS
 from shoal.dashboard.http.problem import problem
 from shoal.errors import TrainingError
+from shoal.lazy.classes import dataclass
 
 log = logging.getLogger("shoal")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from itertools import islice
 
 import streamlit as st
@@ -17,6 +16,7 @@ from shoal.dashboard.tables.samples import SAMPLES, Sample
 from shoal.dashboard.tables.sources import find_table
 from shoal.dashboard.tables.upload_box import upload_box
 from shoal.files.parts import size_of
+from shoal.lazy.classes import dataclass
 from shoal.people.deeds import why_not
 from shoal.people.rights import SERVICE, Verb
 from shoal.words import ago, file_size, plural

@@ -15,13 +15,14 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from shoal.dashboard.http import printed_address
 from shoal.errors import ConfigError, DamagedFile
 from shoal.files import sealed
 from shoal.home import ended_sessions_file, password_file, session_key_file
+from shoal.lazy.classes import dataclass
 from shoal.library.tokens import AccessToken
 from shoal.people.known import KnownPeople
 from shoal.people.person import MACHINE, Person

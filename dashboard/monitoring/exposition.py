@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from shoal.lazy.classes import dataclass
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})

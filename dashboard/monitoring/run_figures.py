@@ -10,12 +10,13 @@ import contextlib
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.dashboard.monitoring.exposition import Family, Figure, by_label, single
 from shoal.errors import TrainingError
 from shoal.files.locks import is_held
 from shoal.home import names_in, runs_directory
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Round
 from shoal.people.belongings import thing_at
 from shoal.runs.commands import metrics_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from shoal.lazy.classes import dataclass
 from shoal.runs.folder import ACTIVE
 
 

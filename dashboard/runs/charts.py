@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
 from shoal.dashboard.runs.differences import Side, Spread
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Round
 from shoal.words import shortened
 

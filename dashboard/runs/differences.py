@@ -6,12 +6,12 @@ import dataclasses
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import state_of
+from shoal.lazy.classes import dataclass
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import HEADLINES
 from shoal.settings.config import RunConfig

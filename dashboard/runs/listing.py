@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ import pandas as pd
 
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import ARCHIVED, GROUPS, group_of, state_of
+from shoal.lazy.classes import dataclass
 from shoal.library.accounts import Summary
 from shoal.words import MODELS, ago, duration, number, shortened
 

@@ -10,13 +10,13 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from shoal.errors import ResourceError, StateError, TrainingError
 from shoal.home import home, jobs_directory, runs_directory
+from shoal.lazy.classes import dataclass
 from shoal.metrics import WorkerSample
 from shoal.runs import slots as run_slots
 from shoal.runs import tickets as run_queue

@@ -6,7 +6,7 @@ table is kept elsewhere, see `choices`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import streamlit as st
@@ -15,6 +15,7 @@ from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import heading, label
 from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.sources import Asked, asked, find_table, table_of
+from shoal.lazy.classes import dataclass
 
 HAND = "table:at-hand"  # in the session
 OF_TABLE = ("data", "read", "target")  # parts of an address; the rest is a page's own

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
@@ -13,6 +11,7 @@ from shoal.dashboard.tables import recent
 from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.dashboard.tables.sources import Asked, find_table
+from shoal.lazy.classes import dataclass
 from shoal.results.answers.table import TableLook
 from shoal.results.plain import Malformed
 from shoal.runs.launch import Run

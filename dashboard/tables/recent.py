@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
 
 from shoal.dashboard.tables import uploads
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import recent_tables_file, uploads_directory
+from shoal.lazy.classes import dataclass
 from shoal.results.plain import Malformed, plain, read
 
 KEPT = 50

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.resources
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.data.generated import NAME, TARGET, Shape, shape_at
 from shoal.errors import ConfigError
 from shoal.home import samples_directory
+from shoal.lazy.classes import dataclass
 from shoal.utils import write_atomically
 
 

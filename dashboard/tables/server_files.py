@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.files.parts import is_part, there
+from shoal.lazy.classes import dataclass
 
 PREFIX = "file:"
 PLAIN = (".csv", ".tsv", ".txt", ".svm", ".libsvm", ".svmlight")

@@ -6,7 +6,7 @@ A table is a sample, a made-up table, an upload, or a file of the server's folde
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import streamlit as st
 from shoal.dashboard.tables import server_files, uploads
 from shoal.dashboard.tables.samples import SAMPLES, Sample, generated, generated_at, sample_at
 from shoal.errors import TrainingError
+from shoal.lazy.classes import dataclass
 from shoal.people.belongings import sees
 from shoal.settings.config import DIALECT, RunConfig
 from shoal.settings.values import page_config

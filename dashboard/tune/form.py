@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from shoal.dashboard.parts.targets import PLACEHOLDER, SUITED, suited_model, tun
 from shoal.dashboard.tables import at_hand, choices
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
+from shoal.lazy.classes import dataclass
 from shoal.results.answers.table import TableLook
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect

@@ -7,11 +7,11 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.dashboard.parts.places import BY_PANEL
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.levels import levels_by_column

@@ -6,11 +6,12 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from shoal.errors import StateError
 from shoal.home import jobs_directory
+from shoal.lazy.classes import dataclass
 from shoal.runs.launch import Run, sees_job
 from shoal.settings.limits import STUDIES_BYTES
 from shoal.whatif.answers import WhatIf

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shoal.data.dialects import Dialect
 from shoal.data.formats.headers import first_total, joined_names, second_line, tells_apart
 from shoal.data.formats.mended import mended_names, without_stray_quotes
 from shoal.data.sniffing import is_value
+from shoal.lazy.classes import dataclass
 from shoal.words import listed
 
 MOST_BELOW = 3  # lines below the names that may belong to them: units, questions, keys

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from shoal.data.notation.words import per_column
 from shoal.data.sniffing import TOO_LONG, detect, usual_width
 from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import PADDING, FieldKind, ParserState, library
+from shoal.lazy.classes import dataclass
 from shoal.settings.limits import MOST_COLUMNS
 from shoal.words import no_such_column
 

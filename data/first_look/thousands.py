@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shoal.data.dialects import Dialect
 from shoal.data.kinds import Guess
 from shoal.data.notation.grouping import Grouping, grouping, other_mark
 from shoal.data.notation.numbers import Notation, cores_of
 from shoal.kernels.csv_kernel import FieldKind
+from shoal.lazy.classes import dataclass
 from shoal.words import listed
 
 WORDS = {".": "point", ",": "comma"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from shoal.lazy.classes import dataclass
 
 DELIMITERS = (",", ";", "\t", "|", " ")
 WORDS = 5  # names with blanks between them at least: fewer may be a title

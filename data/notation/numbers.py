@@ -11,9 +11,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from shoal.data.notation.grouping import Grouping, grouping, other_mark
+from shoal.lazy.classes import dataclass
 from shoal.words import listed
 
 BLANKS = " \u00a0\u202f\u2009\u2007\u3000"  # all of them group digits where one of them does

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from shoal.data.dialects import Dialect
@@ -18,6 +18,7 @@ from shoal.data.kinds import Layout, rewritten
 from shoal.data.notation.numbers import Notation
 from shoal.errors import DataError, Remedy
 from shoal.kernels.csv_kernel import FieldKind
+from shoal.lazy.classes import dataclass
 from shoal.words import listed
 
 MARKS = {

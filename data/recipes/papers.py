@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +16,7 @@ from shoal.data.recipes.remaking import TOLD, refilled
 from shoal.data.recipes.sources import SOURCES, add_sources, read_sources
 from shoal.files.elsewhere import sees, staged_blocks
 from shoal.home import MANIFEST, cache_directory, make_folder
+from shoal.lazy.classes import dataclass
 from shoal.utils import disk_errors
 
 PAPERS = (LEVELS, SOURCES, MANIFEST)  # the manifest last: a folder that has one is complete but for its blocks

@@ -5,7 +5,6 @@ that they become are in `data.terms`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from shoal.data.shapes import basis, dates
 from shoal.data.shapes.expression import Expression, X, evaluate, minus
 from shoal.data.shapes.plugin_steps import operation, step_named
 from shoal.errors import ConfigError, DataError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.transforms import DATES, PLAIN, ColumnPart
 from shoal.words import date_text

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import OutOfMemory, Remedy
+from shoal.lazy.classes import dataclass
 from shoal.settings.limits import MANY_LEVELS, MOST_LEVELS, memory_for_exact
 from shoal.utils import available_memory
 

@@ -8,7 +8,6 @@ import platform
 import resource
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import ray
 from shoal import __version__
 from shoal.engines.cluster.neighbours import Neighbours
 from shoal.home import keep_private
+from shoal.lazy.classes import dataclass
 from shoal.utils import plain_error
 from shoal.worker import Parts, Push, Reply, SharedArray, Worker, pack, portable, unpack
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shoal.engines.cluster.actor import versions
 from shoal.home import home
+from shoal.lazy.classes import dataclass
 
 PATIENCE = 30.0  # seconds for all of them to answer; a process has to start there first, on a busy machine too
 

@@ -6,7 +6,7 @@ Rows, columns and their encoding are those of other models; what is said of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -23,6 +23,7 @@ from shoal.fitting.guidance import Known, findings_of
 from shoal.fitting.losses.descent import AGAIN, CHEAP, GOOD, QUICK, ROUGH, SAMPLE, SAMPLED
 from shoal.fitting.losses.rows import centre_for
 from shoal.fitting.targets import look_at
+from shoal.lazy.classes import dataclass
 from shoal.losses.named import penalty_beside_sum
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array, Certificate

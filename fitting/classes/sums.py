@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data.splits import Split
 from shoal.data_pipeline import Chunk, design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.multinomial import Multinomial
 from shoal.models import Array, Bools
 from shoal.passes.arrays import RangeRequest

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Block, Dataset
 from shoal.data.splits import target_values
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.blocks import opened
 from shoal.worker import Worker

@@ -5,7 +5,7 @@ Rows, columns and their encoding are those of linear models (`fitting.exact`); w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from shoal.fitting.losses.descent import checked_optimum, optimum_of
 from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
 from shoal.fitting.losses.smearing import to_the_mean
 from shoal.fitting.targets import TwoValues, dependent_note, few_rows_note, separated_note, smeared_note, value_notes
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.named import loss_for, penalty_beside
 from shoal.metrics import Timings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from shoal.fitting.exact import Prepared, check_bad_rows, check_rows, design_for
 from shoal.fitting.guidance import Known, findings_of
 from shoal.fitting.leaks import crossed
 from shoal.fitting.targets import TwoValues, check_numbers, check_offset, check_range, look_at, offset_notes, two_values
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.models import Array
 from shoal.passes.blocks import stored_moments

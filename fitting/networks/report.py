@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shoal.fitting.exact import Fit, Prepared
 from shoal.fitting.losses.fit import LossFit
@@ -12,6 +12,7 @@ from shoal.fitting.model_file import model_of
 from shoal.fitting.networks.scoring import NumberScores, YesNoScores
 from shoal.fitting.reports import Trained, finite, report, written_columns
 from shoal.fitting.targets import value_notes
+from shoal.lazy.classes import dataclass
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.network import BesideLinear, NetworkPart, NetworkReport, NetworkScores, StoredLayers
 from shoal.results.plain import plain, read

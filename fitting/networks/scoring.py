@@ -4,11 +4,12 @@ model, row by row; how it learns is in `training.objectives`."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.layers import NetworkMean
 from shoal.metrics import Residuals
 from shoal.models import Array

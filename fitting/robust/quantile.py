@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from statistics import NormalDist
 
@@ -16,6 +16,7 @@ from shoal.fitting.exact import NEARLY_DEPENDENT, rows_dropped
 from shoal.fitting.losses.fit import LossFit, estimates_for
 from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
 from shoal.fitting.targets import check_varies, dependent_note
+from shoal.lazy.classes import dataclass
 from shoal.losses.named import loss_for, penalty_beside
 from shoal.losses.quantile import Smooth
 from shoal.metrics import Timings

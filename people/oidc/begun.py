@@ -12,7 +12,8 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from shoal.lazy.classes import dataclass
 
 LASTS = 600  # seconds
 LONGEST = 1500  # characters of an address to go to afterwards; cookies hold 4,096 bytes

@@ -7,10 +7,10 @@ who has that secret, or nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import NotAllowed
+from shoal.lazy.classes import dataclass
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 LEEWAY = 60  # seconds that clocks may differ

@@ -6,11 +6,12 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from shoal.errors import ConfigError
+from shoal.lazy.classes import dataclass
 from shoal.people.person import EDITOR, VIEWER
 
 ISSUER, CLIENT, SECRET = "SHOAL_OIDC_ISSUER", "SHOAL_OIDC_CLIENT_ID", "SHOAL_OIDC_CLIENT_SECRET"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.results.plain import plain, read
 from shoal.words import plural, short
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.results.model import TrainingColumn
 from shoal.results.plain import plain
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.results.answers.importance import ColumnWorth
 from shoal.results.fit import PredictionInterval
 from shoal.results.plain import plain, read

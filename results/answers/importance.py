@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.results.plain import plain
 
 PERMUTATION = "permutation"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from shoal.files.table_style import USUAL, TableStyle
+from shoal.lazy.classes import dataclass
 from shoal.results.answers.drift import SeenColumn
 from shoal.results.plain import plain, read
 from shoal.words import plural, shortened

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from shoal.lazy.classes import dataclass
 from shoal.results.findings import Finding
 from shoal.results.plain import plain, read
 from shoal.results.target import TargetLook

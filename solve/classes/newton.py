@@ -11,12 +11,13 @@ asked for, and the penalty decides. No row and no file is known here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DataError
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, TINY, Array, Certificate
 from shoal.solve.least_squares import EPS, LeastSquares, Standardisation, factor
 from shoal.solve.newton import FLAT, FLATTER, MOST_SWEEPS, ROUNDING, RUNNING, SETTLED, SHORTEST, SUFFICIENT

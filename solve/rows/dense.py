@@ -5,13 +5,14 @@ Those of which most values are 0 are in `sparse`; what is made of either in `wid
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.solve.least_squares import LeastSquares, Standardisation, triangle
 

@@ -6,7 +6,7 @@ The standardised X = (A - 1 centre') / scale has no zeros left, so it is never m
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import ResourceError
 from shoal.kernels.columns_kernel import SparseDescent
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.solve.least_squares import LeastSquares, Standardisation, factor, needs_data, stack, triangle
 

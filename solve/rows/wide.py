@@ -7,12 +7,11 @@ is a combination of the rows, so that n numbers are looked for instead of p.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.path_kernel import sparse_path
+from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, Certificate, certify
 from shoal.solve.least_squares import EPS, LeastSquares
 from shoal.solve.paths import (

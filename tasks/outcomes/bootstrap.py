@@ -8,7 +8,6 @@ curvature: a sweep over the rows is shared by all of them, and a handful is enou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, factorial
 
 import numpy as np
@@ -22,6 +21,7 @@ from shoal.errors import ResourceError, StateError
 from shoal.fitting.losses.descent import optimum_of
 from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for
 from shoal.kernels.threads import one_thread
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.named import loss_for, penalty_beside
 from shoal.models import Array

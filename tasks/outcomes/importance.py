@@ -4,7 +4,6 @@ the score is that of another row. Two passes: one draws the rows whose parts are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data.terms import Offset, pair_name
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.multinomial import Multinomial
 from shoal.models import Array

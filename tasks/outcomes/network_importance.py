@@ -6,8 +6,6 @@ score, so that rows borrow the column itself and go through all layers again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from shoal.coordinator import Coordinator
@@ -15,6 +13,7 @@ from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data_pipeline import design_rows
+from shoal.lazy.classes import dataclass
 from shoal.losses.layers import NetworkMean
 from shoal.models import Array
 from shoal.passes.blocks import BlockRequest

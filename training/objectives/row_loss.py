@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from shoal.fitting.losses.smearing import to_the_mean
 from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.fitting.targets import TwoValues
+from shoal.lazy.classes import dataclass
 from shoal.losses.huber import Huber
 from shoal.losses.named import loss_for, penalty_beside
 from shoal.losses.steps import HuberSteps, RowLossModel, StepLoss

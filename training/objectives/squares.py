@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from shoal.fitting.exact import (
 from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained, described
 from shoal.fitting.wide import prepare_wide
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Timings
 from shoal.models import L1L2, TINY, Array, Certificate, LinearModel, Penalty, certify, model_for, squared_loss
 from shoal.passes.blocks import Sums
