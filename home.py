@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from shoal.words import listed
 T = TypeVar("T")
 
 STAMP = "%Y%m%d-%H%M%S"  # how names that begin with the time write it
+RUN_NAME = re.compile(r"(\d{8}-\d{6})-(\d{7})")
 LONGEST_NAME = 200  # bytes; systems refuse more than 255, some after we add an ending
 UMASK = "SHOAL_UMASK"  # the person's own, for processes that ours start
 LATEST = "last"  # the name of the newest run or search, wherever one is asked for
@@ -117,6 +119,15 @@ def by_beginning(name: str, known: Mapping[str, T], what: str, latest: bool = Fa
             f"{listed(found, 5)}. Add more of it."
         )
     return known[found[0]] if found else None
+
+
+def new_run_id() -> str:
+    """A name that begins with the time to 100 nanoseconds, and comes after those of all runs, whatever the clock says:
+    names in order are runs in order."""
+    now = time.time_ns()
+    name = f"{time.strftime(STAMP, time.localtime(now // 10**9))}-{now // 100 % 10**7:07d}"
+    archived = (entry.partition(".")[0] for entry in names_in(archive_directory()))
+    return after_all(name, [*names_in(runs_directory()), *archived], RUN_NAME)
 
 
 def after_all(name: str, others: Iterable[str], form: re.Pattern[str]) -> str:

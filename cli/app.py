@@ -13,20 +13,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shoal import __version__
-from shoal.cli import completion as cli_completion
-from shoal.cli import dashboard as cli_dashboard
-from shoal.cli import disk as cli_disk
-from shoal.cli import explain as cli_explain
-from shoal.cli import models as cli_models
-from shoal.cli import plan as cli_plan
-from shoal.cli import runs as cli_runs
-from shoal.cli import search as cli_search
-from shoal.cli import steer
-from shoal.cli import tune as cli_tune
 from shoal.cli.flags import (
     STANDARD_INPUT,
     Add,
     Parser,
+    add_detach,
     add_files,
     add_knobs,
     add_set,
@@ -47,9 +38,6 @@ from shoal.cli.printing import (
     show_sparse,
     table,
 )
-from shoal.cli.team import backups as cli_backups
-from shoal.cli.team import database as cli_database
-from shoal.cli.team import hosts as cli_hosts
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import keep_private, tightened
 from shoal.people.acting import as_person
@@ -147,7 +135,8 @@ def _unforeseen(error: Exception) -> int:
 
 
 def _parser(asked: str | None = None) -> Parser:
-    """All commands by name and summary, with the flags of the one that is asked for, or of all."""
+    """All commands by name and summary, with the flags of the one that is asked for, or of all; one of those that most
+    people ask for has no others beside it, whose modules are then not imported."""
     parser = Parser(
         prog="shoal",
         description="Linear, logistic, Poisson and gamma models on CSV files of any size: exact, or, where linear, "
@@ -158,28 +147,29 @@ def _parser(asked: str | None = None) -> Parser:
         "--server", metavar="URL", help="do it at this dashboard, with the token in SHOAL_TOKEN: train, predict, runs"
     )
     add = parser.add_commands(asked)
-    _add_inspect(add)
-    _add_train(add)
-    _add_predict(add)
-    cli_models.add_export(add, _progress)
-    cli_tune.add_command(add, _progress)
-    cli_explain.add_command(add, _progress)
-    cli_plan.add_command(add, _progress)
-    cli_runs.add_commands(add)
-    steer.add_commands(add)
-    cli_models.add_commands(add)
-    cli_search.add_commands(add)
-    cli_disk.add_commands(add)
-    cli_dashboard.add_commands(add)
-    cli_backups.add_commands(add)
-    cli_database.add_commands(add)
-    cli_hosts.add_commands(add)
-    cli_completion.add_commands(add, parser)
+    own = {"inspect": _add_inspect, "train": _add_train, "predict": _add_predict}
+    for add_own in [own[asked]] if asked in own else own.values():
+        add_own(add)
+    if asked not in own:
+        _add_others(parser, add)
     return parser
+
+
+def _add_others(parser: Parser, add: Add) -> None:
+    from shoal.cli import completion, dashboard, disk, explain, models, plan, runs, search, steer, tune
+    from shoal.cli.team import backups, database, hosts
+
+    models.add_export(add, _progress)
+    for with_progress in (tune, explain, plan):
+        with_progress.add_command(add, _progress)
+    for module in (runs, steer, models, search, disk, dashboard, backups, database, hosts):
+        module.add_commands(add)
+    completion.add_commands(add, parser)
 
 
 def _remotely(chosen: argparse.Namespace, server: str) -> int:
     """The same at another machine, for the commands that can be done there."""
+    from shoal.cli import runs as cli_runs
     from shoal.client.service import RemoteShoal
 
     there = {_train: cli_runs.train_there, _predict: _predict_there, cli_runs.list_here: cli_runs.list_there}
@@ -206,7 +196,7 @@ def _add_train(add: Add) -> None:
     add_knobs(train, None)
     train.add_argument("--config", metavar="run.yaml", help="a YAML file with the same knobs; flags win over it")
     add_set(train)
-    cli_runs.add_detach(train)
+    add_detach(train)
     train.add_argument(
         "--name",
         dest="run_name",
@@ -320,7 +310,9 @@ def _train(chosen: argparse.Namespace) -> int:
         )
     config = config_of(chosen)
     if config.solver == "gradient" or chosen.detach or config.register or chosen.run_name:
-        return cli_runs.train_detached(config, chosen.detach, chosen.json, chosen.run_name)
+        from shoal.cli.runs import train_detached
+
+        return train_detached(config, chosen.detach, chosen.json, chosen.run_name)
     from shoal.tasks.train import train
 
     found = train(config, _progress(chosen.json)).report
@@ -340,6 +332,7 @@ OF_PREDICTIONS = {"out", "model", "keep", "threshold", "like_file"}  # flags tha
 
 
 def _predict(chosen: argparse.Namespace) -> None:
+    from shoal.cli import models as cli_models
     from shoal.tasks.predict import predict_file
 
     config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in OF_PREDICTIONS}))

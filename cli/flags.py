@@ -83,7 +83,17 @@ class Parser(argparse.ArgumentParser):
 
 
 class Outline(Parser):
-    """A command that nobody asked for: its name and summary. Making the flags of all takes a tenth of a start."""
+    """A command that nobody asked for: its name and summary. Making the parsers of all takes a tenth of a start."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.summary = ""
+
+    def set_defaults(self, **kwargs: Any) -> None:
+        pass
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """After a flag that no command has: all words are left over, and the first of them is refused."""
+        return argparse.Namespace(), list(args)
 
     def add_argument(self, *args: Any, **kwargs: Any) -> Any:
         return None
@@ -209,6 +219,10 @@ def add_files(parser: argparse.ArgumentParser, needed: bool = True) -> None:
     """FILE: one file, or several that are one table."""
     told = "the file; several, a folder or a pattern such as 'part-*.csv' are one table"
     parser.add_argument("file", metavar="FILE", nargs="+" if needed else "*", action=Files, default=None, help=told)
+
+
+def add_detach(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--detach", action="store_true", help="print the run's name and return at once")
 
 
 def config_of(chosen: argparse.Namespace, knobs: Mapping[str, Any] | None = None) -> RunConfig:

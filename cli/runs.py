@@ -80,10 +80,6 @@ def finish(parser: argparse.ArgumentParser, command: Any, as_json: bool = False)
     parser.set_defaults(command=command)
 
 
-def add_detach(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--detach", action="store_true", help="print the run's name and return at once")
-
-
 # ------------------------------------------------------------------ words to values
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.flags import Add, add_files, add_knobs
+from shoal.cli.flags import Add, Outline, add_files, add_knobs
 from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, StateError, TrainingError
 from shoal.words import short
@@ -28,14 +28,16 @@ WORDS = {"reached": "reached it", "short": "fell short", "pruned": "given up", "
 
 
 def add_commands(add: Add) -> None:
-    from shoal.search.plan import PASSES
-    from shoal.search.space import KNOBS, example
-    from shoal.settings.config import RunConfig
-
     search = add(
         "search", help="try settings of gradient runs, and find those that reach the exact optimum soonest",
         usage="shoal search FILE --target COLUMN [flags] | --continue ID | --stop ID | --show ID | --save ID | --list",
     )  # fmt: skip
+    if isinstance(search, Outline):
+        return
+    from shoal.search.plan import PASSES
+    from shoal.search.space import KNOBS, example
+    from shoal.settings.config import RunConfig
+
     add_files(search, needed=False)
     what = search.add_argument_group("existing searches")
     what.add_argument("--list", action="store_true", help="all searches")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.flags import Add, add_set, pairs, settings
-from shoal.cli.runs import add_detach, finish, found_run, go, of_run
+from shoal.cli.flags import Add, add_detach, add_set, pairs, settings
+from shoal.cli.runs import finish, found_run, go, of_run
 from shoal.errors import ConfigError, Remedy, StateError
 from shoal.home import by_beginning
 from shoal.words import file_size

@@ -50,15 +50,51 @@ class _Init:
 
     def __get__(self, instance: object, owner: type[Any]) -> Any:
         """Threads that come at the same time each compile the same: whoever is last puts it in its place."""
-        fields = [(one.name, one.type, one) for one in dataclasses.fields(self.cls)]
-        after = getattr(self.cls, "__post_init__", None)
-        space = {"__post_init__": after} if after else {}
-        twin = dataclasses.make_dataclass(
-            self.cls.__name__, fields, namespace=space, repr=False, eq=False, frozen=self.frozen
-        )
-        made = vars(twin)["__init__"]
+        made = _compiled(self.cls, self.frozen)
         setattr(self.cls, "__init__", made)  # noqa: B010 - a name that mypy will not have assigned
         return made.__get__(instance, owner)
+
+
+def _compiled(cls: type[Any], frozen: bool) -> Any:
+    """`__init__` as Python writes it, which would compile what refuses changes along with it."""
+    fields = sorted((one for one in dataclasses.fields(cls) if one.init), key=lambda one: one.kw_only is True)
+    known: dict[str, Any] = {"FACTORY": FACTORY, "set_": object.__setattr__}
+    arguments, lines = ["self"], []
+    for one in fields:
+        name = value = one.name
+        if one.kw_only and "*" not in arguments:
+            arguments.append("*")
+        if one.default_factory is not dataclasses.MISSING:
+            known[f"make_{name}"] = one.default_factory
+            arguments.append(f"{name}=FACTORY")
+            value = f"make_{name}() if {name} is FACTORY else {name}"
+        elif one.default is not dataclasses.MISSING:
+            known[f"default_{name}"] = one.default
+            arguments.append(f"{name}=default_{name}")
+        else:
+            arguments.append(name)
+        lines.append(f"set_(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    for one in dataclasses.fields(cls):
+        if not one.init and one.default_factory is not dataclasses.MISSING:
+            known[f"make_{one.name}"] = one.default_factory
+            lines.append(f"set_(self, {one.name!r}, make_{one.name}())")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    exec(f"def __init__({', '.join(arguments)}):\n " + "\n ".join(lines or ["pass"]), known)
+    made = known["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    made.__annotations__ = {one.name: one.type for one in fields} | {"return": None}
+    return made
+
+
+class _Factory:
+    """The default of a field that is made anew for each object."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+FACTORY = _Factory()
 
 
 @recursive_repr()

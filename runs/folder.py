@@ -23,7 +23,6 @@ Imports are light: the dashboard and the scheduler live on this.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import DamagedFile, Reason, Remedy, Standing, StateError, TrainingError
 from shoal.files.locks import is_held
 from shoal.files.parts import uploads_again
-from shoal.home import after_all, archive_directory, can_be, entry_name, names_in, runs_directory, why_unreadable
+from shoal.home import RUN_NAME, can_be, entry_name, names_in, new_run_id, runs_directory, why_unreadable
 from shoal.lazy.classes import dataclass
 from shoal.people.belongings import sees, visible
 from shoal.queueing import team
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from shoal.storage import Storage
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
-RUN_NAME = re.compile(r"(\d{8}-\d{6})-(\d{7})")
 LARGE = 1 << 20  # bytes of a result from which it is not parsed at every look
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 KILLED = "The run ended before it was finished: its process was stopped"
@@ -351,15 +349,6 @@ class Run:
 
 
 # ------------------------------------------------------------------ where runs are
-
-
-def new_run_id() -> str:
-    """A name that begins with the time to 100 nanoseconds, and comes after those of all runs, whatever the clock says:
-    names in order are runs in order."""
-    now = time.time_ns()
-    name = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now // 10**9))}-{now // 100 % 10**7:07d}"
-    archived = (entry.partition(".")[0] for entry in names_in(archive_directory()))
-    return after_all(name, [*names_in(runs_directory()), *archived], RUN_NAME)
 
 
 def find_run(run_id: str) -> Run | None:

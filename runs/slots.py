@@ -15,7 +15,6 @@ from typing import IO
 from shoal.errors import ConfigError
 from shoal.files.locks import is_held, lock_file
 from shoal.home import slot_file
-from shoal.queueing.team import WHOLE
 from shoal.settings.config import RunConfig
 
 CLUSTER = "SHOAL_CLUSTER"  # the address of the cluster for runs of engine ray that name none
@@ -43,6 +42,8 @@ def slots_for(config: RunConfig) -> int:
 
 def slots_on_a_host(config: RunConfig) -> int:
     """What a run needs wherever it will be: all that a host has, unless its workers are counted."""
+    from shoal.queueing.team import WHOLE
+
     elsewhere = config.engine == "ray" and (config.cluster or os.environ.get(CLUSTER))
     return 1 if config.solver != "gradient" or config.engine == "inline" or elsewhere else config.workers or WHOLE
 

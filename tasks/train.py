@@ -20,7 +20,6 @@ from shoal.data.dataset import Dataset
 from shoal.data.files import Identity
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
-from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
 from shoal.files.parts import parts_of
 from shoal.fitting.model_file import model_output, save_model
@@ -30,7 +29,7 @@ from shoal.fitting.rules import checked, with_findings
 from shoal.fitting.tuned import AlphaChoice, with_tuning
 from shoal.fitting.tuned import with_alpha as with_linear_alpha
 from shoal.fitting.wide import fit_table
-from shoal.home import home
+from shoal.home import home, new_run_id
 from shoal.metrics import Timings
 from shoal.networks.extra import need_torch
 from shoal.results.answers.table import TableLook
@@ -38,8 +37,6 @@ from shoal.results.findings import Routine
 from shoal.results.fit import FitReport
 from shoal.results.model import model_bytes
 from shoal.results.tuned import CrossValidated
-from shoal.runs import made_files
-from shoal.runs.folder import Run, new_run_id
 from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import check_sparse, keeps_sparse, worker_count
@@ -49,6 +46,7 @@ from shoal.sparse.table import is_sparse
 from shoal.utils import Progress, silent, write_atomically
 
 if TYPE_CHECKING:
+    from shoal.runs.folder import Run
     from shoal.training.checkpoints import Snapshot
 
 __all__ = ["cores"]
@@ -73,7 +71,11 @@ def make_engine(config: RunConfig) -> Engine:
     if config.engine == "ray":
         return _cluster_engine(config, preload)
     workers = workers_for(config)
-    return ProcessEngine(workers, preload=preload) if workers else InlineEngine()
+    if not workers:
+        return InlineEngine()
+    from shoal.engines.processes import ProcessEngine
+
+    return ProcessEngine(workers, preload=preload)
 
 
 def _cluster_engine(config: RunConfig, preload: list[str]) -> Engine:
@@ -267,6 +269,7 @@ def train_in_folder(
     `again` says why, where nobody asked for it to go on; `fence` is what a run host of a team holds it with.
     """
     # Imported here: an exact fit, which may take less time than this, needs none of it.
+    from shoal.runs import made_files
     from shoal.storage import place
     from shoal.training.advisers import Advisers
     from shoal.training.callbacks import callbacks_named

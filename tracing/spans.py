@@ -8,7 +8,6 @@ collector does not take is lost, and said once: no run waits for it.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -133,6 +132,8 @@ def ids() -> dict[str, str]:
 
 
 def _provider(service: str, warn: Warn) -> TracerProvider:
+    import logging
+
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

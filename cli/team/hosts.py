@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +13,6 @@ from typing import Any
 
 from shoal.errors import ConfigError, StateError
 from shoal.home import runs_directory
-from shoal.people.deeds import allow
-from shoal.people.rights import SERVICE, Verb
-from shoal.queueing.jobs import LEDGER_DAYS
 from shoal.words import duration, plural
 
 NEWEST = 50  # jobs in the list, unless all are asked for
@@ -43,6 +39,8 @@ def add_commands(add: Callable[..., Any]) -> None:
 
 
 def _run_host(chosen: argparse.Namespace) -> int:
+    import platform
+
     from shoal.processes.host import main
     from shoal.queueing.jobs import RunHost
     from shoal.queueing.team import needed_queue
@@ -131,6 +129,9 @@ def _job_of(queue: Any, word: str) -> str:
 
 
 def _priority(queue: Any, words: Sequence[str], as_json: bool) -> None:
+    from shoal.people.deeds import allow
+    from shoal.people.rights import Verb
+
     if len(words) != 2 or not _is_number(words[1]):
         raise ConfigError("Expected a run and a whole number: shoal queue priority RUN 5")
     name = _job_of(queue, words[0])
@@ -140,6 +141,9 @@ def _priority(queue: Any, words: Sequence[str], as_json: bool) -> None:
 
 
 def _limit(queue: Any, words: Sequence[str], as_json: bool) -> None:
+    from shoal.people.deeds import allow
+    from shoal.people.rights import SERVICE, Verb
+
     if len(words) != 2 or not (_is_number(words[1]) or words[1] == "none"):
         raise ConfigError("Expected a person and a whole number, or none: shoal queue limit ann 4")
     most = None if words[1] == "none" else int(words[1])
@@ -150,6 +154,8 @@ def _limit(queue: Any, words: Sequence[str], as_json: bool) -> None:
 
 
 def _ledger(queue: Any, words: Sequence[str], as_json: bool) -> None:
+    from shoal.queueing.jobs import LEDGER_DAYS
+
     if len(words) != 1:
         raise ConfigError("Expected a run: shoal queue ledger RUN")
     entries = queue.tables.ledger(_job_of(queue, words[0]))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def at_hand(directory: Path) -> Dataset:
     own = cache_directory() / directory.name
     if not (own / MANIFEST).exists():
         raise StateError(
-            f"The machine {socket.gethostname()} does not see '{directory}' and was not told of it. Try again."
+            f"The machine {os.uname().nodename} does not see '{directory}' and was not told of it. Try again."
         )
     return refilled(Dataset(own))
 
@@ -64,7 +63,7 @@ def check_is_seen(source: Source) -> None:
     """A machine of a cluster reads for itself."""
     if not is_address(source.path) and not os.path.exists(source.path):
         raise DataError(
-            f"The machine {socket.gethostname()} does not see '{source.path}'. On a cluster without a shared disk, use "
+            f"The machine {os.uname().nodename} does not see '{source.path}'. On a cluster without a shared disk, use "
             "a path that all of its machines see, or an address (https://..., s3://...), of a file that is neither "
             "packed nor in another encoding than UTF-8."
         )

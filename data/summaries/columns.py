@@ -31,13 +31,15 @@ def sampled(dataset: Dataset, names: Sequence[str]) -> dict[str, ColumnCells]:
     if dataset.manifest.scattered:
         return {}
     blocks = [block for block in dataset.blocks if block.rows]
-    chosen = [blocks[i] for i in np.unique(np.linspace(0, len(blocks) - 1, min(MOST_BLOCKS, len(blocks))).astype(int))]
+    places = np.linspace(0, len(blocks) - 1, min(MOST_BLOCKS, len(blocks))).astype(int).tolist()
+    chosen = [blocks[place] for place in dict.fromkeys(places)]
     here = [name for name in names if name in dataset.columns]
     numbers: dict[str, list[Array]] = {name: [] for name in here if dataset.columns[name].is_number}
     texts: dict[str, list[str | None]] = {name: [] for name in here if name not in numbers}
     for block in chosen:
         step = max(1, -(-block.rows * len(chosen) // MOST_ROWS))
-        rows = np.setdiff1d(np.arange(0, block.rows, step), block.bad)
+        rows = np.arange(0, block.rows, step)
+        rows = np.setdiff1d(rows, block.bad) if block.bad else rows
         if numbers:
             slots = [dataset.columns[name].slot for name in numbers]
             values = dataset.numbers(block)[rows][:, slots]
@@ -67,13 +69,13 @@ def _of_numbers(cells: ColumnCells) -> TrainingColumn:
     missing = 1 - len(there) / len(values) if len(values) else 0.0
     if not len(there):
         return TrainingColumn(len(values), round(missing, DIGITS))
-    edges = np.unique(np.quantile(there, np.linspace(0, 1, BINS + 1)[1:-1], method="lower"))
+    edges = sorted({*np.quantile(there, np.linspace(0, 1, BINS + 1)[1:-1], method="lower").tolist()})
     shares = np.bincount(np.searchsorted(edges, there, side="left"), minlength=len(edges) + 1) / len(there)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(there.mean()), float(there.std())
     whole = np.isfinite(mean) and np.isfinite(deviation)
     return TrainingColumn(
-        len(values), round(missing, DIGITS), tuple(np.round(shares, DIGITS).tolist()), tuple(edges.tolist()),
+        len(values), round(missing, DIGITS), tuple(np.round(shares, DIGITS).tolist()), tuple(edges),
         mean=mean if whole else None, deviation=deviation if whole else None,
     )  # fmt: skip
 
