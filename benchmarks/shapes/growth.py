@@ -1,4 +1,4 @@
-"""`python -m benchmarks.growth`: how time and memory grow with rows and columns; writes docs/growth.md and its chart.
+"""`python -m benchmarks.shapes.growth`: how time and memory grow with rows and columns; writes docs/growth.md and its chart.
 
 Each work is done at one, two, four and eight times its size, in turns. What counts is the power of the size by which
 the processor time of all its processes grows from twice to eight times, beside that of the theory.
@@ -29,7 +29,7 @@ from benchmarks.report import processor
 from benchmarks.tables import TINY, MadeTable, make
 from shoal.report.svg import Plot, PlotAxis
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE, CHART = ROOT / "docs" / "growth.md", ROOT / "docs" / "images" / "growth.svg"
 TIMES = (1, 2, 4, 8)
 GRACE = 5.0  # seconds for processes that were left to end by themselves
@@ -39,7 +39,7 @@ COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea", "#dc2626", "#0891b2", "#4
 
 
 @dataclass(frozen=True)
-class Work:
+class GrowingWork:
     """Something to do with a table that is `times` its size; `power` is that by which theory lets its time grow."""
 
     name: str
@@ -64,14 +64,18 @@ STEPS = (*RIDGE, "--solver", "gradient", "--epochs", "20", "--workers", "1")
 TALL, MORE = _rows(20, 500_000), _columns(20_000, 100)
 FROM_TALL, FROM_MORE = "rows, from 500,000 x 20", "columns, from 20,000 x 100"
 WORKS = (
-    Work("ridge from the CSV", FROM_TALL, TALL, RIDGE, 1, "every cell is read once"),
-    Work("ridge from the CSV", FROM_MORE, MORE, RIDGE, 2, "sums of all pairs of columns"),
-    Work("lasso, wide", "columns, from 300 x 2,500", _columns(300, 2_500), LASSO, 1, "every column is looked at"),
-    Work(
+    GrowingWork("ridge from the CSV", FROM_TALL, TALL, RIDGE, 1, "every cell is read once"),
+    GrowingWork("ridge from the CSV", FROM_MORE, MORE, RIDGE, 2, "sums of all pairs of columns"),
+    GrowingWork(
+        "lasso, wide", "columns, from 300 x 2,500", _columns(300, 2_500), LASSO, 1, "every column is looked at"
+    ),
+    GrowingWork(
         "lasso, 10 folds", "rows, from 100,000 x 50", _rows(50, 100_000), ("--model", "lasso"), 1, "one reading", "tune"
     ),
-    Work("20 passes of gradient steps", FROM_TALL, TALL, STEPS, 1, "rows times passes"),
-    Work("20 passes of gradient steps", FROM_MORE, MORE, STEPS, 2, "cells times passes, and the optimum beside them"),
+    GrowingWork("20 passes of gradient steps", FROM_TALL, TALL, STEPS, 1, "rows times passes"),
+    GrowingWork(
+        "20 passes of gradient steps", FROM_MORE, MORE, STEPS, 2, "cells times passes, and the optimum beside them"
+    ),
 )
 
 
@@ -79,7 +83,7 @@ WORKS = (
 class Growth:
     """Of one work: processor seconds at each size, without those that a thousand rows take, and peak bytes."""
 
-    work: Work
+    work: GrowingWork
     start: float
     seconds: tuple[float, ...]
     memory: tuple[int, ...]
@@ -98,7 +102,7 @@ class Growth:
         return self.power <= self.work.power + ROOM
 
 
-def measured(shoal: Shoal, work: Work, folder: Path, repeats: int) -> Growth:
+def measured(shoal: Shoal, work: GrowingWork, folder: Path, repeats: int) -> Growth:
     """All sizes in each round; medians of the rounds."""
     tables = (TINY, *map(work.table, TIMES))
     seconds: list[list[float]] = [[] for _ in tables]
@@ -163,7 +167,7 @@ def page(found: Sequence[Growth], repeats: int, others: float) -> str:
     rows = [heads, ["---"] * len(heads), *map(_cells, found)]
     return "\n".join([
         "# Growth", "",
-        "Written by `python -m benchmarks.growth`: each work at one, two, four and eight times its size. Seconds are",
+        "Written by `python -m benchmarks.shapes.growth`: each work at one, two, four and eight times its size. Seconds are",
         "processor time of all processes, which other work on the machine changes little, without those of the start,",
         "which are what 1,000 x 20 take. The power is that from twice to eight times the size, and may be",
         f"{ROOM:g} above the theory's. Memory is the peak of all processes.", "",
@@ -183,7 +187,7 @@ def _cells(one: Growth) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.shapes.growth", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
     _adopt_orphans()
