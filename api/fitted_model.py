@@ -185,8 +185,8 @@ class FittedModel:
         parts = self._of_file(path_of(data), knobs) if frame is None else self._of_frame(frame)
         offset = str(self._file.config.get("offset", ""))
         shaped = any(term["type"] == "shaped" for term in self._file.design.terms)
-        references = usable(self._file, hashes=True).encoding.references
-        return gathered(parts, references, without_prediction(frame is None, shaped, offset))
+        encoding = usable(self._file, hashes=True).encoding
+        return gathered(parts, encoding, without_prediction(frame is None, shaped, offset))
 
     def predict_to(
         self, file: str | Path, out: str | Path, *, keep: Sequence[str] | str = (), interval: float | None = None,

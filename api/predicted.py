@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from shoal.api.frames import Unknown
+from shoal.data.encoding import Encoding
 from shoal.losses.named import loss_named
 from shoal.models import Floats
 from shoal.results.answers.predictions import unknown_told
@@ -27,7 +28,7 @@ def without_prediction(of_file: bool, shaped: bool, offset: str = "") -> str:
     return " or ".join(reason for reason, possible in reasons.items() if possible)
 
 
-def gathered(parts: Iterator[tuple[Floats, Unknown]], references: Mapping[str, str], none: str) -> Floats:
+def gathered(parts: Iterator[tuple[Floats, Unknown]], encoding: Encoding, none: str) -> Floats:
     """All predictions; what is odd about them is said once: levels that are not known by name, rows by their number."""
     found, unknown = list[Floats](), defaultdict[str, Counter[str]](Counter)
     for predictions, levels in parts:
@@ -36,7 +37,7 @@ def gathered(parts: Iterator[tuple[Floats, Unknown]], references: Mapping[str, s
             unknown[name].update(counts)
     whole = np.concatenate(found) if found else np.zeros(0)
     unread = int(np.isnan(whole if whole.ndim == 1 else whole[:, 0]).sum())
-    for said in unknown_told(references, unknown):
+    for said in unknown_told(encoding.references, unknown, encoding.known):
         warnings.warn(said, stacklevel=4)
     if unread:
         warnings.warn(f"{unread} rows {none}; their prediction is NaN.", stacklevel=4)

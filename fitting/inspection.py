@@ -19,10 +19,12 @@ from shoal.data.notation.numbers import notation_of
 from shoal.data.notation.words import MOST, is_word
 from shoal.data.splits import Bits, Split, mixed
 from shoal.files.parts import absolute, parts_of
-from shoal.fitting.guidance import Known, findings_of
+from shoal.fitting.guidance.findings import findings_of
+from shoal.fitting.guidance.known import Known
+from shoal.fitting.guidance.leaks import against_target
+from shoal.fitting.guidance.profile import Ends, keep_profile, known_profile, may_have_codes
+from shoal.fitting.guidance.readings import zero_led_among
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
-from shoal.fitting.leaks import against_target
-from shoal.fitting.profile import Ends, keep_profile, known_profile, may_have_codes
 from shoal.fitting.rules import looked_over
 from shoal.fitting.targets import about_empty_target, about_text_target
 from shoal.lazy.classes import dataclass
@@ -143,7 +145,9 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> Ta
     manifest = dataset.manifest
     check_also_missing(config.also_missing, dataset)
     profile = _profiles(coordinator, dataset)
-    findings = _findings(coordinator, dataset, config, profile) if config.target else ()
+    findings = (
+        _findings(coordinator, dataset, config, profile) if config.target else _of_columns(dataset, config, profile)
+    )
     findings = (*looked_over(dataset, config), *findings)
     leaks = {name for finding in findings if finding.kind == FindingKind.LEAK for name in finding.columns}
     return TableLook(
@@ -169,15 +173,22 @@ def _findings(
     """What is worth knowing before the target is predicted; from all rows, since none are kept for testing yet."""
     target, yes, known = dataset.columns.get(config.target), None, tuple[Finding, ...]()
     if target is not None and not target.is_number and target.levels:
-        known = (about_text_target(target),)
+        known = (about_text_target(target), *_of_columns(dataset, config, profile))
         if len(target.levels) != 2 or target.more_levels:
             return known
+        known = known[:1]
         yes, config = target.levels[1], replace(config, model="logistic")
     if target is not None and target.missing >= dataset.rows - dataset.manifest.bad_count:
         return (about_empty_target(target.name),)
     base = base_for(coordinator.swept, dataset, config, Split(), choose_columns(dataset, config), yes)
     found = findings_of(Known(dataset, config, base, *against_target(coordinator, dataset, base), profile))
     return in_order((*known, *found))
+
+
+def _of_columns(dataset: Dataset, config: RunConfig, profile: dict[str, dict[str, Any]]) -> tuple[Finding, ...]:
+    """What is worth knowing of columns whatever is predicted."""
+    left_out = {*config.exclude, *(name for name, known in profile.items() if known.get("id_like"))}
+    return tuple(zero_led_among([c for c in dataset.manifest.columns if c.name not in left_out], config))
 
 
 def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLook:

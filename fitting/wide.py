@@ -22,9 +22,10 @@ from shoal.fitting.exact import (
     notes_before,
     rows_dropped,
 )
-from shoal.fitting.guidance import Known, findings_of
-from shoal.fitting.leaks import AgainstTarget
-from shoal.fitting.profile import known_profile
+from shoal.fitting.guidance.findings import findings_of
+from shoal.fitting.guidance.known import Known
+from shoal.fitting.guidance.leaks import AgainstTarget
+from shoal.fitting.guidance.profile import known_profile
 from shoal.metrics import Timings
 from shoal.models import penalty_for
 from shoal.passes.quantiles import base_for

@@ -82,6 +82,7 @@ static inline const uint8_t *read_number(const uint8_t *p, uint8_t decimal, uint
     }
     if (*p == decimal) {
         const uint8_t *point = p++;
+        *zero_led = 0; /* 00.5 is no code */
         int count;
         do p += count = read_eight(p, &mantissa);
         while (count == 8);

@@ -7,8 +7,12 @@ from enum import StrEnum
 
 from shoal.errors import Remedy
 from shoal.lazy.classes import dataclass
+from collections.abc import Iterable, Sequence
+from shoal.words import listed
 
 LEAVE_OUT = "exclude"  # the knob that most remedies set
+NAMES = "categorical"  # that of columns whose values are names
+NAMED = 5  # columns in one sentence
 
 
 class FindingKind(StrEnum):
@@ -20,6 +24,7 @@ class FindingKind(StrEnum):
     SUM_LEAK = "sum_leak"
     PRODUCT_LEAK = "product_leak"
     MISSING_CODE = "missing_code"
+    ZERO_LED = "zero_led"
     GAPS = "gaps"
     SEPARATED = "separated"
     TWO_VALUES = "two_values"
@@ -87,6 +92,14 @@ def no_end() -> Finding:
     """Coefficients of a model without a penalty grow without end; a note says of which columns."""
     said = "Without a penalty its coefficients have no end, and what it says of new rows may be far too certain."
     return Finding(FindingKind.SEPARATED, (), said, "To hold the coefficients, fit it", "shrink", ("ridge",))
+
+
+def zero_led(names: Sequence[str]) -> Finding:
+    """Columns of numbers with zeros before them, as codes have: a model would take 01067 for a quantity."""
+    shown, one = listed([f"'{name}'" for name in names], NAMED), len(names) == 1
+    said = f"{shown} {'has' if one else 'have'} leading zeros, as postal codes have (01067): codes, not quantities?"
+    advice = f"If so, read {'it' if one else 'them'} as names"
+    return Finding(FindingKind.ZERO_LED, tuple(names), said, advice, NAMES, tuple(names))
 
 
 def few_rows(said: str, knob: str) -> Finding:

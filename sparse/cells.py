@@ -23,7 +23,8 @@ from shoal.data.terms import HashedText, Level, Rare, Term
 from shoal.data_pipeline import design_rows
 from shoal.errors import ConfigError, DataError, OutOfMemory, Remedy
 from shoal.fitting.exact import Fit, Prepared, check_bad_rows, check_rows, design_for, notes_before, rows_dropped
-from shoal.fitting.guidance import Known, findings_of
+from shoal.fitting.guidance.findings import findings_of
+from shoal.fitting.guidance.known import Known
 from shoal.fitting.reports import Trained, described
 from shoal.kernels.threads import one_thread
 from shoal.lazy.classes import dataclass

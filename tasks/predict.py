@@ -145,7 +145,8 @@ def _said(model: SavedModel, dataset: Dataset, writing: _Writing) -> tuple[list[
     warnings += beyond_training(model, dataset)
     unknown = {name: {level: rows for level, rows in levels.items() if level != MISSING_LEVEL or name not in gone}
                for name, levels in writing.unknown.items()}  # fmt: skip
-    warnings += unknown_told(model.encoding.references, {name: levels for name, levels in unknown.items() if levels})
+    unknown = {name: levels for name, levels in unknown.items() if levels}
+    warnings += unknown_told(model.encoding.references, unknown, model.encoding.known)
     if writing.undefined:
         undefined = writing.empty - dataset.manifest.bad_count
         first = [f"row {row}: {what}" for row, what in writing.undefined[:SHOWN]]

@@ -139,10 +139,9 @@ class RowPredictor:
 
     def _unknown_told(self, columns: ReadColumns) -> Iterator[str]:
         """Which levels the model was not trained with, and where."""
-        unknown = self._unknown(columns)
-        for (name, levels), told in zip(
-            unknown.items(), unknown_told(self.model.encoding.references, unknown), strict=True
-        ):
+        unknown, encoding = self._unknown(columns), self.model.encoding
+        said = unknown_told(encoding.references, unknown, encoding.known)
+        for (name, levels), told in zip(unknown.items(), said, strict=True):
             yield f"{told} See {_places([i for i, value in enumerate(columns[name]) if _as_level(value) in levels])}."
 
     def _unknown(self, columns: ReadColumns) -> dict[str, Counter[str]]:

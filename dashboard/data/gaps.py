@@ -1,4 +1,4 @@
-"""What a person can settle with one click: words among numbers and codes as missing, dates in another order."""
+"""What a person can settle with one click: words and codes that mean no value, codes that are names, dates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.guidance import words_told
 from shoal.dashboard.tables.sources import Asked
 from shoal.results.answers.table import ColumnLook, TableLook
+from shoal.results.findings import Finding, FindingKind
 from shoal.words import number, plural, totals_told
 
 TREAT = "Treat as missing"
@@ -23,7 +24,8 @@ MOST = 50  # of those that are
 def offered(found: Asked, result: TableLook) -> None:
     """One for all words where several columns have some; then a line a column with its button, many of them folded."""
     columns = result.columns
-    lines = [*_words(found, columns), *_totals(columns), *_codes(found, columns), *_dates(found, columns)]
+    lines = [*_words(found, columns), *_totals(columns), *_codes(found, columns), *_zero_led(found, result.findings)]
+    lines += _dates(found, columns)
     if not lines:
         return
     with st.container(border=True):
@@ -66,6 +68,10 @@ def _codes(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None
             yield partial(_offer, found, said, [f"{name}={value:g}"], f"code:{name}:{value:g}")
 
 
+def _zero_led(found: Asked, findings: Sequence[Finding]) -> Iterator[partial[None]]:
+    return (partial(_offer_names, found, one) for one in findings if one.kind == FindingKind.ZERO_LED)
+
+
 def _dates(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
     return (partial(_offer_order, found, column) for column in columns if column.orders)
 
@@ -78,6 +84,17 @@ def _offer(found: Asked, said: str, texts: list[str], key: str) -> None:
     with _row():
         line(said)
         _button(found, TREAT, texts, key, "secondary")
+
+
+def _offer_names(found: Asked, finding: Finding) -> None:
+    with _row():
+        line(finding.said)
+        for text, knob in (("Read as names", "categorical"), ("Keep as numbers", "numeric")):
+            now = [*found.read.get(knob, []), *finding.columns]
+            st.button(
+                text, key=f"gaps:{knob}", width="content", on_click=read_otherwise,
+                args=(found, {**found.read, knob: now}),
+            )  # fmt: skip
 
 
 def _offer_order(found: Asked, column: ColumnLook) -> None:

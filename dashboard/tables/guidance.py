@@ -29,7 +29,7 @@ from shoal.words import listed, plural, shortened
 OPEN = 3  # lines that are not folded away
 NAMES = 5  # columns in one line
 SWITCHES = {"indicators": "Mark missing numbers"}  # knobs of a model that a click switches on
-BY_BUTTON = ("exclude", "also_missing")  # knobs of a table that a click on a finding sets
+BY_BUTTON = ("exclude", "also_missing", "categorical")  # knobs of a table that a click on a finding sets
 TOGETHER = (FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)  # of several columns that tell only side by side
 
 
@@ -139,13 +139,16 @@ def _take_model(found: Asked, model: str) -> None:
 
 
 def _with(found: Asked, knob: str, more: tuple[str, ...]) -> list[str]:
-    return [*found.read.get(knob, []), *(value for value in more if value != found.target)]
+    kept = more if knob != "exclude" else [value for value in more if value != found.target]
+    return [*found.read.get(knob, []), *kept]
 
 
 def _buttons(finding: Finding) -> dict[str, tuple[str, ...]]:
     """What a click can do about it: a word for it, and the values that it adds to the finding's knob."""
     if finding.knob == "also_missing":
         return {"Treat as missing": finding.values}
+    if finding.knob == "categorical":
+        return {"Read as names": finding.values}
     gone = finding.leaves_out
     if finding.kind in TOGETHER and len(gone) <= OPEN:  # only one of them may be the culprit, and the others of use
         return {f"Leave out {shortened(name, 24)}": (name,) for name in gone}

@@ -19,7 +19,8 @@ from shoal.data.splits import Split
 from shoal.fitting.classes.sums import ScoreClasses, ScoredClasses, SumClasses
 from shoal.fitting.classes.target import Classes, class_notes, classes_of_target, no_optimum_note
 from shoal.fitting.exact import Prepared, check_bad_rows, check_rows, design_for, notes_before, rows_dropped
-from shoal.fitting.guidance import Known, findings_of
+from shoal.fitting.guidance.findings import findings_of
+from shoal.fitting.guidance.known import Known
 from shoal.fitting.losses.descent import AGAIN, CHEAP, GOOD, QUICK, ROUGH, SAMPLE, SAMPLED
 from shoal.fitting.losses.rows import centre_for
 from shoal.fitting.targets import look_at

@@ -13,8 +13,9 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.splits import Split
 from shoal.fitting.exact import Prepared, check_bad_rows, check_rows, design_for, notes_before
-from shoal.fitting.guidance import Known, findings_of
-from shoal.fitting.leaks import crossed
+from shoal.fitting.guidance.findings import findings_of
+from shoal.fitting.guidance.known import Known
+from shoal.fitting.guidance.leaks import crossed
 from shoal.fitting.targets import TwoValues, check_numbers, check_offset, check_range, look_at, offset_notes, two_values
 from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss

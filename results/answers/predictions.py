@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
+from collections.abc import Collection, Mapping
+from dataclasses import field
 from typing import Any
 
 from shoal.files.table_style import USUAL, TableStyle
@@ -110,10 +112,14 @@ def gone_told(name: str, missing: int, rows: int, before: float, stands_in: str)
     )
 
 
-def unknown_told(references: Mapping[str, str], unknown: Mapping[str, Mapping[str, int]]) -> list[str]:
+def unknown_told(
+    references: Mapping[str, str],
+    unknown: Mapping[str, Mapping[str, int]],
+    known: Mapping[str, Collection[str]],
+) -> list[str]:
     """Of each column: which levels the model was not trained with, in how many rows, and which stands in for them.
 
-    `references`: of each column the level that others are compared with, where there is one.
+    `references`: of each column the level that others are compared with, where there is one. `known`: all of training.
     """
     said = []
     for name, levels in unknown.items():
@@ -124,8 +130,21 @@ def unknown_told(references: Mapping[str, str], unknown: Mapping[str, Mapping[st
         said.append(
             f"Column '{name}': {plural(rows, 'row')} {'has' if rows == 1 else 'have'} a level that the model was not "
             f"trained with: {', '.join(shown)}{more}. Its 0/1 columns are all 0 there{like}."
+            f"{_zeros_lost(levels, known.get(name, ()))}"
         )
     return said
+
+
+def _zeros_lost(levels: Collection[str], known: Collection[str]) -> str:
+    """Where a level is one of training but for zeros before it, which spreadsheets drop: 1067 and 01067."""
+    bare = {level.lstrip("0"): level for level in known if level.isdecimal()}
+    found = next((level for level in levels if level.isdecimal() and level.lstrip("0") in bare), None)
+    if found is None:
+        return ""
+    return (
+        f" {_as_said(found)} is not {_as_said(bare[found.lstrip('0')])}: leading zeros are a part of names, and "
+        "spreadsheets drop them. Write codes as in training."
+    )
 
 
 def _as_said(level: str) -> str:

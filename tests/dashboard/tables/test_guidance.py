@@ -176,3 +176,22 @@ def test_folds_by_class_are_called_so() -> None:
     page = settle(open_page("tune", data=skewed(), target="big"))
     assert "10 folds by class" in said(page)
     assert "by chance" not in said(page)
+
+
+@pytest.mark.parametrize(("first", "button"), [("data", "gaps:categorical"), ("train", "guidance:0")])
+def test_codes_with_leading_zeros_are_read_as_names_with_one_click(first: str, button: str) -> None:
+    random = np.random.default_rng(2)
+    lines = [
+        f"{('01067', '04109', '99084')[i % 3]},{a:.3f},{a + i % 3:.3f}" for i, a in enumerate(random.normal(size=90))
+    ]
+    key = uploads.key_of(uploaded("\n".join(["plz,a,y", *lines, ""]).encode(), "codes.csv")) or ""
+    page = settle(open_page(first, data=key, target="y"))
+    assert "has leading zeros, as postal codes have (01067)" in said(page)
+    page = press(page, button)
+    assert json.loads(page.query_params["read"]) == {"categorical": ["plz"]}
+    assert "has leading zeros" not in said(page)
+    page = settle(open_page("train", **{**address_of(key), "target": "y"}))
+    assert "has leading zeros" not in said(page)
+    result = start(page).result
+    assert result is not None
+    assert {"plz=04109", "plz=99084"} <= set(result["coefficients"])

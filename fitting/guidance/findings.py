@@ -6,30 +6,24 @@ columns against the target are in `leaks`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from shoal.data.dataset import Column, Dataset
-from shoal.data.encoding import Encoding
 from shoal.data.terms import Level, Number, Shaped
-from shoal.fitting.leaks import (
+from shoal.fitting.guidance.known import SAME, Known
+from shoal.fitting.guidance.leaks import (
     ENOUGH,
     EXACT,
     PAIRED,
-    SAMPLED,
     TELLING,
-    AgainstTarget,
     about_gaps,
     as_product,
     sampled_rows,
     shares,
     telling_gaps,
 )
-from shoal.fitting.profile import Ends, known_profile, may_have_codes
-from shoal.lazy.classes import dataclass
+from shoal.fitting.guidance.readings import missing_codes, zero_led_codes
 from shoal.models import Array
 from shoal.results.findings import (
     ERRORS_GROW,
@@ -42,66 +36,24 @@ from shoal.results.findings import (
     few_rows,
     in_order,
 )
-from shoal.settings.config import RunConfig
-from shoal.settings.when import LOSSES, penalty_knob
-from shoal.solve.moments import Moments
-from shoal.words import listed, number, plural
+from shoal.settings.when import penalty_knob
+from shoal.words import listed, number
 
 LIFTS, OTHERWISE = 5.0, 0.8  # a column that leaves so many times less, where the others explain so much already
 SOLVED = 300  # columns of numbers of which it is worked out what each adds to the others
 ALIKE = 0.9999  # correlation from which two columns say the same
 FEW = 5  # rows for each weight below which there are few
 SUMMED = 8  # columns at most that are tried as a sum
-SAME = 1e-9  # relative difference up to which two figures from sums are the same
 SKEWED = 3.0  # skewness from which a few rows weigh most; an exponential distribution has 2
 NAMED = 5  # columns in one sentence
-DISTINCT = 5  # values of a column, of which one may stand for none
-
-_Profile = Mapping[str, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What is known before a fit: sums of base terms and target over its rows, those of all pairs unless the table is
-    too wide for that, and what a pass over the values said, if one was made."""
-
-    dataset: Dataset
-    config: RunConfig
-    base: Encoding
-    against: AgainstTarget
-    moments: Moments | None  # of (base terms..., target)
-    profile: _Profile
-
-    @classmethod
-    def of(cls, dataset: Dataset, config: RunConfig, base: Encoding, moments: Moments) -> Known:
-        """What a fit knows by the sums of its training rows, whatever its loss."""
-        return cls(dataset, config, base, AgainstTarget.of(moments), moments, known_profile(dataset))
-
-    @property
-    def target(self) -> Column:
-        return self.dataset.columns[self.config.target]
-
-    @property
-    def is_line(self) -> bool:
-        """Whether numbers are fitted by squares: what speaks for another loss is not said beside one."""
-        return self.target.type == "numeric" and self.config.model not in LOSSES
-
-    @property
-    def columns(self) -> list[Column]:
-        """Those that the model uses."""
-        return [self.dataset.columns[name] for name in self.base.columns]
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """The columns of numbers, and their places among the terms."""
-        return {term.column: i for i, term in enumerate(self.base.terms) if isinstance(term, Number)}
 
 
 def findings_of(known: Known) -> tuple[Finding, ...]:
     """All that is worth knowing, the gravest first."""
     if known.against.n < 2:
         return ()
-    parts = (_leaks, _missing_codes, _gaps, _two_values, _few_rows, _ids, _skewed, _duplicates, _dates, _constants)
+    parts = (_leaks, missing_codes, zero_led_codes, _gaps, _two_values, _few_rows, _ids, _skewed, _duplicates, _dates,
+             _constants)  # fmt: skip
     return in_order(finding for part in parts for finding in part(known))
 
 
@@ -234,33 +186,6 @@ def _left(C: Array, chosen: list[int]) -> float:
     return float(1 - 2 * (w @ C[chosen, -1]) + w @ C[np.ix_(chosen, chosen)] @ w)
 
 
-# ------------------------------------------------------------------ numbers that may be none
-
-
-def _missing_codes(known: Known) -> Iterator[Finding]:
-    for column in (*known.columns, known.target):
-        for value, count in _codes_of(known, column):
-            yield Finding(
-                FindingKind.MISSING_CODE, (column.name,),
-                f"'{column.name}' is {value:g} in {count}, far from its other values: no value?",
-                "If so, count it as missing", "also_missing", (f"{column.name}={value:g}",),
-            )  # fmt: skip
-
-
-def _codes_of(known: Known, column: Column) -> list[tuple[float, str]]:
-    """Usual codes among the ends of a column, and in how many rows they are: all, or of those at hand."""
-    low, high = column.minimum, column.maximum
-    if not may_have_codes(column) or low is None or high is None:
-        return []
-    if (found := known.profile.get(column.name)) is not None:
-        several = found.get("distinct", 0) >= DISTINCT
-        return [(value, plural(count, "row")) for value, count in found.get("codes", ()) if several]
-    values = sampled_rows(known.dataset, [column.name])[:, 0]
-    codes = Ends.of(values, low, high).codes(low, high) if len(np.unique(values)) >= DISTINCT else []
-    rest = "" if known.dataset.rows <= SAMPLED else f" of the first {SAMPLED:,}"
-    return [(value, f"{plural(count, 'row')}{rest}") for value, count in codes]
-
-
 def _gaps(known: Known) -> Iterator[Finding]:
     """Rows with a gap whose target differs: what fills the gap hides that from the model."""
     yes = known.base.yes
@@ -333,31 +258,13 @@ def _few_rows(known: Known) -> Iterator[Finding]:
 
 
 def _ids(known: Known) -> Iterator[Finding]:
-    names = [column.name for column in known.columns if _is_id(known, column)]
+    names = [column.name for column in known.columns if known.is_id(column)]
     if names:
         verb = "differs" if len(names) == 1 else "differ"
         yield _left_out(
             FindingKind.ID, names, f"{_quoted(names)} {verb} in nearly every row: a row number or key?",
             "New rows have others: leave it out" if len(names) == 1 else "New rows have others: leave them out",
         )  # fmt: skip
-
-
-def _is_id(known: Known, column: Column) -> bool:
-    """As a pass over its values has it; else whether it counts the rows, which its spread alone tells."""
-    if column.type != "numeric":
-        return "id_like" in column.flags
-    if (found := known.profile.get(column.name)) is not None:
-        return bool(found.get("id_like"))
-    rows = known.dataset.rows - known.dataset.manifest.bad_count
-    if column.missing or column.minimum is None or column.maximum is None or rows <= ENOUGH:
-        return False
-    if known.against.n != rows or column.maximum - column.minimum != rows - 1:
-        return False
-    place = known.numbers.get(column.name)
-    if place is None:  # it is used in other shapes only
-        return False
-    variance = float(known.against.spread[place]) / rows
-    return math.isclose(variance, (rows**2 - 1) / 12, rel_tol=SAME)
 
 
 def _duplicates(known: Known) -> Iterator[Finding]:

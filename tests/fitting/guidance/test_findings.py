@@ -14,7 +14,7 @@ from scipy import stats
 import shoal as api
 from shoal.data.encoding import Encoding
 from shoal.data.terms import Indicator
-from shoal.fitting.leaks import AgainstTarget, telling_gaps
+from shoal.fitting.guidance.leaks import AgainstTarget, telling_gaps
 from shoal.results.findings import Finding, FindingKind
 from shoal.results.plain import read
 from shoal.solve.moments import Moments

@@ -1,0 +1,56 @@
+"""Columns whose numbers may mean something else: no value, or names; what they say of the target is in `leaks`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from shoal.data.dataset import Column
+from shoal.fitting.guidance.known import Known
+from shoal.fitting.guidance.leaks import SAMPLED, sampled_rows
+from shoal.fitting.guidance.profile import Ends, may_have_codes
+from shoal.results.findings import Finding, FindingKind, zero_led
+from shoal.settings.config import RunConfig
+from shoal.words import plural
+
+DISTINCT = 5  # values of a column, of which one may stand for none
+
+
+def missing_codes(known: Known) -> Iterator[Finding]:
+    """Usual codes for no value, far from the other numbers of their column."""
+    for column in (*known.columns, known.target):
+        for value, count in _codes_of(known, column):
+            yield Finding(
+                FindingKind.MISSING_CODE, (column.name,),
+                f"'{column.name}' is {value:g} in {count}, far from its other values: no value?",
+                "If so, count it as missing", "also_missing", (f"{column.name}={value:g}",),
+            )  # fmt: skip
+
+
+def _codes_of(known: Known, column: Column) -> list[tuple[float, str]]:
+    """Usual codes among the ends of a column, and in how many rows they are: all, or of those at hand."""
+    low, high = column.minimum, column.maximum
+    if not may_have_codes(column) or low is None or high is None:
+        return []
+    if (found := known.profile.get(column.name)) is not None:
+        several = found.get("distinct", 0) >= DISTINCT
+        return [(value, plural(count, "row")) for value, count in found.get("codes", ()) if several]
+    values = sampled_rows(known.dataset, [column.name])[:, 0]
+    codes = Ends.of(values, low, high).codes(low, high) if len(np.unique(values)) >= DISTINCT else []
+    rest = "" if known.dataset.rows <= SAMPLED else f" of the first {SAMPLED:,}"
+    return [(value, f"{plural(count, 'row')}{rest}") for value, count in codes]
+
+
+def zero_led_codes(known: Known) -> Iterator[Finding]:
+    """Numbers with zeros before them, as postal codes have, unless somebody said that they are numbers; a key of rows
+    is told as such."""
+    keys = [column for column in known.columns if known.is_id(column)]
+    return zero_led_among([column for column in (*known.columns, known.target) if column not in keys], known.config)
+
+
+def zero_led_among(columns: Iterable[Column], config: RunConfig) -> Iterator[Finding]:
+    """The same of columns that are no keys, whatever is predicted."""
+    led = (column.name for column in columns if column.type == "numeric" and "leading_zeros" in column.flags)
+    if names := [name for name in led if name not in config.numeric]:
+        yield zero_led(names)
