@@ -317,9 +317,9 @@ def offers(column: ColumnLook) -> list[str]:
     if column.totals:
         found.append(totals_told(name, column.totals))
     for value, count in column.codes:
-        flag = shlex.quote(f"{name}={value:g}")
+        flag = shlex.quote(f"{name}={value:.15g}")
         found.append(
-            f"Column '{name}' is {value:g} in {count:,} rows, far from its other values. "
+            f"Column '{name}' is {value:.15g} in {count:,} rows, far from its other values. "
             f"If that means that there is no value: --also-missing {flag}"
         )
     return found

@@ -7,6 +7,8 @@ import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -183,11 +185,11 @@ def offset_of_line(text: bytes, line: int, newline: str) -> int:
 
 
 def column_names(
-    first: Sequence[str], width: int, header: bool, last_is_empty: bool, empty: int = 0
+    first: Sequence[str], width: int, header: bool, last_is_empty: bool, empty: Collection[int] = ()
 ) -> tuple[list[str], list[str]]:
     """One name a column, all different, and what had to be done to the header for that.
 
-    `empty` columns at the end have nothing in them and are not spoken of.
+    `empty`: columns that have nothing in them and are not spoken of.
     """
     if not header:
         return [str(i) for i in range(width)], []
@@ -212,7 +214,7 @@ def column_names(
         name = name.removeprefix("#").strip() if i == 0 else name
         if not name:
             name = str(i)
-            nameless += [f"'{name}'"] if i < len(names) - empty else []
+            nameless += [f"'{name}'"] if i not in empty else []
         chosen, k = name, 0
         while chosen in unique:
             k += 1

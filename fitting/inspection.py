@@ -23,7 +23,7 @@ from shoal.fitting.guidance.findings import findings_of
 from shoal.fitting.guidance.known import Known
 from shoal.fitting.guidance.leaks import against_target
 from shoal.fitting.guidance.profile import Ends, keep_profile, known_profile, may_have_codes
-from shoal.fitting.guidance.readings import zero_led_among
+from shoal.fitting.guidance.readings import totals_among, zero_led_among
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
 from shoal.fitting.rules import looked_over
 from shoal.fitting.targets import about_empty_target, about_text_target
@@ -188,7 +188,8 @@ def _findings(
 def _of_columns(dataset: Dataset, config: RunConfig, profile: dict[str, dict[str, Any]]) -> tuple[Finding, ...]:
     """What is worth knowing of columns whatever is predicted."""
     left_out = {*config.exclude, *(name for name, known in profile.items() if known.get("id_like"))}
-    return tuple(zero_led_among([c for c in dataset.manifest.columns if c.name not in left_out], config))
+    columns = [column for column in dataset.manifest.columns if column.name not in left_out]
+    return (*zero_led_among(columns, config), *totals_among(columns))
 
 
 def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLook:

@@ -221,6 +221,15 @@ static int read_named_day(const Months *months, const uint8_t **at, const uint8_
     return 1;
 }
 
+/* Polish and Russian write 31.12.2021 r., of the year; in UTF-8 or the code pages of Windows. */
+static void skip_of_year(const uint8_t **p, const uint8_t *end) {
+    const uint8_t *at = *p;
+    skip_any_blanks(&at, end);
+    if (!skip_text(&at, end, "r") && !skip_text(&at, end, "\xd0\xb3") && !skip_text(&at, end, "\xe3")) return;
+    skip_text(&at, end, ".");
+    if (at == end || *at == ' ' || *at == ',') *p = at;
+}
+
 /* A date, or a date and a time, as days since 1970 (UTC). */
 static int read_date(const Months *months, const uint8_t *p, const uint8_t *end, int style, double *out) {
     static const int8_t month_days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -231,6 +240,7 @@ static int read_date(const Months *months, const uint8_t *p, const uint8_t *end,
     if (month < 1 || month > 12 || day < 1 || day > month_days[month - 1]) return 0;
     if (month == 2 && day == 29 && (year % 4 || (year % 100 == 0 && year % 400))) return 0;
     double seconds = 86400.0 * days_since_1970(year, month, day);
+    skip_of_year(&p, end);
     if (p < end && (*p == 'T' || *p == ' ' || *p == ',' || (style & NAMED && *p == ':'))) {
         p++;
         if (p < end && *p == ' ') p++;

@@ -25,6 +25,7 @@ class FindingKind(StrEnum):
     PRODUCT_LEAK = "product_leak"
     MISSING_CODE = "missing_code"
     ZERO_LED = "zero_led"
+    TOTALS = "totals"
     GAPS = "gaps"
     SEPARATED = "separated"
     TWO_VALUES = "two_values"

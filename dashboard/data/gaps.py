@@ -24,7 +24,7 @@ MOST = 50  # of those that are
 def offered(found: Asked, result: TableLook) -> None:
     """One for all words where several columns have some; then a line a column with its button, many of them folded."""
     columns = result.columns
-    lines = [*_words(found, columns), *_totals(columns), *_codes(found, columns), *_zero_led(found, result.findings)]
+    lines = [*_words(found, columns), *_totals(result), *_codes(found, columns), *_zero_led(found, result.findings)]
     lines += _dates(found, columns)
     if not lines:
         return
@@ -55,17 +55,18 @@ def _words(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None
             yield partial(_offer, found, words_told(column), [word for word, _ in pairs], f"words:{column.name}")
 
 
-def _totals(columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
+def _totals(result: TableLook) -> Iterator[partial[None]]:
     """Rows that are no data are named; to make them rows with a value missing is not offered."""
-    return (partial(line, totals_told(c.name, c.totals)) for c in columns if c.totals)
+    yield from (partial(line, totals_told(c.name, c.totals)) for c in result.columns if c.totals)
+    yield from (partial(line, str(one)) for one in result.findings if one.kind == FindingKind.TOTALS)
 
 
 def _codes(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
     for column in columns:
         name = column.name
         for value, count in column.codes:
-            said = f"'{name}' is {number(value, 6)} in {plural(count, 'row')}, far from its other values."
-            yield partial(_offer, found, said, [f"{name}={value:g}"], f"code:{name}:{value:g}")
+            said = f"'{name}' is {number(value, 15)} in {plural(count, 'row')}, far from its other values."
+            yield partial(_offer, found, said, [f"{name}={value:.15g}"], f"code:{name}:{value:.15g}")
 
 
 def _zero_led(found: Asked, findings: Sequence[Finding]) -> Iterator[partial[None]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from shoal.data.dialects import Dialect
 from shoal.data.first_look.mixtures import mixture_note
+from shoal.data.first_look.nearly import nearly
 from shoal.data.kinds import Guess, number_of
 from shoal.data.notation.words import is_word
 from shoal.kernels.csv_kernel import FieldKind
@@ -16,8 +17,6 @@ NUMBERS = 0.7  # share of a text column's cells that are numbers, from which one
 MOST = 0.85  # share from which a few different ones are enough
 SPARSE = 0.5  # share of a column's cells that are empty where cells were merged
 FEW = 20  # rows below which nothing is to be said
-_DATED = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}\D|\d{1,2}([-/.])\d{1,2}\2\d{4}\D|\d{4} ?[年년] ?\d{1,2} ?[月월]")
-_AMOUNT = re.compile(r"[^\d.,]{0,12}\d[\d.,'\s]*[.,]\d+[^\d.,]{1,12}|[^\d.,]{1,12}\d[\d.,'\s]*[.,]\d+[^\d.,]{0,12}")
 _POINTED = re.compile(r"([01]?\d|2[0-3])\.[0-5]\d")
 
 
@@ -41,6 +40,8 @@ def doubts_about(
             yield mixed
             continue
         if len(rows) < FEW:
+            if said := nearly(present):
+                yield f"Column '{name}' is read as text: {said}"
             continue
         if _other_digits(present):
             yield (
@@ -52,8 +53,8 @@ def doubts_about(
                 f"Column '{name}' is read as text: most of its values are numbers, but not {odd}. "
                 f"If it is one of numbers, say so (numeric: {name}), and rows with others are left out."
             )
-        elif nearly := _nearly(present):
-            yield f"Column '{name}' is read as text: {nearly}"
+        elif said := nearly(present):
+            yield f"Column '{name}' is read as text: {said}"
         elif _is_merged(cells, present):
             yield (
                 f"Column '{name}' has a value in the first of several rows only, {plural(len(present), 'value')} in "
@@ -85,23 +86,6 @@ def _hardly_odd(cells: Sequence[str], dialect: Dialect) -> str:
     if len({cell for cell in cells if cell not in odd}) < (FEW // 4 if most else FEW // 2):  # codes: 1, 2, 2a
         return ""
     return listed([f"'{cell}'" for cell in dict.fromkeys(odd)], 3)
-
-
-def _nearly(cells: Sequence[str]) -> str:
-    """What to say of texts that begin as dates do, or have an amount in them, and differ as such do."""
-    if len(set(cells)) < FEW:
-        return ""
-    if all(map(_DATED.match, cells)):
-        return f"its values, such as '{cells[0]}', begin as dates do. Write them like 2021-12-31 14:35 to have dates."
-    if all(map(_AMOUNT.fullmatch, cells)):
-        shown = listed([f"'{cell}'" for cell in _apart(cells)], 3)
-        return f"its values, such as {shown}, are numbers with words beside them. Write the numbers alone to have them."
-    return ""
-
-
-def _apart(cells: Sequence[str]) -> list[str]:
-    """One cell for each way of writing, told by what is no digit."""
-    return list({re.sub(r"[\d.,'\s]+", "0", cell): cell for cell in reversed(cells)}.values())[::-1]
 
 
 def _is_merged(cells: Sequence[str], present: Sequence[str]) -> bool:

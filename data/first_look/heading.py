@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shoal.data.dialects import Dialect
-from shoal.data.formats.headers import first_total, joined_names, second_line, tells_apart
+from shoal.data.formats.headers import first_total, is_rule, joined_names, second_line, tells_apart
 from shoal.data.formats.mended import mended_names, without_stray_quotes
 from shoal.data.sniffing import is_value
 from shoal.lazy.classes import dataclass
@@ -62,6 +62,8 @@ def _below(first: Sequence[str], rows: Sequence[Sequence[str]], dialect: Dialect
         shown = listed([cell for cell in rows[0] if cell], 4)
         note = f"The row below the names ({shown}) is read as a second line of them, which come more than once. "
         return Heading(2, joined_names(first, rows[0]), (f"{note}If it is data, say so (header).",))
+    if rows and is_rule(rows[0]):
+        return Heading(2, first, ("The line below the names is a rule between them and the rows, and is left out.",))
     below = 0
     while below < MOST_BELOW and second_line(first, rows[below:], is_value, dialect.missing):
         below += 1

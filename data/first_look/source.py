@@ -183,33 +183,41 @@ def _about_text(sample: Beginning, overrides: Mapping[str, Any]) -> Iterator[str
 
 @dataclass(frozen=True)
 class _Header:
-    """One name a column, how many columns at the end have neither name nor value, and what is to be said of that."""
+    """One name a column, which columns at the ends have neither name nor value, and what is to be said of that."""
 
     names: list[str]
-    empty: int
+    empty: frozenset[int]
     notes: list[str]
 
     @classmethod
     def of(cls, sample: Beginning, heading: Heading, wanted: Wanted | None) -> _Header:
         dialect = sample.dialect
-        empty = _empty_at_the_end(heading.names, sample.text, dialect) if sample.at_end and dialect.header else 0
+        first, last = (
+            _empty_at_the_ends(heading.names, sample.text, dialect) if sample.at_end and dialect.header else (0, 0)
+        )
+        empty = frozenset((*range(first), *range(sample.width - last, sample.width)))
         last_is_empty = all(not row[-1] for row in sample.rows(heading))
         names, named = column_names(heading.names, sample.width, dialect.header, last_is_empty, empty)
         notes = []
         if empty:
-            shown = "A column" if empty == 1 else f"{empty} columns"
-            is_ = "is" if empty == 1 else "are"
-            notes.append(f"{shown} at the end without a name and without any value {is_} left out.")
+            shown = "A column" if len(empty) == 1 else f"{len(empty)} columns"
+            where = "at both ends" if first and last else "at the end" if last else "at the beginning"
+            is_ = "is" if len(empty) == 1 else "are"
+            notes.append(f"{shown} {where} without a name and without any value {is_} left out.")
         return cls(wanted.called(names) if wanted else names, empty, [*notes, *heading.notes, *named])
 
 
-def _empty_at_the_end(names: Sequence[str], text: bytes, dialect: Dialect) -> int:
-    """How many columns at the end of a whole text have neither a name nor a value."""
-    count = len(names) - len(list(itertools.dropwhile(lambda name: not name.strip(), reversed(names))))
+def _empty_at_the_ends(names: Sequence[str], text: bytes, dialect: Dialect) -> tuple[int, int]:
+    """How many columns at the beginning and at the end of a whole text have neither a name nor a value."""
+    first = len(list(itertools.takewhile(lambda name: not name.strip(), names)))
+    last = len(list(itertools.takewhile(lambda name: not name.strip(), reversed(names))))
+    if first == len(names) or not (first or last):
+        return 0, 0
     mark = dialect.delimiter.encode()
-    end = mark * count
     lines = body(text, dialect).replace(b"\r", b"").split(dialect.newline.encode())
-    return count if count and count < len(names) and all(line.endswith(end) for line in lines if mark in line) else 0
+    rows = [line for line in lines if mark in line]
+    before, after = all(row.startswith(mark * first) for row in rows), all(row.endswith(mark * last) for row in rows)
+    return first if before else 0, last if after else 0
 
 
 def _guesses(
@@ -220,7 +228,7 @@ def _guesses(
     sure = _numbers_given(overrides)
     found = []
     for j, name in enumerate(header.names):
-        if (wanted and name not in wanted.columns) or j >= sample.width - header.empty:
+        if (wanted and name not in wanted.columns) or j in header.empty:
             found.append(Guess(FieldKind.SKIP))
             continue
         known = wanted.notation(name) if wanted and overrides.get("decimal") is None else None

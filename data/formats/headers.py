@@ -16,7 +16,8 @@ total totals sum summe gesamt gesamtsumme insgesamt zwischensumme totale somme s
 toplam totaal totalt yhteensä σύνολο 合計 合计 总计 總計 합계"""
 _MEANS = """
 average avg mean mittelwert durchschnitt moyenne promedio medelvärde gemiddelde średnia среднее 平均 평균"""
-TOTALS = frozenset(_TOTALS.split()) | frozenset(_MEANS.split())
+SUMS = frozenset(_TOTALS.split())
+TOTALS = SUMS | frozenset(_MEANS.split())
 # Of several words, none of which says so alone.
 PHRASES = ("i alt", "alt i alt", "w sumie", "iš viso", "tổng cộng", "im ganzen", "all rows", "a fost totalul")
 
@@ -126,6 +127,14 @@ def joined_names(names: Sequence[str], second: Sequence[str]) -> list[str]:
     return found
 
 
+_RULE = re.compile(r":?[-=_]{2,}:?")
+
+
+def is_rule(row: Sequence[str]) -> bool:
+    """Whether a row is a line drawn below the names of columns, as Markdown has it: |----|:---:|"""
+    return any(row) and all(_RULE.fullmatch(cell.strip()) for cell in row if cell.strip())
+
+
 def says_total(text: str) -> bool:
     """Whether any word for totals is in a text; quick, and yes far too often."""
     text = text.casefold()
@@ -136,6 +145,11 @@ def names_totals(cell: str) -> bool:
     """Whether a cell is what rows of totals are called: a word for them, among few others."""
     words = re.findall(r"[^\W\d_]+", cell.casefold())
     return 0 < len(words) <= 3 and (bool(TOTALS & set(words)) or " ".join(words) in PHRASES)
+
+
+def names_sums(cell: str) -> bool:
+    """The same without words for means, which are names of many other things."""
+    return names_totals(cell) and not SUMS.isdisjoint(re.findall(r"[^\W\d_]+", cell.casefold()))
 
 
 def is_total(row: Sequence[str], others: Sequence[Sequence[str]]) -> str:

@@ -43,6 +43,8 @@ SAYS_NOTHING = 13  # a word that may stand with a date: a day of the week, or wh
 _BESIDE = """
 mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday thursday friday saturday sunday
 montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi mercredi jeudi vendredi samedi dimanche
+lunes martes miércoles jueves viernes sábado domingo maandag dinsdag woensdag donderdag vrijdag zaterdag zondag
+måndag tisdag onsdag torsdag fredag lördag söndag mandag tirsdag lørdag søndag den
 de of st nd rd th er
 """
 _HALF = "((午前|午後|上午|下午|오전|오후) ?)?"  # of the day, where it stands before the hour
@@ -54,14 +56,15 @@ _NUMBERED = (
     r"\d{1,4}(?P<mark>[-/.]) ?\d{1,2}(?P=mark) ?\d{1,4}\.?|\d{4}年 ?\d{1,2}月 ?\d{1,2}日|\d{4}년 ?\d{1,2}월 ?\d{1,2}일"
 )
 _DOTTED = r"\d{1,2}\.\d{2}(\.\d{2}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"  # beside a date; else a number
-_AFTER = rf"([ T,] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
+_OF_YEAR = r"( ?[rг]\.?)?"  # 31.12.2021 r.
+_AFTER = rf"{_OF_YEAR}([ T,] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 NUMBERED = re.compile(f"({_NUMBERED}){_AFTER}")
 _WORD, _ORDINAL = r"[^\W\d_]{3,12}", r"(st|nd|rd|th|er)?"
 _BETWEEN = r"[ \-/.,'\u00a0]"
 NAMED = re.compile(
-    rf"({_WORD}\.?,? )?((?P<w1>{_WORD}){_BETWEEN}*\d{{1,2}}{_ORDINAL}{_BETWEEN}+"
+    rf"({_WORD}\.?,? ){{0,2}}((?P<w1>{_WORD}){_BETWEEN}*\d{{1,2}}{_ORDINAL}{_BETWEEN}+"
     rf"|\d{{1,4}}{_ORDINAL}{_BETWEEN}*(de |of )?(?P<w2>{_WORD}){_BETWEEN}*(de |of )?)\d{{1,4}}"
-    rf"\.?([ T,:] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
+    rf"\.?{_OF_YEAR}([ T,:] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 )
 
 _DOTTED_TIME = re.compile(r"(\w|\.\d{1,2}\.)[ T,] ?\d{1,2}\.\d{2}(\D|$)")

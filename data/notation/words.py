@@ -10,7 +10,13 @@ MOST = 8  # different words that a column of numbers may have; where there are m
 LONGEST = 40  # characters of a word
 VALUES = 10  # different numbers at least, or they are as likely names as the words are
 
-CODES = frozenset(sign * number for number in (9, 99, 999, 9999, 99999, 999999) for sign in (1, -1)) | {-1, 888, 9998}
+_NINES = [10**digits - 1 for digits in range(1, 9)]  # 9 to 99999999
+CODES = (
+    frozenset(sign * nine for nine in _NINES for sign in (1, -1))
+    | frozenset(nine - 1 for nine in _NINES[3:])  # 99998: does not apply, beside 99999: no answer
+    | frozenset(sign * (nine + 0.9) for nine in _NINES[1:6] for sign in (1, -1))  # -9999.9, of weather stations
+    | {-1, 888}
+)
 
 
 def is_word(text: str) -> bool:

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from shoal.data.dataset import Column
+from shoal.data.formats.headers import names_sums
 from shoal.fitting.guidance.known import Known
 from shoal.fitting.guidance.leaks import SAMPLED, sampled_rows
 from shoal.fitting.guidance.profile import Ends, may_have_codes
 from shoal.results.findings import Finding, FindingKind, zero_led
 from shoal.settings.config import RunConfig
-from shoal.words import plural
+from shoal.words import listed, plural
 
 DISTINCT = 5  # values of a column, of which one may stand for none
+SHOWN = 3  # names in one sentence
 
 
 def missing_codes(known: Known) -> Iterator[Finding]:
@@ -23,8 +25,8 @@ def missing_codes(known: Known) -> Iterator[Finding]:
         for value, count in _codes_of(known, column):
             yield Finding(
                 FindingKind.MISSING_CODE, (column.name,),
-                f"'{column.name}' is {value:g} in {count}, far from its other values: no value?",
-                "If so, count it as missing", "also_missing", (f"{column.name}={value:g}",),
+                f"'{column.name}' is {value:.15g} in {count}, far from its other values: no value?",
+                "If so, count it as missing", "also_missing", (f"{column.name}={value:.15g}",),
             )  # fmt: skip
 
 
@@ -40,6 +42,22 @@ def _codes_of(known: Known, column: Column) -> list[tuple[float, str]]:
     codes = Ends.of(values, low, high).codes(low, high) if len(np.unique(values)) >= DISTINCT else []
     rest = "" if known.dataset.rows <= SAMPLED else f" of the first {SAMPLED:,}"
     return [(value, f"{plural(count, 'row')}{rest}") for value, count in codes]
+
+
+def totals_among(columns: Iterable[Column]) -> Iterator[Finding]:
+    """Names of rows that are sums of others, which a model would count twice: Total beside male and female."""
+    for column in columns:
+        found = [level for level in column.levels if names_sums(level)]
+        if column.type == "categorical" and found and len(found) < len(column.levels):
+            shown = listed([f"'{level}'" for level in found], SHOWN)
+            yield Finding(
+                FindingKind.TOTALS, (column.name,),
+                f"'{column.name}' has {shown}: rows that are sums of others?", "If so, take them out of the file",
+            )  # fmt: skip
+
+
+def totals(known: Known) -> Iterator[Finding]:
+    return totals_among(known.columns)
 
 
 def zero_led_codes(known: Known) -> Iterator[Finding]:

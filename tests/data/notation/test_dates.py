@@ -34,6 +34,16 @@ MONTHS_DE = [
     "November",
     "Dezember",
 ]
+MONTHS_PL = [
+    "stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca", "lipca", "sierpnia", "września", "października",
+    "listopada", "grudnia",
+]  # fmt: skip
+MONTHS_SV = [
+    "januari", "februari", "mars", "april", "maj", "juni", "juli", "augusti", "september", "oktober", "november",
+    "december",
+]  # fmt: skip
+DAYS_SV = ["måndag", "tisdag", "onsdag", "torsdag", "fredag", "lördag", "söndag"]
+MONTHS_ES = ["ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "oct", "nov", "dic"]
 
 WRITTEN: dict[str, Callable[[datetime.date], str]] = {
     "23SEP2021": lambda d: f"{d:%d%b%Y}".upper(),
@@ -48,6 +58,11 @@ WRITTEN: dict[str, Callable[[datetime.date], str]] = {
     "12/31/2021": lambda d: f"{d:%m/%d/%Y}",
     "2021年12月31日": lambda d: f"{d.year}年{d.month}月{d.day}日",
     "2021. 12. 31.": lambda d: f"{d.year}. {d.month}. {d.day}.",
+    "31.12.2021 r.": lambda d: f"{d:%d.%m.%Y} r.",
+    "31.12.2021 г.": lambda d: f"{d:%d.%m.%Y} г.",
+    "31 grudnia 2021 r.": lambda d: f"{d.day} {MONTHS_PL[d.month - 1]} {d.year} r.",
+    "fredag den 31 december 2021": lambda d: f"{DAYS_SV[d.weekday()]} den {d.day} {MONTHS_SV[d.month - 1]} {d.year}",
+    "31-dic-2021": lambda d: f"{d.day:02d}-{MONTHS_ES[d.month - 1]}-{d.year}",
 }
 
 

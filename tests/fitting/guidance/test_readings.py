@@ -72,3 +72,18 @@ def test_names_with_and_without_their_zeros_are_not_the_same_and_that_is_said(pa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert model.predict(pd.DataFrame({"plz": ["04109"], "area": [100.0]})) == pytest.approx([known])
+
+
+@pytest.mark.parametrize(("names", "said"), [
+    (["Summe Q1", "Summe Q2"], "'part' has 'Summe Q1', 'Summe Q2': rows that are sums of others?"),
+    (["Total"], "'part' has 'Total': rows that are sums of others? If so, take them out of the file."),
+    (["Average"], ""), (["Totally new"], ""),
+])  # fmt: skip
+def test_names_of_totals_among_others_are_told(tmp_path: Path, names: list[str], said: str) -> None:
+    rows = "".join(f"{['male', 'female', *names][i % (2 + len(names))]},{i % 7},{i * i % 11}\n" for i in range(60))
+    path = tmp_path / "parts.csv"
+    path.write_text("part,a,y\n" + rows, "utf-8")
+    for command in (("inspect", path), ("inspect", path, "--target", "y"), ("train", path, "--target", "y")):
+        out = shoal(*command).out
+        assert said in out
+        assert bool(said) == ("sums of others" in out)
