@@ -5,8 +5,6 @@ from __future__ import annotations
 import codecs
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -17,10 +17,9 @@ from shoal.data.splits import Split
 from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
-from shoal.fitting.guidance import Known, findings_of
-from shoal.lazy.classes import dataclass
 from shoal.fitting.guidance.findings import findings_of
 from shoal.fitting.guidance.known import Known
+from shoal.lazy.classes import dataclass
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array, penalty_for
 from shoal.passes.blocks import Sums

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from shoal.errors import Remedy
 from shoal.lazy.classes import dataclass
-from collections.abc import Iterable, Sequence
 from shoal.words import listed
 
 LEAVE_OUT = "exclude"  # the knob that most remedies set

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.shapes.growth`: how time and memory grow with rows and columns; writes docs/growth.md and its chart.
+"""`python -m benchmarks.shapes.growth`: how time and memory grow with a table; writes docs/growth.md and its chart.
 
 Each work is done at one, two, four and eight times its size, in turns. What counts is the power of the size by which
 the processor time of all its processes grows from twice to eight times, beside that of the theory.
@@ -167,9 +167,9 @@ def page(found: Sequence[Growth], repeats: int, others: float) -> str:
     rows = [heads, ["---"] * len(heads), *map(_cells, found)]
     return "\n".join([
         "# Growth", "",
-        "Written by `python -m benchmarks.shapes.growth`: each work at one, two, four and eight times its size. Seconds are",
-        "processor time of all processes, which other work on the machine changes little, without those of the start,",
-        "which are what 1,000 x 20 take. The power is that from twice to eight times the size, and may be",
+        "Written by `python -m benchmarks.shapes.growth`: each work at one, two, four and eight times its size.",
+        "Seconds are processor time of all processes, which other work on the machine changes little, without those of",
+        "the start, which are what 1,000 x 20 take. The power is that from twice to eight times the size, and may be",
         f"{ROOM:g} above the theory's. Memory is the peak of all processes.", "",
         f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, medians of {repeats} rounds;",
         f"other programs took {others:.0%} of the cores.", "",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from shoal.data.notation.dates import SAYS_NOTHING, month_words
 from shoal.data.notation.words import is_word
+from shoal.lazy.classes import dataclass
 from shoal.words import listed
 
 DIFFERENT = 20  # texts from which on a column of them is none of a few names

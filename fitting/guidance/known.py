@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from shoal.data.dataset import Column, Dataset
@@ -12,6 +12,7 @@ from shoal.data.encoding import Encoding
 from shoal.data.terms import Number
 from shoal.fitting.guidance.leaks import ENOUGH, AgainstTarget
 from shoal.fitting.guidance.profile import known_profile
+from shoal.lazy.classes import dataclass
 from shoal.settings.config import RunConfig
 from shoal.settings.when import LOSSES
 from shoal.solve.moments import Moments

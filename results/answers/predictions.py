@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import field
 from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Any
