@@ -29,7 +29,7 @@ from shoal.models import Array, StepModel
 from shoal.parameters.shards import ShardedParameters
 from shoal.parameters.stepping import VectorStep
 from shoal.passes.blocks import Predict, Score, SumMoments, Sums, SumTriangle, stored_moments
-from shoal.passes.board import Board
+from shoal.passes.board import Board, ServerBoard
 from shoal.passes.gradient_loop import Assignment, Part, Update
 from shoal.passes.parcels import server_board
 from shoal.passes.tables import reading_of
@@ -124,25 +124,25 @@ class ParameterServer:
         self.shards, self.model, self.steering = shards, model, steering
         self.policy: Policy = Barrier(Plan(()), 0)  # nothing to do until a phase begins
         self.kind: Kind = "gradient"
-        self.version = 0
         self.value, self.rows = 0.0, 0  # what the losses of so many rows came to at the last step
         self.rows_done = 0  # since the run was started or resumed
-        self.rate = 0.0
+        self.version, self.rate = 0, 0.0
         self.workers: dict[int, WorkerTally] = {}
         self.hired: dict[int, float] = dict.fromkeys(range(engine.workers), math.inf)
         self.elastic, self.finished, self.patience = engine.elastic, False, self.POLL
         self._engine, self._failure, self._observer = engine, failure, observer
-        self._tally = Tally()
-        self._ticked = math.inf
+        self._tally, self._ticked, self._news = Tally(), math.inf, False
         self._losses: dict[int, int] = {}
         self._slowed: dict[int, float] = {}
         self._orders: list[Instruction] = []
         self._evicted: dict[int, str] = {}
         self._parts: dict[Task, tuple[Part, int]] = {}
-        self._news = False
-        self._board = server_board(engine.allocate if engine.maps else None, len(shards.rows), len(start))
+        self._board = self._make_board(engine, len(shards.rows), len(start))
         pieces = pieces_of(parts or [("weights", len(start))])
         self.parameters = ShardedParameters(self._board, start, pieces, engine, failure.restarts, observer.happened)
+
+    def _make_board(self, engine: Engine, shards: int, width: int) -> ServerBoard:
+        return server_board(engine.allocate if engine.maps else None, shards, width)
 
     @property
     def board(self) -> Board:
@@ -220,7 +220,7 @@ class ParameterServer:
         for rank in self.policy.doubted(now):
             self.policy.look(rank, self._engine.works(rank), now)
         for rank in self.policy.overdue(now):
-            self.evict(rank, f"it hung: no answer within {self.policy.lease:.1f} s")
+            self.evict(rank, f"it hung: no answer within {self.policy.lease_of(self.policy.members[rank]):.1f} s")
         for rank, since in self.hired.items():
             self.hired[rank] = min(since, now)
             if now - since > self._engine.start:
@@ -237,7 +237,7 @@ class ParameterServer:
         self.parameters.begin(rule)
         full = [min(n, self.steering.batch_size) for n in self.shards.rows]
         self._full_step = max(1, sum(full) if isinstance(self.policy, Barrier) else max(full))  # rows
-        self._publish()
+        self.parameters.publish(self.version)
 
     def pause(self) -> None:
         """Give out no more work until `resume`."""
@@ -336,7 +336,7 @@ class ParameterServer:
             started = time.perf_counter()
             self._apply(tasks)
             self.policy.applied(tasks)
-            self._publish()
+            self.parameters.publish(self.version)
             self._tally.apply += time.perf_counter() - started
             self._news = True
 
@@ -351,22 +351,21 @@ class ParameterServer:
         self.rate = self.steering.rate_at(self.policy.progress)
         if self.steering.tamed:
             self.rate = stale_rate(self.rate, self.version - min(versions))
-        local = self.kind == "local"
-        rate = self.rate if local else self.rate * self._share_of_a_step(rows)
-        step = VectorStep(
-            tuple(task.shard for task in tasks), self._board.take(tasks), tuple(part.rows for part in parts), rate,
-            self.steering.local_steps if local else 0, self.steering.clip, self.model.penalty,
-        )  # fmt: skip
-        self.parameters.apply(step, self.version)
+        rate = self.rate if self.kind == "local" else self.rate * self._share_of_a_step(rows)
+        self.parameters.apply(self._vector_step(tasks, parts, rate), self.version)
         self.version += 1
+
+    def _vector_step(self, tasks: Sequence[Task], parts: Sequence[Part], rate: float) -> VectorStep:
+        """What becomes of the updates that are in their slots."""
+        return VectorStep(
+            tuple(task.shard for task in tasks), self._board.take(tasks), tuple(part.rows for part in parts), rate,
+            self.steering.local_steps if self.kind == "local" else 0, self.steering.clip, self.model.penalty,
+        )  # fmt: skip
 
     def _share_of_a_step(self, rows: int) -> float:
         """Less than 1 for the last batches of an epoch, where they have fewer rows: each row is to count as much as
         any other, and the rate is only safe for batches of full size."""
         return 1.0 if self.kind == "full" else min(1.0, rows / self._full_step)
-
-    def _publish(self) -> None:
-        self.parameters.publish(self.version)
 
     def _instructions(self, now: float) -> list[Instruction]:
         orders, self._orders = self._orders, []

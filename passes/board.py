@@ -46,6 +46,10 @@ class Exchange(ABC):
         """What is sent to the server when the tasks are done."""
         return update
 
+    def carry(self, work: Any, done: Callable[[Any], Any]) -> Any:
+        """From what the server has sent to what is sent back; `done` computes an assignment."""
+        return self.seal(done(self.open(work)))
+
 
 class Board(ABC):
     """What a worker is given with the request to train; it can be pickled."""
@@ -70,10 +74,12 @@ class MappedBoard(Board):
     residuals: SharedArray
 
     def joined_by(self, worker: Worker) -> Exchange:
-        return _MappedExchange(*(worker.array(shared) for shared in vars(self).values()))
+        return MappedExchange(*(worker.array(shared) for shared in vars(self).values()))
 
 
-class _MappedExchange(Exchange):
+class MappedExchange(Exchange):
+    """Over the arrays of a `MappedBoard`."""
+
     def __init__(self, weights: Array, version: npt.NDArray[np.int64], slots: Slot, residuals: Array) -> None:
         self._weights, self._version, self._slots, self._residuals = weights, version, slots, residuals
 

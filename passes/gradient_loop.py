@@ -80,7 +80,7 @@ class GradientLoop:
         exchange = self.board.joined_by(worker)
         opened = functools.partial(opened_shard, worker, self.shards)
         training = TrainingWorker(self.shards, exchange, self.model, opened, self.queue)
-        return lambda work: exchange.seal(training.done(exchange.open(work)))
+        return lambda work: exchange.carry(work, training.done)
 
 
 class TrainingWorker:

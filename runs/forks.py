@@ -34,6 +34,8 @@ def forked(snapshot: Snapshot, changes: Mapping[str, Any]) -> tuple[RunConfig, S
     meta["config"] = config.as_dict()
     meta |= {name: getattr(config, name) for name in changed & {"alpha", "compression"}}
     meta |= {"compression_of_steps": config.compression} if "compression" in changed else {}
+    if config.aggregation == "allreduce":  # a command may have set another on the way here
+        meta |= {"compression": "none", "compression_of_steps": "none"}
     if "workers" in changed:
         meta |= {"workers": config.workers, "workers_by_person": bool(config.workers)}
     if "parameter_shards" in changed:

@@ -29,6 +29,7 @@ PARTITIONS = ("hash", "contiguous")
 PRECISIONS = ("auto", "float32", "float64")
 COMPILE_MODES = ("none", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # PyTorch's
 DEVICES = ("auto", "cpu", "cuda")
+AGGREGATIONS = ("server", "allreduce")
 LOSS_CHOICES = ("retry", "fewer", "stop")
 RANGES: dict[str, tuple[float, float]] = {
     "alpha": (0, math.inf), "huber_epsilon": (1, math.inf), "quantile": (1e-6, 1 - 1e-6),

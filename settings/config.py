@@ -308,6 +308,10 @@ class RunConfig:
     parameter_shards: int = training(
         1, "processes that the parameters are spread over and stepped in; 1: the run's own process", "feed",
         unit="processes", when=when.steps_elsewhere, needs=(("engine", "processes"),))
+    aggregation: str = training(
+        "server", "networks in mode sync: who adds gradients up, the server, or workers among themselves (all-reduce)",
+        "feed", choices=checks.AGGREGATIONS, when=when.may_reduce,
+        needs=(("mode", "sync"), ("compression", "none"), ("model", when.NETWORK)))
     precision: str = training("auto", "floating-point type of the gradients", "feed", choices=checks.PRECISIONS)
     mixed_precision: bool = training(
         False, "networks: compute layers in bfloat16; parameters, gradients and steps stay in their precision",

@@ -122,6 +122,11 @@ def steps_elsewhere(values: _Values) -> bool:
     return str(values["engine"]) in ("auto", "processes")
 
 
+def may_reduce(values: _Values) -> bool:
+    """Whether workers can add gradients up among themselves: whole ones of a network, all of a step at a time."""
+    return bool(has_module(values) and values["mode"] == "sync" and values["compression"] == "none")
+
+
 def on_cluster(values: _Values) -> bool:
     return str(values["engine"]) == "ray"
 

@@ -60,6 +60,12 @@ class Member:
     worked: float = 0.0  # when it was seen to have worked since the look before
     leaving: bool = False
     told: bool = False  # to leave
+    held: tuple[Task, ...] = ()  # done, and in its memory alone until they are added up: see `grouped`
+    adding: bool = False  # up what all members hold
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.tasks) or self.adding
 
 
 @dataclass
@@ -156,7 +162,7 @@ class Policy(ABC):
 
     def departing(self) -> list[Member]:
         """Members that can go now; they are told once, and are `gone` when they went."""
-        ready = [m for m in self.members.values() if m.leaving and not m.tasks and not m.told]
+        ready = [m for m in self.members.values() if m.leaving and not (m.busy or m.held or m.told)]
         for member in ready:
             member.told = True
         return ready
@@ -191,7 +197,7 @@ class Policy(ABC):
         if self.paused or self.closed or not self._has_work():
             return []
         granted = []
-        idle = [member for member in self.members.values() if not member.tasks and not member.leaving]
+        idle = [member for member in self.members.values() if not member.busy and not member.leaving]
         for member in sorted(idle, key=lambda m: m.rank):
             if not self._has_work():
                 break
@@ -233,12 +239,12 @@ class Policy(ABC):
 
         Who has more tasks than usual has more time: one that does the work of five lost ones is not dead.
         """
-        holding = (m for m in self.members.values() if m.tasks)
-        return [m.rank for m in holding if now - max(m.since, m.worked) > self._lease_of(m) + m.grace]
+        holding = (m for m in self.members.values() if m.busy)
+        return [m.rank for m in holding if now - max(m.since, m.worked) > self.lease_of(m) + m.grace]
 
     def doubted(self, now: float) -> list[int]:
         """Members whose lease is half over, to be looked at now and then (`look`): slow is not dead."""
-        leases = ((m, self._lease_of(m)) for m in self.members.values() if m.tasks)
+        leases = ((m, self.lease_of(m)) for m in self.members.values() if m.busy)
         return [m.rank for m, lease in leases if now - m.since > lease / 2 and now - m.looked > lease / 8]
 
     def slow(self, rank: int, factor: float) -> None:
@@ -253,7 +259,8 @@ class Policy(ABC):
             member.worked = now
         member.looked = now
 
-    def _lease_of(self, member: Member) -> float:
+    def lease_of(self, member: Member) -> float:
+        """Seconds that this one may take for what it has in hand."""
         if self._usual is None:
             return FIRST_LEASE
         more = max(1.0, len(member.tasks) / self._load)
@@ -261,12 +268,12 @@ class Policy(ABC):
 
     def is_working(self, rank: int) -> bool:
         member = self.members.get(rank)
-        return member is not None and bool(member.tasks)
+        return member is not None and member.busy
 
     @property
     def idle(self) -> bool:
         """Whether nothing is in anybody's hands or waits to be applied."""
-        return not any(m.tasks for m in self.members.values())
+        return not any(m.busy for m in self.members.values())
 
     @property
     def finished(self) -> bool:

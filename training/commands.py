@@ -169,6 +169,8 @@ class Commands:
             raise Refused("The full passes at the end are not compressed.")
         if value not in COMPRESSIONS:
             raise Refused(f"Expected compression to be one of {', '.join(COMPRESSIONS)}, got '{value}'.")
+        if value != "none" and self._run.objective.config.aggregation == "allreduce":
+            raise Refused("Gradients that workers add up among themselves (aggregation allreduce) are not compressed.")
         self._run.set_compression(value)
 
     # ---------------------------------------------------------------- workers

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.coordinator import ParameterServer
+from shoal.allreduce.server import server_for
 from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
 from shoal.errors import Reason, ResourceError, Standing
@@ -63,16 +63,10 @@ class Conductor:
             tamed=config.learning_rate == 0 and config.mode in ("ssp", "async"), prefetch=resolved.prefetch,
         )  # fmt: skip
         failure = FailurePolicy(config.on_worker_loss, config.restarts)  # type: ignore[arg-type]
-        self.server = ParameterServer(
-            engine,
-            shards,
-            objective.model,
-            objective.start,
-            self.steering,
-            session.advisers.after_losses(failure),
-            self,
-            objective.parts,
-        )
+        self.server = server_for(config, session.checkpoints.directory.with_name("group"))(
+            engine, shards, objective.model, objective.start, self.steering, session.advisers.after_losses(failure),
+            self, objective.parts,
+        )  # fmt: skip
         self.phase, self.base_rate = "steps", resolved.learning_rate
         self.ending: Standing | None = None  # finished or stopped
         self.away = UNKNOWN

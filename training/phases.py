@@ -12,6 +12,7 @@ from shoal.plugins import find_class
 from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
 from shoal.steps.compression import fed_back, make_compression
+from shoal.steps.grouped import GroupBarrier
 from shoal.steps.optimizers import STEP_RULES, Accelerated, AdamW, Careful, StepRule
 from shoal.steps.policy import Barrier, Plan, Policy
 from shoal.steps.stale import Stale
@@ -47,6 +48,8 @@ def _steps(
     policy: Policy
     if config.mode in ("ssp", "async"):
         policy = Stale(plan, config.epochs, math.inf if bound is None else bound, counted)
+    elif config.aggregation == "allreduce":
+        policy = GroupBarrier(plan, config.epochs, counted)
     else:
         policy = Barrier(plan, config.epochs, counted)
     rule = step_rule(config, size)

@@ -96,6 +96,7 @@ LABELS = {
     "shards": "Shards",
     "partition": "Rows are split",
     "parameter_shards": "Parameter shards",
+    "aggregation": "Gradients are added up",
     "precision": "Precision",
     "mixed_precision": "Mixed precision (bfloat16)",
     "gradient_checkpointing": "Gradient checkpointing",
@@ -227,6 +228,7 @@ CHOICES_OF = {
     "device": {"auto": "automatic", "cpu": "processors (cpu)", "cuda": "a GPU (cuda)"},
     "compression": {"none": "none", "topk": "the largest values only (topk)", "half": "16-bit numbers (half)"},
     "partition": {"hash": "at random (hash)", "contiguous": "in the order of the file (contiguous)"},
+    "aggregation": {"server": "by the server", "allreduce": "by workers among themselves (allreduce)"},
     "precision": {
         "auto": "as the data need (auto)",
         "float32": "single precision (float32)",
@@ -304,6 +306,7 @@ HELP = {
     "gpu_memory_fraction": "For all processes of the run together. Empty: no limit.",
     "shards": "The rows are split into so many parts, which workers take in turn. Empty: by the size of the data.",
     "parameter_shards": "Processes that the parameters are spread over and stepped in. 1: the run's own process.",
+    "aggregation": "By the server, or by workers among themselves (all-reduce). What comes of it is the same.",
     "warmup": "The learning rate rises from a tenth over so many epochs. Empty: at once.",
 }
 # Where the commands of a terminal are on the pages.

@@ -43,7 +43,7 @@ OTHERS: dict[str, Any] = {
     "max_seconds": 12.5, "register": "my-model", "patience": 4, "batch_size": 64, "local_steps": 5, "staleness": 2, "step_rule": "adam",
     "learning_rate": 1e-7, "schedule": "cosine", "warmup": 0.5, "decay": 0.75, "decay_every": 2.5, "momentum": 0.5, "weight_decay": 0.25,
     "clip": 3.0, "compression": "topk", "top_k": 0.25, "prefetch": 0, "max_memory": 0.5, "io_queue_size": 50, "mixed_precision": True, "gradient_checkpointing": True,
-    "compile_mode": "default", "device": "cpu", "gpu_memory_fraction": 0.5, "shards": 9, "parameter_shards": 3,
+    "compile_mode": "default", "device": "cpu", "gpu_memory_fraction": 0.5, "shards": 9, "parameter_shards": 3, "aggregation": "allreduce",
     "partition": "contiguous", "precision": "float64", "penalty": "my_penalty", "callbacks": ["one", "two"],
     "checkpoint_seconds": 0.0, "keep_checkpoints": 2, "checkpoint_strategy": "my_strategy", "on_worker_loss": "fewer", "restarts": 1, "retries": 0,
     "recovery": "my_handler", "rules": ["one", "two"], "metrics": ["one", "two"],
