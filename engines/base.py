@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 import signal
 from abc import ABC, abstractmethod
@@ -234,11 +233,23 @@ def laid_out(array: npt.NDArray[Any], key: int) -> tuple[SharedArray, npt.NDArra
     return SharedArray(key, array.shape, array.dtype, fortran), whole
 
 
+class Choose(Protocol):
+    """Which of the requests that wait, in their order, suits a worker; None: none of them.
+
+    `all_seen`: more are not to be had, so one that suits less may do.
+    """
+
+    def __call__(self, waiting: Sequence[Request], *, all_seen: bool) -> int | None: ...
+
+
+AHEAD = 5  # windows that are looked through for a request that suits
+
+
 class Ledger:
     """The accounts of one sweep: what is asked, what came back, whose turn it is. No clock, no I/O.
 
     A request is drawn once, is *open* until it is settled by a report or an error, and leaves in its turn.
-    At most `window` requests are between drawn and left: that bounds the reports that wait for a slow one.
+    At most `window` requests are in hands or settled: that bounds the reports that wait for a slow one.
     """
 
     LOSSES = 3  # the same request under so many lost workers is the likely cause of the losses
@@ -248,32 +259,43 @@ class Ledger:
         self._window = window
         self._turn = self._drawn = 0
         self._open: dict[int, Request] = {}
-        self._waiting: list[int] = []
+        self._waiting: list[int] = []  # few: not more than a window or a few of them
         self._settled: dict[int, tuple[Any, BaseException | None]] = {}
         self._losses: defaultdict[int, int] = defaultdict(int)
 
-    def take(self, rank_of: Callable[[Request], int] | None = None) -> tuple[int, Request] | None:
+    def take(self, choose: Choose | None = None) -> tuple[int, Request] | None:
         """The next request for an idle worker: one that lost its worker first, else a new one.
 
-        With `rank_of`, the first of those with the lowest rank among as many as the window lets in.
+        With `choose`, the one that suits it, looked for further ahead than the window where none in it does; as many
+        as before are in hands or settled.
         """
-        if not self._waiting or rank_of is not None:
-            while self._draw() and rank_of is not None:
-                pass
         if not self._waiting:
+            self._draw(self._window)
+        index = min(self._waiting, default=None) if choose is None else self._chosen(choose)
+        if index is None:
             return None
-        if rank_of is None:
-            index = heapq.heappop(self._waiting)
-        else:
-            index = min(self._waiting, key=lambda waiting: (rank_of(self._open[waiting]), waiting))
-            self._waiting.remove(index)
-            heapq.heapify(self._waiting)
+        self._waiting.remove(index)
         return index, self._open[index]
+
+    def _chosen(self, choose: Choose) -> int | None:
+        while self._draw(self._window):
+            pass
+        while self._drawn - self._turn - len(self._waiting) < self._window:
+            waiting = sorted(self._waiting)
+            number = choose([self._open[index] for index in waiting], all_seen=False)
+            if number is None and self._draw(AHEAD * self._window):
+                continue
+            if number is None:
+                number = choose([self._open[index] for index in waiting], all_seen=True)
+            return None if number is None else waiting[number]
+        if self._turn in self._waiting and choose([self._open[self._turn]], all_seen=True) is not None:
+            return self._turn  # all others have to wait for it
+        return None
 
     def give_back(self, index: int) -> None:
         """The worker was gone before it had the request; that is not the request's fault."""
         if index in self._open:
-            heapq.heappush(self._waiting, index)
+            self._waiting.append(index)
 
     def settle(self, index: int, report: Any = None, error: BaseException | None = None) -> None:
         """Note the outcome; that of a request nobody waits for any more is forgotten."""
@@ -311,7 +333,7 @@ class Ledger:
     def finished(self) -> bool:
         """Whether nothing is left; asks the source, so that an empty one needs no idle worker to be seen."""
         if not self._open and not self._settled:
-            self._draw()
+            self._draw(self._window)
         return not self._open and not self._settled
 
     def close(self) -> None:
@@ -320,9 +342,9 @@ class Ledger:
         self._waiting.clear()
         self._settled.clear()
 
-    def _draw(self) -> bool:
-        """Whether there was one more to draw."""
-        if self._source is None or self._drawn - self._turn >= self._window:
+    def _draw(self, most: int) -> bool:
+        """Whether there was one more to draw, with at most so many that have not left."""
+        if self._source is None or self._drawn - self._turn >= most:
             return False
         index = self._drawn
         try:
@@ -334,6 +356,6 @@ class Ledger:
             self._settled[index] = None, error
             self._source = None
         else:
-            heapq.heappush(self._waiting, index)
+            self._waiting.append(index)
         self._drawn += 1
         return True

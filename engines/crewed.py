@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from shoal.engines.base import Engine, Ledger, Server, WorkerEvent
+from shoal.engines.base import Choose, Engine, Ledger, Server, WorkerEvent
 from shoal.engines.crew import Crew, CrewMember
 from shoal.engines.rounds import Training
 from shoal.errors import ConfigError, EngineError
@@ -86,13 +86,13 @@ class CrewEngine(Engine):
         """Give every idle worker a request; whether anything happened that may have changed the ledger."""
         moved = False
         for member in list(self._crew.members.values()):
-            if member.ready and member.job is None and (job := ledger.take(self._nearness(member))) is not None:
+            if member.ready and member.job is None and (job := ledger.take(self._choice(member))) is not None:
                 self._ask(member, ledger, *job)
                 moved = True
         return moved
 
-    def _nearness(self, member: CrewMember) -> Callable[[Request], int] | None:
-        """How well requests suit a worker, best first; None where all suit all."""
+    def _choice(self, member: CrewMember) -> Choose | None:
+        """Which requests suit a worker; None where all suit all."""
         return None
 
     def _ask(self, member: CrewMember, ledger: Ledger, index: int, request: Request) -> None:

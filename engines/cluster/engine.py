@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
 import ray
 
-from shoal.engines.base import Ledger, Link, WorkerEvent, laid_out
+from shoal.engines.base import Choose, Ledger, Link, WorkerEvent, laid_out
 from shoal.engines.cluster.actor import Brief, as_arrays
 from shoal.engines.cluster.connection import Connection
 from shoal.engines.cluster.crew import RayCrew, RayMember, Shared
+from shoal.engines.cluster.whereabouts import Errand, Whereabouts
 from shoal.engines.crew import CrewMember
 from shoal.engines.crewed import CrewEngine
 from shoal.errors import EngineError
@@ -35,7 +38,8 @@ class RayEngine(CrewEngine):
         self._shared: Shared = {}
         self._keys = itertools.count()
         self._briefed: set[str] = set()
-        self._having: dict[str, set[str]] = {}  # the nodes that were asked about each block, by its place
+        self._whereabouts = Whereabouts()
+        self._asked: dict[int, Errand] = {}  # what each worker is at, by rank
 
         def crew(emit: Callable[[WorkerEvent], None]) -> RayCrew:
             made = RayCrew(emit, preload, connection, self._wait)
@@ -65,22 +69,18 @@ class RayEngine(CrewEngine):
             key = next(self._keys)
             self._shared[key] = Brief(key), ray.put(as_arrays(pack(request())))
 
-    def _nearness(self, member: CrewMember) -> Callable[[Request], int] | None:
-        """A node that has the block comes first, then blocks that nobody has, then those of others."""
-        assert isinstance(member, RayMember)
-        node = member.node
-        nodes = {other.node for other in self._crew.members.values() if isinstance(other, RayMember) and other.ready}
-
-        def rank(request: Request) -> int:
-            having = self._having.get(getattr(request, "place", ""), set())
-            return 0 if node in having else 2 if having & nodes else 1
-
-        return rank
+    def _choice(self, member: CrewMember) -> Choose:
+        at_work = (other for other in self._crew.members.values() if isinstance(other, RayMember) and other.ready)
+        return functools.partial(self._whereabouts.choose, _node(member), Counter(other.node for other in at_work))
 
     def _ask(self, member: CrewMember, ledger: Ledger, index: int, request: Request) -> None:
         super()._ask(member, ledger, index, request)
-        if isinstance(member, RayMember) and (place := getattr(request, "place", "")):
-            self._having.setdefault(place, set()).add(member.node)
+        self._asked[member.rank] = self._whereabouts.asked(request, _node(member), time.monotonic())
+
+    def _take_in(self, member: CrewMember, parts: Sequence[memoryview | bytes]) -> None:
+        if member.job is not None and member.rank in self._asked:
+            self._whereabouts.answered(self._asked.pop(member.rank), time.monotonic())
+        super()._take_in(member, parts)
 
     def used(self, rank: int) -> tuple[float, int] | None:
         member = self._crew.members.get(rank)
@@ -115,3 +115,8 @@ class RayEngine(CrewEngine):
             super().close()
             self._shared.clear()
             self.connection.close()
+
+
+def _node(member: CrewMember) -> str:
+    assert isinstance(member, RayMember)
+    return member.node
