@@ -313,9 +313,12 @@ def _train(chosen: argparse.Namespace) -> int:
         from shoal.cli.runs import train_detached
 
         return train_detached(config, chosen.detach, chosen.json, chosen.run_name)
-    from shoal.tasks.train import train
+    from shoal.tasks.workers import make_engine
 
-    found = train(config, _progress(chosen.json)).report
+    with make_engine(config) as hired:  # they start while this is imported
+        from shoal.tasks.train import train
+
+        found = train(config, _progress(chosen.json), hired=hired).report
     clear_line()
     with said_beside(config.out):
         if chosen.json:

@@ -5,7 +5,6 @@ The life of a detached process is in `processes.run`, which imports this module 
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 import warnings
@@ -17,11 +16,8 @@ from typing import TYPE_CHECKING
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
-from shoal.data.files import Identity
 from shoal.engines.base import Engine
-from shoal.engines.inline import InlineEngine
 from shoal.errors import ConfigError, Remedy, Standing, StateError
-from shoal.files.parts import parts_of
 from shoal.fitting.model_file import model_output, save_model
 from shoal.fitting.own_metrics import check_metrics, with_metrics
 from shoal.fitting.reports import Trained, described, noted
@@ -31,18 +27,18 @@ from shoal.fitting.tuned import with_alpha as with_linear_alpha
 from shoal.fitting.wide import fit_table
 from shoal.home import home, new_run_id
 from shoal.metrics import Timings
-from shoal.networks.extra import need_torch
 from shoal.results.answers.table import TableLook
 from shoal.results.findings import Routine
 from shoal.results.fit import FitReport
 from shoal.results.model import model_bytes
 from shoal.results.tuned import CrossValidated
-from shoal.runs.slots import CLUSTER, cores
+from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import check_sparse, keeps_sparse, worker_count
+from shoal.settings.limits import check_sparse, keeps_sparse
 from shoal.settings.strength import chooses_alpha
-from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, MODULE, NETWORK, TUNED_LOSSES
+from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, NETWORK, TUNED_LOSSES
 from shoal.sparse.table import is_sparse
+from shoal.tasks.workers import make_engine, workers_for
 from shoal.utils import Progress, silent, write_atomically
 
 if TYPE_CHECKING:
@@ -52,46 +48,10 @@ if TYPE_CHECKING:
 __all__ = ["cores"]
 
 
-def workers_for(config: RunConfig) -> int:
-    """How many worker processes suit the file and the config; 0 for none, this process does it."""
-    config.ready(target=False)
-    return worker_count(config, _size(config.file), cores())
-
-
-def _size(file: str) -> int:
-    return sum(Identity.of(path).size for path in parts_of(file))
-
-
-def make_engine(config: RunConfig) -> Engine:
-    """The engine that the config asks for; whoever opens it closes it."""
-    preload = ["shoal.passes.blocks" if config.solver == "exact" else "shoal.passes.gradient_loop"]
-    if config.model in (MODULE, NETWORK) and config.solver == "gradient":
-        need_torch()
-        preload.append("shoal.networks.live")  # PyTorch takes seconds to import: before the first batch, not in it
-    if config.engine == "ray":
-        return _cluster_engine(config, preload)
-    workers = workers_for(config)
-    if not workers:
-        return InlineEngine()
-    from shoal.engines.processes import ProcessEngine
-
-    return ProcessEngine(workers, preload=preload)
-
-
-def _cluster_engine(config: RunConfig, preload: list[str]) -> Engine:
-    from shoal.engines.cluster.connection import Connection  # here: only those who ask for it need Ray
-
-    address = config.cluster or os.environ.get(CLUSTER, "")
-    connection = Connection.to(address, max(config.workers, cores()), config.open_cluster)
-    from shoal.engines.cluster.engine import RayEngine
-
-    return RayEngine(config.workers, connection, preload=preload)
-
-
 @contextmanager
-def coordinated(config: RunConfig, progress: Progress = silent) -> Iterator[Coordinator]:
-    """A coordinator with an engine of its own, which is gone afterwards."""
-    with make_engine(config) as engine:
+def coordinated(config: RunConfig, progress: Progress = silent, hired: Engine | None = None) -> Iterator[Coordinator]:
+    """A coordinator with an engine of its own, or the one that was `hired` for it, which is gone afterwards."""
+    with hired or make_engine(config) as engine:
         engine.on_wait = lambda why: progress(why, 0.0)
         yield Coordinator(engine, home(), progress)
 
@@ -197,10 +157,11 @@ def by_target(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> 
 
 
 def train(
-    config: RunConfig, progress: Progress = silent, run_id: str | None = None, tuned: CrossValidated | None = None
-) -> Trained:
-    """A fit with an engine of its own."""
-    with coordinated(config, progress) as coordinator:
+    config: RunConfig, progress: Progress = silent, run_id: str | None = None, tuned: CrossValidated | None = None,
+    hired: Engine | None = None,
+) -> Trained:  # fmt: skip
+    """A fit with an engine of its own, or the one that was `hired` for it."""
+    with coordinated(config, progress, hired) as coordinator:
         return train_with(coordinator, config, run_id, tuned)
 
 

@@ -1,4 +1,5 @@
-"""Worker processes kept between fits, and the machines of a cluster; which work goes to them is not decided here.
+"""Who works on a run: the engine that its config asks for, worker processes kept between fits, and the machines of a
+cluster; which work goes to them is not decided here. Quick to import: workers start while what a run needs is imported.
 
 Starting workers takes longer than most fits. So an engine stays open for a while after its last use, one for each
 number of workers, and is gone after an idle time, at the exit of this process, or when this process is killed.
@@ -10,23 +11,69 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shoal.coordinator import Coordinator
+from shoal.data.files import Identity
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
-from shoal.engines.processes import ProcessEngine
 from shoal.errors import ConfigError
+from shoal.files.parts import parts_of
 from shoal.home import home
-from shoal.runs.slots import CLUSTER
+from shoal.networks.extra import need_torch
+from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
-from shoal.tasks.train import make_engine, workers_for
+from shoal.settings.limits import worker_count
+from shoal.settings.when import MODULE, NETWORK
 from shoal.utils import Progress, silent
 
+if TYPE_CHECKING:
+    from shoal.coordinator import Coordinator
+
 IDLE_SECONDS = 60.0
+
+
+def workers_for(config: RunConfig) -> int:
+    """How many worker processes suit the file and the config; 0 for none, this process does it."""
+    config.ready(target=False)
+    return worker_count(config, _size(config.file), cores())
+
+
+def _size(file: str) -> int:
+    return sum(Identity.of(path).size for path in parts_of(file))
+
+
+def make_engine(config: RunConfig) -> Engine:
+    """The engine that the config asks for; whoever opens it closes it."""
+    preload = ["shoal.passes.blocks" if config.solver == "exact" else "shoal.passes.gradient_loop"]
+    if config.model in (MODULE, NETWORK) and config.solver == "gradient":
+        need_torch()
+        preload.append("shoal.networks.live")  # PyTorch takes seconds to import: before the first batch, not in it
+    if config.engine == "ray":
+        return _cluster_engine(config, preload)
+    workers = workers_for(config)
+    return _processes(workers, preload) if workers else InlineEngine()
+
+
+def _processes(workers: int, preload: Sequence[str] = ()) -> Engine:
+    from shoal.engines.processes import ProcessEngine  # here: a small fit needs none
+
+    return ProcessEngine(workers, preload=preload)
+
+
+def _cluster_engine(config: RunConfig, preload: list[str]) -> Engine:
+    from shoal.engines.cluster.connection import Connection  # here: only those who ask for it need Ray
+
+    address = config.cluster or os.environ.get(CLUSTER, "")
+    connection = Connection.to(address, max(config.workers, cores()), config.open_cluster)
+    from shoal.engines.cluster.engine import RayEngine
+
+    return RayEngine(config.workers, connection, preload=preload)
+
+
+# ------------------------------------------------------------------ kept between fits
 
 
 class KeptEngine:
@@ -92,7 +139,7 @@ _of_parent: list[KeptEngine] = []
 
 def pooled_engine(workers: int) -> AbstractContextManager[Engine]:
     """An engine with that many worker processes, kept from the last use where there was one."""
-    return _pooled(workers, lambda: ProcessEngine(workers))
+    return _pooled(workers, lambda: _processes(workers))
 
 
 @contextmanager
@@ -122,6 +169,8 @@ def kept_coordinator(
     config: RunConfig, progress: Progress | None = None, folder: Path | None = None
 ) -> Iterator[Coordinator]:
     """A coordinator for the config's file whose workers, if the file is large enough for some, are kept."""
+    from shoal.coordinator import Coordinator  # here: workers start before it is imported
+
     with _engine_of(config) as engine:
         yield Coordinator(engine, folder or home(), progress or silent)
 

@@ -15,11 +15,15 @@ import numpy.typing as npt
 import ray
 
 from shoal import __version__
+from shoal.engines.cluster.lean import is_worker_of_ray, send_plain_arrays
 from shoal.engines.cluster.neighbours import Neighbours
 from shoal.home import keep_private
 from shoal.lazy.classes import dataclass
 from shoal.utils import plain_error
 from shoal.worker import Parts, Push, Reply, SharedArray, Worker, pack, portable, unpack
+
+if is_worker_of_ray():  # here: this module is imported before what an actor is made with is unpickled
+    send_plain_arrays()
 
 Arrays = list[npt.NDArray[np.uint8]]  # the parts of a message, as the cluster carries them without a copy
 

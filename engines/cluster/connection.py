@@ -18,10 +18,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from shoal.engines.cluster.knocking import turns_away
+from shoal.engines.cluster.lean import send_plain_arrays
 from shoal.engines.worker_process import import_path
 from shoal.errors import ConfigError, EngineError, Remedy, ResourceError
 from shoal.utils import THREAD_LIMITS
@@ -40,9 +42,10 @@ class Connection:
     _lock = threading.RLock()
     _current: Connection | None = None
 
-    def __init__(self, address: str, folder: Path | None, borrowed: bool) -> None:
+    def __init__(self, address: str, folder: Path | None, leave: Callable[[], None] | None) -> None:
+        """`leave` undoes what was done to Ray for it; None where the cluster was chosen by somebody else."""
         self.address = address
-        self._folder, self._borrowed, self._users = folder, borrowed, 0
+        self._folder, self._leave, self._users = folder, leave, 0
 
     @classmethod
     def to(cls, address: str = "", cores: int = 1, allow_open: bool = False) -> Connection:
@@ -67,8 +70,9 @@ class Connection:
             if self._users or Connection._current is not self:
                 return
             Connection._current = None
-            if not self._borrowed:
+            if self._leave is not None:
                 _left(self._folder)
+                self._leave()
 
     def free_cores(self) -> int:
         import ray
@@ -126,34 +130,37 @@ def _is_there() -> bool:
 
 def _joined(address: str, allow_open: bool) -> Connection:
     if _is_there():
-        return Connection(address, None, borrowed=True)
-    _check_answers(address)
+        return Connection(address, None, None)
+    host, port = _check_answers(address)
     _use_token(allow_open)
-    if allow_open:
+    if allow_open or turns_away(host, port, SECONDS):
         ray = imported()
     else:
         with _asking_without_token(address) as asking:
             ray = imported()  # takes as long as the question
             _check_closed(address, asking)
     with _plain_words(address):
-        _init(ray, address=address)
-    return Connection(address, None, borrowed=False)
+        leave = _init(ray, address=address)
+    return Connection(address, None, leave)
 
 
-def _check_answers(address: str) -> None:
+def _check_answers(address: str) -> tuple[str, int]:
+    """Its host and port."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise ConfigError(
             f"Expected the address of a cluster as HOST:PORT, got '{address}'. `ray start --head` prints it.",
             knobs=["cluster"],
         )
+    host = host.strip("[]")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS).close()
+        socket.create_connection((host, int(port)), SECONDS).close()
     except OSError as error:
         raise ResourceError(
             f"Nobody answers at {address}, where a cluster was expected ({error}). Start it with `ray start --head`, "
             "or correct the address."
         ) from None
+    return host, int(port)
 
 
 def _use_token(allow_open: bool) -> None:
@@ -234,7 +241,7 @@ def _plain_words(address: str) -> Iterator[None]:
 
 def _started(cores: int) -> Connection:
     if _is_there():
-        return Connection("", None, borrowed=True)
+        return Connection("", None, None)
     os.environ[MODE] = "token"
     if not (os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH)):
         os.environ[TOKEN] = secrets.token_hex(32)
@@ -242,7 +249,7 @@ def _started(cores: int) -> Connection:
     folder = Path(tempfile.mkdtemp(prefix="shoal-ray-"))
     try:
         with _same_imports():
-            _init(
+            leave = _init(
             ray, address="local", num_cpus=max(1, cores), include_dashboard=False, object_store_memory=STORE,
             _temp_dir=str(folder), _node_ip_address="127.0.0.1",
         )  # fmt: skip
@@ -254,7 +261,7 @@ def _started(cores: int) -> Connection:
                 f"A small cluster could not be started on this machine: {text}. Try again, or use engine processes."
             ) from None
         raise
-    return Connection("", folder, borrowed=False)
+    return Connection("", folder, leave)
 
 
 @contextlib.contextmanager
@@ -271,17 +278,22 @@ def _same_imports() -> Iterator[None]:
                 os.environ[name] = before[name]
 
 
-def _init(ray: Any, **how: Any) -> None:
-    """Ray takes over signals and prints for itself; both stay ours."""
+def _init(ray: Any, **how: Any) -> Callable[[], None]:
+    """Ray takes over signals and prints for itself; both stay ours. Returns how to undo what it was told here."""
     main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     _keep_quiet()
+    leave = send_plain_arrays()
     try:
         ray.init(log_to_driver=False, configure_logging=False, **how)
+    except BaseException:
+        leave()
+        raise
     finally:
         if main:
             signal.signal(signal.SIGTERM, before)
+    return leave
 
 
 def _keep_quiet() -> None:

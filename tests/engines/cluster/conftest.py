@@ -57,3 +57,11 @@ def _nothing_left_behind() -> Iterator[None]:
     """In place of that of all tests: the sockets of a cluster come and go by themselves; its end is looked at above."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.setenv(name, "")  # so that it is put back as it was, whatever happens meanwhile
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))

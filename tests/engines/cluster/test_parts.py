@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from shoal.engines.cluster.leases import EVERY, SHORTEST, Lease
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import UMASK
 from shoal.worker import Push, Reply, Work, Worker, pack, unpack
-from support.runs import until
 
 # --- leases ---------------------------------------------------------------------------------------------
 
@@ -148,14 +145,6 @@ def test_a_node_that_fell_silent_is_not_asked_again_at_once(monkeypatch: pytest.
 
 
 @pytest.fixture
-def no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
-        monkeypatch.setenv(name, "")  # so that it is put back as it was, whatever happens meanwhile
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
-@pytest.fixture
 def port() -> Iterator[int]:
     """A port of this machine that answers and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -196,29 +185,3 @@ def test_other_versions_are_named() -> None:
     said = r"same versions.*Ray: 1\.0\.0 Python: 3\.7\.1.*here or there"
     with pytest.raises(ResourceError, match=said), connection._plain_words("host:1"):
         check_version_info(there, "this machine")
-
-
-@pytest.mark.usefixtures("no_token")
-def test_an_open_cluster_is_refused_before_it_sees_our_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of a cluster only its door is started: the server that everybody asks first."""
-    ray = pytest.importorskip("ray", reason="Ray is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        free = server.getsockname()[1]
-    program = Path(ray.__file__).parent / "core/src/ray/gcs/gcs_server"
-    door = [program, f"--log_dir={tmp_path}", "--config_list=e30=", f"--gcs_server_port={free}",
-            "--node-ip-address=127.0.0.1", "--session-name=test"]  # fmt: skip
-    with subprocess.Popen(
-        door, env={**os.environ, "RAY_AUTH_MODE": "disabled"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            until(lambda: _answers(free))
-            monkeypatch.setenv("RAY_AUTH_TOKEN", "a token that nobody else is to see")
-            with pytest.raises(ConfigError, match=r"is open: it asks nobody for a token.*--open-cluster"):
-                Connection.to(f"127.0.0.1:{free}")
-        finally:
-            process.kill()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as trying:
-        return not trying.connect_ex(("127.0.0.1", port))
