@@ -13,6 +13,7 @@ from shoal.data.dataset import Block
 from shoal.data.splits import Split, row_weights, target_values
 from shoal.data_pipeline import Chunk, design_rows
 from shoal.lazy.classes import dataclass
+from shoal.kernels.weighted_kernel import weighted_sums
 from shoal.losses.base import RowLoss, Totals
 from shoal.metrics import Residuals
 from shoal.models import Array, Bools, Floats
@@ -21,6 +22,7 @@ from shoal.passes.blocks import BlockRequest, opened
 from shoal.solve.newton import Curvature, ScaleSums
 from shoal.worker import Worker
 
+MOST_PLACES = 2**20  # of scores on a grid that are counted place by place
 MOST_VALUES = 51  # of a target that are told apart: more than any model of classes takes
 
 
@@ -137,14 +139,10 @@ def curved(
         n = float(len(y))
         if weight is not None:
             value, g, h, n = value * weight, g * weight, h * weight, float(weight.sum())
-        root = np.sqrt(h)
-        U = np.empty((len(y), X.shape[1] + 1))
-        U[:, 0] = root
-        np.multiply(X, root[:, None], out=U[:, 1:])
+        square, slope = weighted_sums(X, h, g)
         margin = float(((2 * y - 1) * eta).min()) if loss.target == "two" else np.inf
-        slope = np.append(g.sum(), g @ X)
         of_scale = _along_scale(loss, X, y, eta, weight)
-        return Curvature(n, float(value.sum()), slope, U.T @ U, float(np.abs(eta).max()), margin, of_scale)
+        return Curvature(n, float(value.sum()), slope, square, float(np.abs(eta).max()), margin, of_scale)
 
 
 def _along_scale(loss: RowLoss, X: Array, y: Array, eta: Array, weight: Array | None) -> ScaleSums | None:
@@ -209,21 +207,35 @@ class Ranked(NamedTuple):
     eta: Floats
     no: Floats
     yes: Floats
+    grid: float = 0.0  # what scores are whole multiples of; 0 where they are not
+
+    @classmethod
+    def rows(cls, y: Array, eta: Array, grid: float, weight: Array | None = None) -> Ranked:
+        """As they come, for `together`. With a grid, scores are rounded down to multiples of it: then they are few,
+        whatever the number of rows."""
+        scores = np.floor(eta / grid) * grid if grid else eta
+        no, yes = (1.0 - y, y) if weight is None else (weight * (1.0 - y), weight * y)
+        scores, no, yes = (np.asarray(part, np.float64) for part in (scores, no, yes))
+        return cls(scores, no, yes, grid)
 
     @classmethod
     def of(cls, y: Array, eta: Array, grid: float, weight: Array | None = None) -> Ranked:
-        """With a grid, scores are rounded down to multiples of it: then they are few, whatever the number of rows."""
-        scores = np.floor(eta / grid) * grid if grid else eta
-        no, yes = (1.0 - y, y) if weight is None else (weight * (1.0 - y), weight * y)
-        return cls.together([cls(*(np.asarray(part, np.float64) for part in (scores, no, yes)))])
+        return cls.together([cls.rows(y, eta, grid, weight)])
 
     @classmethod
     def together(cls, parts: Sequence[Ranked]) -> Ranked:
         if not parts:
             return cls(np.zeros(0), np.zeros(0), np.zeros(0))
-        eta, no, yes = (np.concatenate(column) for column in zip(*parts, strict=True))
-        values, place = np.unique(eta, return_inverse=True)
-        return cls(values, tallied(place, no, len(values)), tallied(place, yes, len(values)))
+        eta, no, yes = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        grid = parts[0].grid
+        low, high = (float(eta.min()), float(eta.max())) if len(eta) else (0.0, 0.0)
+        if not grid or not len(eta) or not (high - low) / grid < MOST_PLACES:
+            values, place = np.unique(eta, return_inverse=True)
+            return cls(values, tallied(place, no, len(values)), tallied(place, yes, len(values)), grid)
+        place = ((eta - low) / grid).astype(np.intp)  # counting them is quicker than putting them in order
+        there = np.flatnonzero(np.bincount(place))
+        no, yes = (tallied(place, part, there[-1] + 1)[there] for part in (no, yes))
+        return cls(np.asarray(low + there * grid, np.float64), no, yes, grid)
 
 
 @dataclass(frozen=True)
@@ -303,7 +315,7 @@ class ScoreLoss(LossRequest):
         if not len(y):
             return PartScores.none()
         two = self.loss.target == "two"
-        ranked = (Ranked.of(y, eta, self.grid, weight),) if two else ()
+        ranked = (Ranked.rows(y, eta, self.grid, weight),) if two else ()
         pairs = ((self.loss, eta), (self.loss.of_constant, null_eta))
         sums, null = (LossSums.of(loss, y, at, loss.at(y, at).value, weight) for loss, at in pairs)
         if two or not held:
