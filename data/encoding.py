@@ -8,7 +8,7 @@ by a linear map (`matrix_between`), so moments summed once serve every imputatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,7 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.splits import Yes
-from shoal.data.terms import MISSING_LEVEL, RARE_LEVEL, Level, Number, Offset, Rare, Shaped, Term, term_from
+from shoal.data.terms import (
+    ALL_FOLDS,
+    MISSING_LEVEL,
+    RARE_LEVEL,
+    Level,
+    Number,
+    Offset,
+    Rare,
+    Shaped,
+    Term,
+    fold_of,
+    term_from,
+)
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.solve.moments import Moments
@@ -75,6 +87,12 @@ class Encoding:
     def owned_by(self, column: str) -> npt.NDArray[np.bool_]:
         """Which terms need a column of the file: they go with it."""
         return np.array([column in term.columns for term in self.terms], bool)
+
+    def of_fold(self, fold: int | None) -> tuple[Encoding, npt.NDArray[np.intp]]:
+        """Without the terms whose borders are those of other folds, and where the rest stand; None: of all rows."""
+        own = (None, ALL_FOLDS if fold is None else fold)
+        places = np.array([i for i, term in enumerate(self.terms) if fold_of(term) in own], np.intp)
+        return replace(self, terms=tuple(self.terms[i] for i in places)), places
 
     def as_list(self) -> list[dict[str, Any]]:
         return [term.as_dict() for term in self.terms]

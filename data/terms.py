@@ -156,6 +156,7 @@ class Shaped(_OfOneColumn):
     column: str
     shape: ColumnShape
     fill: float
+    fold: int | None = None  # whose training rows its borders are from, where folds have their own, see `fold_of`
 
     @property
     def name(self) -> str:
@@ -163,7 +164,7 @@ class Shaped(_OfOneColumn):
 
     @property
     def key(self) -> TermKey:
-        return ("shaped", self.column, self.shape.name)
+        return ("shaped", self.column, self.shape.name, *([] if self.fold is None else [str(self.fold)]))
 
     @property
     def grows(self) -> bool:
@@ -182,7 +183,8 @@ class Shaped(_OfOneColumn):
     def as_dict(self) -> dict[str, Any]:
         own = {"expression": as_text(self.shape.expression), "equals": self.shape.equals}
         group = {"group": self.shape.group, "level": self.shape.level} if self.is_level else {}
-        return {"type": "shaped", "column": self.column, "name": self.name, **own, **group, "fill": self.fill}
+        fold = {} if self.fold is None else {"fold": self.fold}
+        return {"type": "shaped", "column": self.column, "name": self.name, **own, **group, "fill": self.fill, **fold}
 
     def less(self, other: Term, known: Container[TermKey]) -> dict[TermKey, float]:
         """Missing values are filled before they are shaped, so that another fill is another constant where they are."""
@@ -283,6 +285,16 @@ DenseTerm = Number | Indicator | Level | Shaped | Product | Offset
 Term = DenseTerm | HashedText
 
 
+ALL_FOLDS = -1  # in place of a fold: borders from all training rows, beside those of folds
+
+
+def fold_of(term: Term) -> int | None:
+    """The fold whose training rows the borders of a term are from; None for a term that is the same in all."""
+    if isinstance(term, Product):
+        return next((fold for fold in map(fold_of, term.factors) if fold is not None), None)
+    return term.fold if isinstance(term, Shaped) else None
+
+
 def square_name(column: str) -> str:
     return f"{column}^2"
 
@@ -305,7 +317,8 @@ def term_from(found: Mapping[str, Any]) -> Term:
 def _factor_from(found: Mapping[str, Any]) -> Factor:
     if found["type"] == "shaped":
         names = {name: found[name] for name in ("name", "equals", "group", "level") if name in found}
-        return Shaped(found["column"], ColumnShape(expression=from_text(found["expression"]), **names), found["fill"])
+        shape = ColumnShape(expression=from_text(found["expression"]), **names)
+        return Shaped(found["column"], shape, found["fill"], found.get("fold"))
     if found["type"] == "rare":
         return Rare(found["column"], found["level"], tuple(found["kept"]), tuple(found["grouped"]))
     kinds: dict[str, type[Number] | type[Indicator] | type[Level]] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from shoal.fitting.exact import check_bad_rows, check_rows
 from shoal.fitting.wide import is_wide
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
-from shoal.passes.folds import CountClasses, CountValues, FactorCells, FoldMedians, SumCells, TakeRows
+from shoal.passes.folds import CountClasses, CountValues, FactorCells, FoldMedians, FoldQuantiles, SumCells, TakeRows
 from shoal.passes.quantiles import base_for
 from shoal.passes.weights import weighted, weighting_of
 from shoal.settings.config import RunConfig
@@ -30,6 +31,7 @@ from shoal.solve.least_squares import ENOUGH_DIGITS, digits, stack
 from shoal.solve.moments import Merger, Moments, merge_all, plan_cells
 from shoal.utils import available_memory
 from shoal.whatif.cells import CellMoments, Factors
+from shoal.whatif.fold_borders import WIDEST, with_own_borders
 from shoal.whatif.folds import ClassRanks, FoldChoice, Folds, by_group, by_time, time_starts
 from shoal.whatif.study import Buckets, RowSample, Study
 from shoal.whatif.wide_choice import WideCells
@@ -57,7 +59,7 @@ def wide_cells(coordinator: Coordinator, dataset: Dataset, config: RunConfig, ch
     rows, cells = (np.concatenate(parts) for parts in zip(*found, strict=True))
     check_rows(float((cells < choice.cells).sum()), config)
     medians = _medians(coordinator, dataset, table.base, config, table.split, table.folds)
-    return WideCells(config, table.base, choice, rows, cells, medians)
+    return WideCells(config, table.base, choice, rows, cells, medians, table.shared)
 
 
 def make_study(coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice) -> Study:
@@ -95,13 +97,15 @@ class FoldTable:
     split: Split
     folds: Folds
     notes: list[str]
+    shared: tuple[str, ...] = ()  # what is said, in the notes too, where all folds have the same borders
 
     @classmethod
     def of(
         cls, coordinator: Coordinator, dataset: Dataset, config: RunConfig, choice: FoldChoice, planned: bool = True,
-        yes: Yes = None,
+        yes: Yes = None, widest: int = WIDEST,
     ) -> FoldTable:  # fmt: skip
-        """`planned`: with room for the sums of all pairs of columns. `yes`: the target's value that counts as 1."""
+        """`planned`: with room for the sums of all pairs of columns. `yes`: the target's value that counts as 1.
+        `widest`: how many terms there may be where folds have borders of their own."""
         check_bad_rows(dataset, config)
         split = Split(config.test_every, config.test_fraction, config.seed)
         columns = choose_columns(dataset, config)
@@ -110,11 +114,13 @@ class FoldTable:
         if not base.terms:
             why = " ".join((*columns.notes, "Choose other features."))
             raise DataError(f"No column is left to predict from. {why}")
+        folds = _settled(coordinator, dataset, config, choice, split, yes)
+        quantiles = functools.partial(_quantiles, coordinator, dataset, config, split, folds)
+        base, shared = with_own_borders(base, columns, config, choice.count, quantiles, widest)
         if planned:
             _check_room(len(base.terms), choice)
-        folds = _settled(coordinator, dataset, config, choice, split, yes)
-        notes = [*([weighting.note] if weighting else []), *columns.notes]
-        return cls(coordinator, dataset, config, base, split, folds, notes)
+        notes = [*([weighting.note] if weighting else []), *columns.notes, *shared]
+        return cls(coordinator, dataset, config, base, split, folds, notes, tuple(shared))
 
     def requests(self, kind: Callable[..., Request], *more: Any) -> list[Request]:
         place = str(self.dataset.directory)
@@ -149,7 +155,8 @@ class FoldTable:
         medians = _medians(self.coordinator, self.dataset, self.base, self.config, self.split, self.folds)
         used = {*self.base.columns, self.config.target}
         gaps = frozenset(name for name in used if self.dataset.columns[name].missing)
-        found = CellMoments(self.config, self.base, self.folds.choice, tuple(cells), held, medians, gaps)
+        whose = self.config, self.base, self.folds.choice
+        found = CellMoments(*whose, tuple(cells), held, medians, gaps, said=self.shared)
         if not squares:
             return found
         _, whole = found.problem()
@@ -244,6 +251,16 @@ def _counted(
         counts = np.bincount(place, weights=np.concatenate((counts, times))).astype(np.int64)
         missing += gaps
     return values, counts, missing
+
+
+def _quantiles(
+    coordinator: Coordinator, dataset: Dataset, config: RunConfig, split: Split, folds: Folds,
+    wanted: Mapping[str, tuple[float, ...]],
+) -> dict[str, Array]:  # fmt: skip
+    """Of each column the values (folds, shares) below which these shares of each fold's training rows lie."""
+    where = str(dataset.directory)
+    requests = [FoldQuantiles(where, name, config.target, split, folds, shares=own) for name, own in wanted.items()]
+    return dict(zip(wanted, coordinator.swept("finding borders of folds", requests), strict=True))
 
 
 def _medians(

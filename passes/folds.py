@@ -154,6 +154,21 @@ class FoldMedians:
         return np.concatenate(values), np.concatenate(cells), np.concatenate(weights)
 
 
+@dataclass(frozen=True)
+class FoldQuantiles(FoldMedians):
+    """The values (folds, shares) below which these shares of a column's values in the training rows of each fold lie,
+    as `passes.quantiles` has them for all training rows: weights are not looked at."""
+
+    shares: tuple[float, ...] = ()
+
+    def answer(self, worker: Worker) -> Array:
+        values, cells, _ = self._rows()
+        order = np.argsort(values, kind="stable")
+        values, cells, choice = values[order], cells[order], self.folds.choice
+        parts = [values[np.isin(cells, choice.training_cells(fold))] for fold in range(choice.count)]
+        return np.array([np.quantile(p, self.shares) if len(p) else np.full(len(self.shares), np.nan) for p in parts])
+
+
 def _middle(values: Array) -> float:
     n = len(values)
     return float(values[(n - 1) // 2] / 2 + values[n // 2] / 2) if n else float("nan")

@@ -137,7 +137,7 @@ def tuned_from(
     cells: CellMoments | WideCells, dataset: Dataset, config: RunConfig, request: TuningRequest,
     progress: Progress = silent, seen: Onlooker = unseen,
 ) -> Tuned:  # fmt: skip
-    notes = (*dataset.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes)
+    notes = (*dataset.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes, *cells.said)
     asked = config.model, request.ratios, request.alphas, request.n_alphas
     if isinstance(cells, WideCells):
         return tune_rows(cells, *asked, notes, progress, seen)

@@ -199,7 +199,8 @@ class ClassTable:
         repeats = config.weights_are == "frequency"
         seen = look_at(coordinator, dataset, config.target, split, config.weights, repeats)
         classes = classes_of_target(dataset, config, seen)
-        table = FoldTable.of(coordinator, dataset, config, choice, yes=classes.values)
+        widest = MOST_PARAMETERS // len(classes.names) - 1
+        table = FoldTable.of(coordinator, dataset, config, choice, yes=classes.values, widest=widest)
         cells = table.cell_moments(*table.cells(), squares=False)
         tested = cells.tested if choice.count > 1 else []
         designs = designs_of(cells, tested)

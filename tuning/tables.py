@@ -98,7 +98,7 @@ def designs_of(cells: CellMoments, tested: Sequence[int]) -> list[FoldDesign]:
         columns, A = matrix_between(cells.base, encoding)
         units = Standardisation.of(moments, cells.config.intercept, cells.config.standardize)
         n = cells.held.n if fold is None else cells.cells[choice.test_cell(fold)].n
-        keys = tuple(term.key for term in encoding.terms)
+        keys = tuple(encoding.names)  # those of splines with borders of their own are each other's nearest
         balanced = _balanced(cells.config, float(moments.mean[-1]))
         found.append(FoldDesign(tuple(encoding.names), keys, A, columns, moments, units, trained, test, n, balanced))
     return found

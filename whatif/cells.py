@@ -93,6 +93,7 @@ class CellMoments:
     gaps: frozenset[str] = frozenset()  # columns with missing values, the target among them
     factors: Factors | None = None
     places: tuple[int, ...] | None = None  # of these terms and target among those that were summed; None: all of them
+    said: tuple[str, ...] = ()  # about the folds
 
     # ---- what is asked
 
@@ -173,8 +174,10 @@ class CellMoments:
         moments = merge_all(self.cells[c] for c in self.training_cells(fold))
         if not moments.n > 0:
             raise DataError(f"Fold {fold} has no training rows. Choose fewer folds.")
-        fills = fills_for(self.base, self.config, moments.mean, self.medians[-1 if fold is None else fold])
-        encoding, _ = design_encoding(self.base, self.config, fills, moments.mean[:-1], moments.n)
+        base, places = self.base.of_fold(fold)
+        mean = moments.mean[[*places, -1]]
+        fills = fills_for(base, self.config, mean, self.medians[-1 if fold is None else fold])
+        encoding, _ = design_encoding(base, self.config, fills, mean[:-1], moments.n)
         return encoding, mapped(moments, self.base, encoding)
 
     def problem(self, fold: int | None = None) -> tuple[Encoding, LeastSquares]:

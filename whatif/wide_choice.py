@@ -38,6 +38,7 @@ class WideCells:
     rows: Array
     cells: npt.NDArray[np.int64]
     medians: tuple[Mapping[str, float], ...]
+    said: tuple[str, ...] = ()  # about the folds
 
     @property
     def columns(self) -> list[str]:
@@ -68,9 +69,10 @@ class WideCells:
         rows = self.rows[np.isin(self.cells, list(cells))]
         if not len(rows):
             raise DataError(f"Fold {number} has no training rows. Choose fewer folds.")
-        mean = rows.mean(axis=0)
-        fills = fills_for(self.base, config, mean, self.medians[-1 if number is None else number])
-        encoding, _ = design_encoding(self.base, config, fills, mean[:-1], len(rows))
+        base, places = self.base.of_fold(number)
+        mean = rows.mean(axis=0)[[*places, -1]]
+        fills = fills_for(base, config, mean, self.medians[-1 if number is None else number])
+        encoding, _ = design_encoding(base, config, fills, mean[:-1], len(rows))
         X, y = self.designed(rows, encoding)
         del rows
         mean = np.append(X.mean(axis=0), y.mean())
