@@ -57,6 +57,13 @@ def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]
     return diagnose(Path(run.job["model"]), config, bool(run.job["own_data"]), progress).as_dict()
 
 
+def _explain(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """What the numbers of the model file `job["model"]` are worth, from it and the rows that it was fitted to."""
+    from shoal.tasks.explain import ExplainRequest, explain_model
+
+    return explain_model(Path(run.job["model"]), ExplainRequest(), progress).as_dict()
+
+
 def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """What the config's table says to every what-if, for `job["folds"]` folds by `job["fold_by"]`, in the folder."""
     from shoal.fitting.summing import make_study
@@ -167,6 +174,7 @@ JOBS: dict[str, JobTask] = {
     "inspect": _inspect, "predict": _predict, "diagnose": _diagnose, "study": _study, "curve": _curve,
     "generate": _generate, "archive": _archive, "restore": _restore, "export": _export, "report": _report,
     "nodes": _nodes, "tune": _tune, "plan": _plan, "compare": _compare, "promote": _promote,
+    "explain": _explain,
 }  # fmt: skip
 
 

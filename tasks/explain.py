@@ -29,7 +29,7 @@ from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
 from shoal.settings.values import config_from
-from shoal.settings.when import LOGARITHMS, is_penalised, mixes_penalties
+from shoal.settings.when import RESAMPLED_LOSSES, is_penalised, mixes_penalties
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve
@@ -44,8 +44,6 @@ from shoal.whatif.study import Study
 
 MOST_EXPLAINED = 1000  # columns of a table that is solved from its rows
 SAME = 0.01  # of a standard error: coefficients that are nearer to the exact ones need no word about it
-
-RESAMPLED = ("logistic", "poisson", "gamma", LOGARITHMS)  # other losses whose penalised fits are resampled
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def _of_outcome(
 ) -> dict[str, Any]:
     """What columns are worth, and beside a penalty how far coefficients move in resamples."""
     found: dict[str, Any] = {"notes": list(dataset.repairs)}
-    if config.model in RESAMPLED and config.shrink != "none":
+    if config.model in RESAMPLED_LOSSES and config.shrink != "none":
         from shoal.tasks.outcomes.bootstrap import resampled  # here: other models need none of it
 
         try:

@@ -93,7 +93,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.parts": "charts library people results results.answers runs settings",
     "registry": f"{ROWS} coordinator fitting library losses passes results results.answers tasks tasks.outcomes worker",
     "serving": "dashboard.api dashboard.http dashboard.monitoring data data.notation fitting library people registry settings tasks",
-    "dashboard.fits": "dashboard.parts results runs settings",
+    "dashboard.fits": "dashboard.parts results results.answers runs settings",
     "dashboard.tables": "dashboard.parts data people results results.answers runs settings",
     "dashboard.forms": "dashboard.http dashboard.parts people plugins results.answers runs settings",
     "dashboard.http": "dashboard.tables exports library people people.oidc results.answers runs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from shoal.dashboard.fits import trust
+from shoal.dashboard.fits import resamples, trust
 from shoal.dashboard.parts import results, tuning
 from shoal.results.fit import FitReport
 from shoal.runs.launch import Run
@@ -17,7 +17,7 @@ def show_result(run: Run, report: FitReport) -> None:
     results.scores(report)
     left, right = st.columns([5, 3], gap="large")
     with left:
-        results.coefficients(report, f"coefficients-{run.id}.csv")
+        resamples.coefficients(report, run.model_path, str(run.config.get("file", "")), f"coefficients-{run.id}.csv")
     with right:
         results.saved_model(run, report)
         trust.trust(report)

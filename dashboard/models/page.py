@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.fits import trust
+from shoal.dashboard.fits import resamples, trust
 from shoal.dashboard.forms import whose
 from shoal.dashboard.models import (
     actions as model_actions,
@@ -226,7 +228,7 @@ def _views(model: Model, version: Version, file: ModelFile) -> None:
     tabs = dict(zip(VIEWS, st.tabs(list(VIEWS), key="view", bind="query-params"), strict=True))
     if tabs["Coefficients"].open:
         with tabs["Coefficients"]:
-            _coefficients(version, file.report)
+            _coefficients(version, file.report, file.config)
     if tabs["Diagnostics"].open:
         with tabs["Diagnostics"]:
             diagnostics_view.show(version, file)
@@ -248,10 +250,11 @@ def _views(model: Model, version: Version, file: ModelFile) -> None:
             promotion_view.show(model, version)
 
 
-def _coefficients(version: Version, report: FitReport) -> None:
+def _coefficients(version: Version, report: FitReport, config: Mapping[str, Any]) -> None:
     left, right = st.columns([5, 3], gap="large")
     with left:
-        results.coefficients(report, f"coefficients-{version.name}-v{version.number}.csv")
+        name = f"coefficients-{version.name}-v{version.number}.csv"
+        resamples.coefficients(report, Path(version.model_path), str(config.get("file", "")), name)
     with right:
         trust.trust(report)
         tuning.tuning(report)

@@ -12,7 +12,8 @@ from shoal.results.tuned import BY_HAND, WAYS, CrossValidated, FormulaIntervals
 from shoal.words import number, plural
 
 FOLDS = {"row": "row number", "hash": "chance", "class": "class", "group": "groups of", "time": "time in"}
-OF_THE_MODEL = ("linear", "ridge")  # kinds of intervals around the model's own coefficients
+RESAMPLED = "resampled"
+OF_THE_MODEL = ("linear", "ridge", RESAMPLED)  # kinds of intervals around the model's own coefficients
 
 
 def cards(found: CrossValidated | None) -> list[tuple[str, str, str]]:

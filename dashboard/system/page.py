@@ -28,7 +28,7 @@ LOG_BYTES, LOG_LINES = 200_000, 400
 LEVELS = ("All", "Warnings and errors", "Errors")
 LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 FAMILIAR = {"inspect": "look at a file", "predict": "predictions", "diagnose": "diagnostics", "train": "fit",
-            "nodes": "look at the cluster", "plan": "plan for more machines"}  # fmt: skip
+            "explain": "resamples", "nodes": "look at the cluster", "plan": "plan for more machines"}  # fmt: skip
 
 
 def show() -> None:
