@@ -11,13 +11,14 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.board import Exchange, MappedBoard, MappedExchange, Slot
 from shoal.steps.grouped import Call

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from shoal.data.dataset import Block
 from shoal.data.splits import Split, row_weights, target_values
 from shoal.data_pipeline import Chunk, design_rows
-from shoal.lazy.classes import dataclass
 from shoal.kernels.weighted_kernel import weighted_sums
+from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss, Totals
 from shoal.metrics import Residuals
 from shoal.models import Array, Bools, Floats

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from shoal.lazy.classes import dataclass
 from shoal.worker import Request
 
 NEW = 0.5  # weight of the newest answer among those before
