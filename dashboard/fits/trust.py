@@ -42,7 +42,8 @@ def _finding(finding: Finding, run: Run | None) -> None:
         return
     how = SWITCHES.get(finding.knob) or wording.choice_for(finding.knob, finding.values[0])
     label = f"Fit again: {how}"
-    if st.button(label, key=f"{AGAIN}:{finding.kind}", icon=":material/replay:", help="A new run; this one stays."):
+    usable = waiting.asleep("A new run; this one stays.")
+    if st.button(label, key=f"{AGAIN}:{finding.kind}", icon=":material/replay:", **usable):
         waiting.start(again)
 
 

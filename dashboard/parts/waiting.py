@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import streamlit as st
 
 from shoal.dashboard.parts import places, widget_values, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.errors import TrainingError
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 from shoal.runs import awaiting
 from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import RunConfig
 from shoal.words import duration
+
+
+class ButtonState(TypedDict):
+    """What Streamlit's buttons take."""
+
+    disabled: bool
+    help: str | None
+
 
 REFRESH = 0.4  # seconds between two looks at a run
 SOON, LOOK = 1.5, 0.02  # seconds: an answer that comes so soon needs no bar, and nothing flickers
@@ -29,6 +39,12 @@ def start(config: RunConfig) -> None:
         return
     places.stay(run=run.id)
     st.rerun()
+
+
+def asleep(otherwise: str | None = None) -> ButtonState:
+    """For a button that starts something: asleep, with the reason, for whoever may not; else with its usual help."""
+    refused = why_not(Verb.START, SERVICE)
+    return {"disabled": bool(refused), "help": refused or otherwise}
 
 
 def answered(task: str, config: RunConfig, arguments: Mapping[str, Any] | None = None, anew: bool = False) -> Run:

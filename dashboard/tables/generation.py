@@ -6,7 +6,7 @@ import streamlit as st
 
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import heading, notice
-from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.waiting import asleep, watch
 from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.samples import Sample, generated_sample
 from shoal.data.generated import COLUMNS, INTERCEPT, NOISE, ROWS, Shape, shape_at, shortage
@@ -42,7 +42,9 @@ def size_form() -> None:
     if why:
         notice("warning", why)
     label = "Use it" if made else "Make it"
-    st.button(label, type="primary", key="generate", on_click=_ask, args=(shape,), disabled=bool(why), width="stretch")
+    usable = asleep()
+    usable["disabled"] = not made and (bool(why) or usable["disabled"])
+    st.button(label, type="primary", key="generate", on_click=_ask, args=(shape,), width="stretch", **usable)
 
 
 def _ask(shape: Shape) -> None:
@@ -82,7 +84,7 @@ def unmade_view(sample: Sample) -> None:
         notice("info", "This made-up table is not here yet. It can be made, always the same to the last digit.")
     with st.container(horizontal=True):
         if shape:
-            st.button("Make it", type="primary", key="generate", on_click=_ask, args=(shape,))
+            st.button("Make it", type="primary", key="generate", on_click=_ask, args=(shape,), **asleep())
         at_hand.other_data("data")
 
 

@@ -26,8 +26,9 @@ class Actions {
   draw() {
     const { view } = this
     const searching = view.pinned && view.pending
-    this.train.disabled = this.sent || searching || !view.point || view.root.classList.contains("is-refused")
-    this.train.title = searching ? "The best alpha is not known yet." : ""
+    const asleep = view.settings.refused || (searching ? "The best alpha is not known yet." : "")
+    this.train.disabled = this.sent || asleep !== "" || !view.point || view.root.classList.contains("is-refused")
+    this.train.title = asleep
     if (this.soon && !this.train.disabled) this.train.click()
     if (this.commands.hidden || this.commandsFor === this.view.exact()) return
     this.commands.hidden = true

@@ -19,7 +19,7 @@ from shoal.dashboard.parts import places, widget_values, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.targets import suited_model
 from shoal.dashboard.parts.tuning import folds_told
-from shoal.dashboard.parts.waiting import answered, watch
+from shoal.dashboard.parts.waiting import answered, asleep, watch
 from shoal.dashboard.tables.sources import Asked
 from shoal.dashboard.tune.form import LOSS, StudyChoice
 from shoal.errors import TrainingError
@@ -130,7 +130,7 @@ def curve_view(job: Run, curve: dict[str, Any], config: RunConfig, kept: Kept) -
         if (shown := len(curve["names"])) < (count := curve["columns"]):
             line(f"The {shown} columns with the largest weights on the path, of {count:,}; a trained model has all.")
         st.dataframe(coefficients_at(curve, int(place)), hide_index=True)
-    if st.button("Train this model", type="primary", key="tune:train", icon=":material/model_training:"):
+    if st.button("Train this model", type="primary", key="tune:train", icon=":material/model_training:", **asleep()):
         _train(config, curve, int(place), kept(curve, int(place)))
 
 

@@ -13,6 +13,8 @@ from shoal.dashboard.parts.places import PLOTLY_ADDRESS
 from shoal.dashboard.parts.scripts import joined
 from shoal.dashboard.parts.wording import ABOUT_MODELS
 from shoal.dashboard.tune.state import TuneState
+from shoal.people.deeds import why_not
+from shoal.people.rights import SERVICE, Verb
 from shoal.settings.when import MODELS
 from shoal.whatif.answers import RATIOS
 from shoal.words import MODELS as NAMES
@@ -47,6 +49,7 @@ def tune_panel(
             "columns": list(columns),
             "targets": list(targets),
             "elsewhere": list(elsewhere),
+            "refused": why_not(Verb.START, SERVICE),
             "models": [{"key": key, "name": name, "about": ABOUT_MODELS[key]} for key, name in _NAMES.items()],
             "ratios": list(RATIOS),
             "start": asdict(start),

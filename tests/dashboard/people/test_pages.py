@@ -177,6 +177,9 @@ def test_buttons_that_would_refuse_are_asleep_and_say_why(
                 assert button.disabled == bool(why), (who, label)
                 assert why in (button.help or ""), (who, label)
             assert "ada" in page.dataframe[0].value["Owner"].tolist()
+            made_up = open_page("data", data="generated:5000x6").button(key="generate")
+            assert made_up.disabled == (who == "vera")
+            assert ("role editor" in (made_up.help or "")) == (who == "vera")
             chosen = text_of(open_page("data", choose="table"))
             assert ("Files are sent by editors" in chosen) == (who == "vera")
     finally:
