@@ -23,7 +23,6 @@ from shoal.fitting.own_metrics import check_metrics, with_metrics
 from shoal.fitting.reports import Trained, described, noted
 from shoal.fitting.rules import checked, with_findings
 from shoal.fitting.tuned import AlphaChoice, with_tuning
-from shoal.fitting.tuned import with_alpha as with_linear_alpha
 from shoal.fitting.wide import fit_table
 from shoal.home import home, new_run_id
 from shoal.metrics import Timings
@@ -35,10 +34,10 @@ from shoal.results.tuned import CrossValidated
 from shoal.runs.slots import cores
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import check_sparse, keeps_sparse
-from shoal.settings.strength import chooses_alpha
-from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, NETWORK, TUNED_LOSSES
+from shoal.settings.when import BY_TARGET, CLASSES, LOSSES, NETWORK
 from shoal.sparse.table import is_sparse
 from shoal.tasks.workers import make_engine, workers_for
+from shoal.tuning.alpha import with_alpha
 from shoal.utils import Progress, silent, write_atomically
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def train_with(
             suited, said = by_target(coordinator, dataset, config)
             why.append(said)
         with timings.stage("tune"):
-            chosen = _with_alpha(coordinator, dataset, suited)
+            chosen = with_alpha(coordinator, dataset, suited)
         made = with_findings(exactly(coordinator, dataset, chosen.config, timings), found)
         with timings.stage("score"):
             made = with_metrics(coordinator, dataset, chosen.config, made)
@@ -114,14 +113,6 @@ def suited_to_rows(config: RunConfig) -> RunConfig:
     from shoal.sparse.fit import suited  # here: tables of cells need none of it
 
     return suited(config)
-
-
-def _with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> AlphaChoice:
-    if config.model in TUNED_LOSSES and chooses_alpha(config):
-        from shoal.tuning.alpha import with_alpha  # here: only models of other losses need it
-
-        return with_alpha(coordinator, dataset, config)
-    return with_linear_alpha(coordinator, dataset, config)
 
 
 def exactly(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Trained:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from shoal.coordinator import Coordinator
 from shoal.data.columns import choose_columns, widest
@@ -17,9 +18,9 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
 from shoal.settings.strength import chooses_alpha
 from shoal.settings.when import CLASSES, TUNED_LOSSES
-from shoal.tuning.choice import TunedLoss, tune_loss
-from shoal.whatif.folds import FoldChoice, usual_way
-from shoal.whatif.penalty_choice import Tuned
+
+if TYPE_CHECKING:
+    from shoal.whatif.penalty_choice import Tuned
 
 MUCH = 20_000_000  # values of a table beyond which fewer folds and penalties are tried, since each takes a second
 FEWER_FOLDS, FEWER_ALPHAS = (5, 2), 30
@@ -30,6 +31,9 @@ def with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) ->
     """As it is where alpha is given or the model has no penalty to choose."""
     if config.model not in TUNED_LOSSES or not chooses_alpha(config):
         return with_linear_alpha(coordinator, dataset, config)
+    from shoal.tuning.choice import tune_loss  # here: most fits choose nothing
+    from shoal.whatif.folds import FoldChoice, usual_way
+
     if dataset.rows < FEWEST:
         return usual_alpha(config, f"{dataset.rows} rows are too few to choose alpha by cross-validation")
     check_bad_rows(dataset, config)
@@ -52,6 +56,9 @@ def with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) ->
 
 def _of_classes(coordinator: Coordinator, dataset: Dataset, config: RunConfig, width: int) -> AlphaChoice:
     """By fewer folds and alphas where a step has much to sum: each pair of classes and columns, for every row."""
+    from shoal.tuning.choice import tune_loss
+    from shoal.whatif.folds import FoldChoice
+
     column = dataset.columns[config.target]
     classes = min(column.distinct or MOST_CLASSES, MOST_CLASSES)
     products = dataset.rows * (classes * (width + 1)) ** 2
@@ -70,6 +77,8 @@ def _of_classes(coordinator: Coordinator, dataset: Dataset, config: RunConfig, w
 
 def kept_of(tuned: Tuned, which: str) -> CrossValidated:
     """What the model at `best` or `one_se` keeps of the tuning, whatever its loss."""
+    from shoal.tuning.choice import TunedLoss
+
     if not isinstance(tuned, TunedLoss):
         return cross_validated(tuned, which)
     curve, place = tuned.curve, tuned.place(which)

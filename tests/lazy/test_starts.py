@@ -50,7 +50,7 @@ def test_a_small_fit_loads_the_modules_of_a_fit(table: Path) -> None:
         assert found & UNUSED == set()
         assert ours_of(found) == {
             "cli.app", "cli.flags", "cli.printing", "engines.base", "engines.inline", "people.acting", "people.person",
-            "runs.slots",
+            "runs.slots", "tuning.alpha",
         }  # fmt: skip
 
 
@@ -60,3 +60,14 @@ def test_the_help_loads_no_numbers_and_no_database() -> None:
     found = set(done.stdout.split())
     assert "shoal.cli.team.hosts" in found, done.stderr
     assert found & (UNUSED | {"numpy", "shoal.people.deeds", "shoal.search.plan", "multiprocessing"}) == set()
+
+
+def test_the_process_of_a_gradient_run_loads_no_choice_of_penalties() -> None:
+    code = "import sys, shoal.processes.run, shoal.tasks.train, shoal.training.run; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=120)
+    found = set(done.stdout.split())
+    assert "shoal.training.conductor" in found, done.stderr
+    assert {name for name in found if name.startswith(("shoal.whatif", "shoal.tuning.", "shoal.registry"))} == {
+        "shoal.tuning.alpha"
+    }
+    assert found & (UNUSED - {"logging", "sqlite3", "psutil"}) == set()
