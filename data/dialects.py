@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import ctypes
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from shoal.errors import ConfigError, DataError
 from shoal.kernels.csv_kernel import PADDING, Marks, ParserState, Written, library
 from shoal.lazy.classes import dataclass
+from shoal.lazy.patterns import pattern
 from shoal.settings.limits import MOST_COLUMNS
 from shoal.words import LINE_BREAKS, listed, tidy_name
 
@@ -29,8 +29,8 @@ SAMPLE_ROWS, SAMPLE_CELLS = 300, 4000  # looked at one by one: enough to tell, a
 SAMPLE_LEAST = 5  # rows, however wide
 SAMPLE_MOST = 1 << 20  # cells: what has more before its fifth row is no table that anybody can use
 
-NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
-GROUPED = re.compile(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
+NUMBER = pattern(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+GROUPED = pattern(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,13 @@ from shoal.data.formats.mended import mended_names
 from shoal.data.notation.dates import TIME, is_date
 from shoal.data.notation.grouping import other_mark
 from shoal.errors import ConfigError, DataError
+from shoal.lazy.patterns import pattern
 from shoal.settings.limits import ROW_BYTES
 
 TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. Check the delimiter and line ends."
-SEPARATOR_LINE = re.compile(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
+SEPARATOR_LINE = pattern(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
 DELIMITERS = (",", ";", "\t", "|")
-LABELLED = re.compile(r"[^\d:：=][^:：=]*[:：=] ?\S")  # what a cell above a table says, and of what
+LABELLED = pattern(r"[^\d:：=][^:：=]*[:：=] ?\S")  # what a cell above a table says, and of what
 # Bytes of no text: not ends of lines and pages, nor what switches between sets of letters (ISO 2022).
 CONTROLS = frozenset((*range(0x01, 0x09), 0x0B, *range(0x10, 0x1B), *range(0x1C, 0x20), 0x7F))
 MOST_CONTROLS, KINDS_OF_CONTROLS = 0.02, 6  # their share of a text, and how many different ones it may have

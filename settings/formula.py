@@ -4,13 +4,13 @@ looked at; what knobs cannot say is refused by its name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, NoReturn
 
 from shoal.errors import ConfigError
 from shoal.lazy.classes import dataclass
+from shoal.lazy.patterns import pattern
 from shoal.settings.levels import SIGN
 from shoal.settings.pairs import pair_text
 from shoal.settings.transforms import COUNTS, DATES, NUMBERS, PLAIN
@@ -18,7 +18,7 @@ from shoal.settings.transforms import COUNTS, DATES, NUMBERS, PLAIN
 NAME = "formula"
 SHAPES = (*NUMBERS, *DATES)
 ALL = "."
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"\s*(?:(?P<quoted>`[^`]+`)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>\d+)|(?P<name>[^\W\d][\w.]*)|"
     r"(?P<sign>\*\*|[-+~:*^(),=.|/%]))"
 )

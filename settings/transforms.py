@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 
 from shoal.errors import ConfigError
 from shoal.lazy.classes import dataclass
+from shoal.lazy.patterns import pattern
 from shoal.settings.levels import SIGN, split_level
 from shoal.words import did_you_mean
 
@@ -17,8 +18,8 @@ STEP = "step:"  # before the name of a plug-in's column step
 TEXTS = ("hash", "words")  # of texts: all of it, or each word, into 2^n columns by a hash
 COUNTS = {"bins": (2, 100), "spline": (2, 50), "hash": (1, 30), "words": (1, 30)}  # bins; knots with both ends; bits
 EXAMPLE = "price=log, area=spline(5) or sold=trend+month"
-_STEP = re.compile(r"step:[\w.-]{1,100}", re.ASCII)
-_PART = re.compile(r"\s*([a-z0-9_]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*")
+_STEP = pattern(r"step:[\w.-]{1,100}", re.ASCII)
+_PART = pattern(r"\s*([a-z0-9_]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*")
 
 
 @dataclass(frozen=True)

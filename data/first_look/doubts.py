@@ -11,13 +11,14 @@ from shoal.data.first_look.nearly import nearly
 from shoal.data.kinds import Guess, number_of
 from shoal.data.notation.words import is_word
 from shoal.kernels.csv_kernel import FieldKind
+from shoal.lazy.patterns import pattern
 from shoal.words import listed, plural
 
 NUMBERS = 0.7  # share of a text column's cells that are numbers, from which one asks about the others
 MOST = 0.85  # share from which a few different ones are enough
 SPARSE = 0.5  # share of a column's cells that are empty where cells were merged
 FEW = 20  # rows below which nothing is to be said
-_POINTED = re.compile(r"([01]?\d|2[0-3])\.[0-5]\d")
+_POINTED = pattern(r"([01]?\d|2[0-3])\.[0-5]\d")
 
 
 def doubts_about(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from shoal.data.notation.numbers import marks_of
+from shoal.lazy.patterns import pattern
 from shoal.words import listed
 
 SHARE = 0.9  # of the cells that have to be numbers of some way of writing
-_SHORT = re.compile(r"[+-]?[$€£]? ?\d+([.,]\d+)? ?(k|K|T|Tsd\.?|m|M|Mio\.?|Mill\.?|mn|bn|B|Mrd\.?)")
-_PLAIN = re.compile(r"[+-]?[$€£]? ?\d+([.,]\d+)?")
+_SHORT = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)? ?(k|K|T|Tsd\.?|m|M|Mio\.?|Mill\.?|mn|bn|B|Mrd\.?)")
+_PLAIN = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)?")
 
 
 def mixture_note(name: str, cells: Sequence[str]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from shoal.errors import DataError
+from shoal.lazy.patterns import pattern
 
 LOOKED_AT = 200  # lines
 NUMBER = rb"[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?"  # nothing is given back, or long rows take for ever
-ROW = re.compile(rb"%s(?:[ \t]++qid:\d++)?((?:[ \t]++\d++:%s)*+)[ \t]*+(?:#.*)?" % (NUMBER, NUMBER))
-PAIR = re.compile(rb"(\d+):(\S+)")
-TIME = re.compile(rb"\d{1,2}:[0-5]\d")
+ROW = pattern(rb"%s(?:[ \t]++qid:\d++)?((?:[ \t]++\d++:%s)*+)[ \t]*+(?:#.*)?" % (NUMBER, NUMBER))
+PAIR = pattern(rb"(\d+):(\S+)")
+TIME = pattern(rb"\d{1,2}:[0-5]\d")
 
 
 def has_pairs(sample: bytes) -> bool:

@@ -9,6 +9,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from shoal.lazy.patterns import pattern
 from shoal.words import listed
 
 ORDERS = ("year-first", "day-first", "month-first")  # in the order of the kernel's styles
@@ -51,23 +52,23 @@ _HALF = "((午前|午後|上午|下午|오전|오후) ?)?"  # of the day, where 
 _SIGNED = r"[時时시] ?(\d{1,2}[分분] ?(\d{1,2}[秒초])?)?"
 _CLOCK = rf"{_HALF}\d{{1,2}}(:\d{{2}}(:\d{{2}}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?|{_SIGNED})"
 _ZONE = r"(Z| (UTC|GMT)([+-]\d{1,2}(:?\d{2})?)?| ?[+-]\d{2}(:?\d{2})?)?"
-TIME = re.compile(_CLOCK)
+TIME = pattern(_CLOCK)
 _NUMBERED = (
     r"\d{1,4}(?P<mark>[-/.]) ?\d{1,2}(?P=mark) ?\d{1,4}\.?|\d{4}年 ?\d{1,2}月 ?\d{1,2}日|\d{4}년 ?\d{1,2}월 ?\d{1,2}일"
 )
 _DOTTED = r"\d{1,2}\.\d{2}(\.\d{2}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"  # beside a date; else a number
 _OF_YEAR = r"( ?[rг]\.?)?"  # 31.12.2021 r.
 _AFTER = rf"{_OF_YEAR}([ T,] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
-NUMBERED = re.compile(f"({_NUMBERED}){_AFTER}")
+NUMBERED = pattern(f"({_NUMBERED}){_AFTER}")
 _WORD, _ORDINAL = r"[^\W\d_]{3,12}", r"(st|nd|rd|th|er)?"
 _BETWEEN = r"[ \-/.,'\u00a0]"
-NAMED = re.compile(
+NAMED = pattern(
     rf"({_WORD}\.?,? ){{0,2}}((?P<w1>{_WORD}){_BETWEEN}*\d{{1,2}}{_ORDINAL}{_BETWEEN}+"
     rf"|\d{{1,4}}{_ORDINAL}{_BETWEEN}*(de |of )?(?P<w2>{_WORD}){_BETWEEN}*(de |of )?)\d{{1,4}}"
     rf"\.?{_OF_YEAR}([ T,:] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 )
 
-_DOTTED_TIME = re.compile(r"(\w|\.\d{1,2}\.)[ T,] ?\d{1,2}\.\d{2}(\D|$)")
+_DOTTED_TIME = pattern(r"(\w|\.\d{1,2}\.)[ T,] ?\d{1,2}\.\d{2}(\D|$)")
 
 
 @functools.cache

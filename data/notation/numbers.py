@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from shoal.data.notation.grouping import Grouping, grouping, other_mark
 from shoal.lazy.classes import dataclass
+from shoal.lazy.patterns import pattern
 from shoal.words import listed
 
 BLANKS = " \u00a0\u202f\u2009\u2007\u3000"  # all of them group digits where one of them does
@@ -34,8 +35,8 @@ kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µ
 CURRENCIES, UNITS = frozenset(_CURRENCIES.split()), frozenset(_UNITS.split())
 DASHES = frozenset((".-", ",-", ".--", ",--", ".–", ",–", ".—", ",—"))  # 5.- is five francs and no centimes
 
-_DIGIT = re.compile("[0-9]")
-_SHAPE = re.compile(
+_DIGIT = pattern("[0-9]")
+_SHAPE = pattern(
     r"(?P<front>(?:[^\d.,]|(?<=[^\W\d])\.)*)"
     r"(?P<core>[.,]?\d(?:[\d.,'\u2019\u02bc`\s]*\d)?(?:[eE][+-]?\d+)?)(?P<back>(?:[^\d].*)?)",
     re.DOTALL,
