@@ -194,6 +194,7 @@ def number_of(text: str, dialect: Dialect) -> float | None:
 LONG = (DateStyle.YEAR_FIRST, DateStyle.DAY_FIRST, DateStyle.MONTH_FIRST)
 NAMED = DateStyle.DAY_FIRST | DateStyle.NAMED
 PLACES = ("ymd", "dmy", "mdy")  # by order
+FIRST = re.compile(r"0?1\D")
 LONGEST = 1000  # characters of a cell within which a date has a digit
 SHORT = tuple(style | DateStyle.SHORT_YEARS for style in (LONG[1], LONG[2], LONG[0]))  # the likelier first
 
@@ -238,6 +239,9 @@ def _compact_dates(cells: Sequence[str], order: int | None) -> Guess | None:
 
 def _with_few_years(cells: Sequence[str], styles: Sequence[int]) -> list[int]:
     """The styles by how many years they make of the cells: days differ more than years do, so many years are wrong."""
+    first_of_month = len(cells) >= 20 and all(FIRST.match(cell) for cell in cells)
+    if first_of_month:  # 01-12-13, 01-01-14: no year, or all would be of one
+        styles = [style for style in styles if order_of(style) != LONG[0]] or styles
     years = {style: len({int(day // 365.25) for cell in cells if (day := date_of(cell, style))}) for style in styles}
     least = min(years.values())
     enough = len(cells) >= 20

@@ -145,9 +145,7 @@ def inspect(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> Ta
     manifest = dataset.manifest
     check_also_missing(config.also_missing, dataset)
     profile = _profiles(coordinator, dataset)
-    findings = (
-        _findings(coordinator, dataset, config, profile) if config.target else _of_columns(dataset, config, profile)
-    )
+    findings = _findings(coordinator, dataset, config, profile) if config.target else _of_columns(dataset, config)
     findings = (*looked_over(dataset, config), *findings)
     leaks = {name for finding in findings if finding.kind == FindingKind.LEAK for name in finding.columns}
     return TableLook(
@@ -173,7 +171,7 @@ def _findings(
     """What is worth knowing before the target is predicted; from all rows, since none are kept for testing yet."""
     target, yes, known = dataset.columns.get(config.target), None, tuple[Finding, ...]()
     if target is not None and not target.is_number and target.levels:
-        known = (about_text_target(target), *_of_columns(dataset, config, profile))
+        known = (about_text_target(target), *_of_columns(dataset, config))
         if len(target.levels) != 2 or target.more_levels:
             return known
         known = known[:1]
@@ -185,10 +183,9 @@ def _findings(
     return in_order((*known, *found))
 
 
-def _of_columns(dataset: Dataset, config: RunConfig, profile: dict[str, dict[str, Any]]) -> tuple[Finding, ...]:
+def _of_columns(dataset: Dataset, config: RunConfig) -> tuple[Finding, ...]:
     """What is worth knowing of columns whatever is predicted."""
-    left_out = {*config.exclude, *(name for name, known in profile.items() if known.get("id_like"))}
-    columns = [column for column in dataset.manifest.columns if column.name not in left_out]
+    columns = [column for column in dataset.manifest.columns if column.name not in config.exclude]
     return (*zero_led_among(columns, config), *totals_among(columns))
 
 

@@ -340,12 +340,13 @@ class FileReading:
         if kind == "parquet":
             return source
         if kind == "csv" and not source.dialect.rewrites and at_any_place(self.path):
-            return without_totals(source)
+            return without_totals(source, self.wanted is not None)
         plain = directory / "plain" / self.path.name
         plain.parent.mkdir()
         spool(self.path, source.dialect, plain, lambda part: self.progress("unpacking", part))
         start = source.data_start + (_mark_length(plain) if source.dialect.rewrites else 0)
-        return without_totals(dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start))
+        source = dataclasses.replace(source, path=str(plain), size=plain.stat().st_size, data_start=start)
+        return without_totals(source, self.wanted is not None)
 
     def _read_all(self, reading: Ingest, directory: Path) -> list[int]:
         """Fold all blocks in; returns the columns that are of another kind than was thought, if any."""

@@ -14,7 +14,7 @@ from shoal.kernels.csv_kernel import FieldKind
 from shoal.lazy.patterns import pattern
 from shoal.words import listed, plural
 
-NUMBERS = 0.7  # share of a text column's cells that are numbers, from which one asks about the others
+NUMBERS = 0.5  # share of a text column's cells that are numbers, from which one asks about the others
 MOST = 0.85  # share from which a few different ones are enough
 SPARSE = 0.5  # share of a column's cells that are empty where cells were merged
 FEW = 20  # rows below which nothing is to be said
@@ -41,7 +41,7 @@ def doubts_about(
             yield mixed
             continue
         if len(rows) < FEW:
-            if said := nearly(present):
+            if said := nearly(present) or _few_odd(present, dialect):
                 yield f"Column '{name}' is read as text: {said}"
             continue
         if _other_digits(present):
@@ -49,13 +49,13 @@ def doubts_about(
                 f"Column '{name}' has digits of another script, such as '{present[0]}', and is read as text. "
                 "Write them as 0 to 9 to have numbers and dates."
             )
+        elif said := nearly(present):
+            yield f"Column '{name}' is read as text: {said}"
         elif odd := _hardly_odd(present, dialect):
             yield (
                 f"Column '{name}' is read as text: most of its values are numbers, but not {odd}. "
                 f"If it is one of numbers, say so (numeric: {name}), and rows with others are left out."
             )
-        elif said := nearly(present):
-            yield f"Column '{name}' is read as text: {said}"
         elif _is_merged(cells, present):
             yield (
                 f"Column '{name}' has a value in the first of several rows only, {plural(len(present), 'value')} in "
@@ -87,6 +87,16 @@ def _hardly_odd(cells: Sequence[str], dialect: Dialect) -> str:
     if len({cell for cell in cells if cell not in odd}) < (FEW // 4 if most else FEW // 2):  # codes: 1, 2, 2a
         return ""
     return listed([f"'{cell}'" for cell in dict.fromkeys(odd)], 3)
+
+
+def _few_odd(cells: Sequence[str], dialect: Dialect) -> str:
+    """The same of so few rows that a third of numbers is to be told."""
+    odd = [cell for cell in cells if number_of(cell, dialect) is None]
+    numbers = len(cells) - len(odd)
+    if not odd or numbers < max(3, len(cells) / 3):
+        return ""
+    shown = listed([f"'{cell}'" for cell in dict.fromkeys(odd)], 3)
+    return f"{plural(numbers, 'value')} of {len(cells)} are numbers, but not {shown}."
 
 
 def _is_merged(cells: Sequence[str], present: Sequence[str]) -> bool:

@@ -186,6 +186,13 @@ def total_note(words: Sequence[str], below: int = 0) -> str:
     return f"The last {len(words)} rows begin with {begin}: they are taken for totals and left out{also}."
 
 
+def notes_note(below: int) -> str:
+    """That the last rows have a text and nothing else, or nothing at all, and are left out."""
+    if below == 1:
+        return "The last row has at most one text and no value: it is taken for a note below the table and left out."
+    return f"The last {below} rows have at most one text and no value: they are taken for notes and left out."
+
+
 def one_column_notes(lines: Sequence[str]) -> list[str]:
     """What to say of a table of one column, unless its lines are single words or numbers."""
     start = "The file is read as one column. "

@@ -156,7 +156,7 @@ EXPORTS = {
         "Table 3,,,\nDay,Output,Hours,Temp\n" + "".join(
             f"{d:%m/%d/%Y},{'(D)' if i % 17 == 3 else y},{q}{'r' if i % 9 == 2 else ''},{x}\n" for i, d, x, q, y in TABLE
         ) + '"Source: Bureau of Statistics.",,,\n',
-        {}, ("'Hours' is read as text: most of its values are numbers, but not '23r'", "'(D)' (3 rows)"),
+        {}, ("'Hours' is read as text: some of its numbers have marks beside them ('23r'", "'(D)' (3 rows)"),
     ),
     "Hungarian list": Export(
         "Dátum;Összeg;Mennyiség;Arány\n" + "".join(

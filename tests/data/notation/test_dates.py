@@ -265,3 +265,10 @@ def test_exports_say_the_unit_of_dates(tmp_path: Path) -> None:
     model = shoal.load(model_of(tmp_path, "{:%d/%m/%Y}"))
     model.export("sql", tmp_path / "m.sql")
     assert "Dates are days since 1970" in (tmp_path / "m.sql").read_text()
+
+
+def test_first_days_of_months_are_no_years(tmp_path: Path) -> None:
+    firsts = [datetime.date(2013 + i // 12, i % 12 + 1, 1) for i in range(48)]
+    dataset = opened(written(tmp_path, table([f"{day:%d-%m-%y}" for day in firsts])))
+    assert column(dataset, "d") == list(map(days, firsts))
+    assert dataset.columns["d"].orders == ("month-first",)
