@@ -25,9 +25,9 @@ from shoal.data_pipeline import Shards
 from shoal.engines.base import Dismiss, Engine, Hire, Instruction, Kill, Send
 from shoal.errors import DataError, EngineError, WorkerFailed
 from shoal.metrics import Tally, WorkerTally
-from shoal.models import Array, StepModel
+from shoal.models import Array, StepModel, TouchingModel
 from shoal.parameters.shards import ShardedParameters
-from shoal.parameters.stepping import VectorStep
+from shoal.parameters.stepping import VectorStep, steps_of
 from shoal.passes.blocks import Predict, Score, SumMoments, Sums, SumTriangle, stored_moments
 from shoal.passes.board import Board, ServerBoard
 from shoal.passes.gradient_loop import Assignment, Part, Update
@@ -131,18 +131,19 @@ class ParameterServer:
         self.hired: dict[int, float] = dict.fromkeys(range(engine.workers), math.inf)
         self.elastic, self.finished, self.patience = engine.elastic, False, self.POLL
         self._engine, self._failure, self._observer = engine, failure, observer
+        self._touches = isinstance(model, TouchingModel)
         self._tally, self._ticked, self._news = Tally(), math.inf, False
         self._losses: dict[int, int] = {}
         self._slowed: dict[int, float] = {}
         self._orders: list[Instruction] = []
         self._evicted: dict[int, str] = {}
         self._parts: dict[Task, tuple[Part, int]] = {}
-        self._board = self._make_board(engine, len(shards.rows), len(start))
+        self._board = self._make_board(engine, len(shards.rows), len(start), shards.centre())
         pieces = pieces_of(parts or [("weights", len(start))])
         self.parameters = ShardedParameters(self._board, start, pieces, engine, failure.restarts, observer.happened)
 
-    def _make_board(self, engine: Engine, shards: int, width: int) -> ServerBoard:
-        return server_board(engine.allocate if engine.maps else None, shards, width)
+    def _make_board(self, engine: Engine, shards: int, width: int, centre: Array | None) -> ServerBoard:
+        return server_board(engine.allocate if engine.maps else None, shards, width, centre)
 
     @property
     def board(self) -> Board:
@@ -235,7 +236,7 @@ class ParameterServer:
         phase.policy.succeed(self.policy)
         _, self.policy, rule, self.kind = phase
         self.parameters.begin(rule)
-        full = [min(n, self.steering.batch_size) for n in self.shards.rows]
+        full = self._full_rows = [min(n, self.steering.batch_size) for n in self.shards.rows]
         self._full_step = max(1, sum(full) if isinstance(self.policy, Barrier) else max(full))  # rows
         self.parameters.publish(self.version)
 
@@ -357,9 +358,11 @@ class ParameterServer:
 
     def _vector_step(self, tasks: Sequence[Task], parts: Sequence[Part], rate: float) -> VectorStep:
         """What becomes of the updates that are in their slots."""
+        local, shards, counts = self.kind == "local", tuple(t.shard for t in tasks), tuple(p.rows for p in parts)
+        left = rate * steps_of(counts, [self._full_rows[s] for s in shards]) if local and self._touches else 0.0
         return VectorStep(
-            tuple(task.shard for task in tasks), self._board.take(tasks), tuple(part.rows for part in parts), rate,
-            self.steering.local_steps if self.kind == "local" else 0, self.steering.clip, self.model.penalty,
+            shards, self._board.take(tasks), counts, rate, self.steering.local_steps if local else 0,
+            self.steering.clip, self.model.penalty, left,
         )  # fmt: skip
 
     def _share_of_a_step(self, rows: int) -> float:
@@ -380,7 +383,7 @@ class ParameterServer:
         local = self.kind == "local"
         assignment = Assignment(
             tuple(map(tuple, member.tasks)), sides, self.kind, knobs.seed, knobs.batch_size, knobs.local_steps,
-            knobs.rate_at(self.policy.progress) if local else 0.0, self.model if local else None,
+            knobs.rate_at(self.policy.progress) if local else 0.0, self.model if local and not self._touches else None,
             knobs.compression, knobs.share,
             knobs.prefetch, knobs.tight, self._slowed.get(member.rank, 1.0),
         )  # fmt: skip

@@ -25,7 +25,7 @@ from shoal.data.splits import row_weights, target_values
 from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Offset, Product, Shaped
 from shoal.files.checksums import RunningProof, damaged, mapped
 from shoal.files.elsewhere import seen_folder
-from shoal.files.read_ahead import PAGE, ReadAhead, advise
+from shoal.files.read_ahead import ReadAhead, advise, bring_in
 from shoal.lazy.classes import dataclass
 from shoal.models import Array, Values
 from shoal.settings.limits import CHUNK_BYTES
@@ -270,6 +270,10 @@ class Shards:
         shape = self.held_rows, self.width, len(self.beside)
         return _mapped(held_path(self.directory), *shape, self.dtype, self.held_checksum)
 
+    def centre(self) -> Array | None:
+        """Of sparse rows (width,), which are stored without it; None of rows that are stored as they are."""
+        return None
+
     def steps(self, batch_size: int) -> int:
         """Steps of an epoch: those of the longest shard."""
         return -(-max(self.rows) // batch_size)
@@ -387,6 +391,6 @@ class Batches:
             advise(X, "MADV_SEQUENTIAL")
         elif (shard, rows.start) not in self._present:
             self._present.add((shard, rows.start))
-            X[:: max(1, PAGE // max(1, X.strides[0])), 0].max(initial=0.0)
+            bring_in(X)
         self.seconds += time.perf_counter() - started
         return X, y

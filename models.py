@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ Values = NDArray[Any]  # rows in float32 or float64
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+StoredPlaces = NDArray[np.int32]  # of values that are stored
 Prox = Callable[[Array, float | Array], Array]  # (w (p,), step: a number or (p,)) -> (p,)
 RestsOn = Literal["moments", "data"]
 
@@ -62,7 +63,8 @@ class L1L2:
     l2: float = 0.0
 
     def value(self, w: Array) -> float:
-        return float(self.l1 * np.abs(w).sum() + self.l2 / 2 * (w @ w))
+        squares = float((w * w).sum()) if self.l2 else 0.0  # by one thread: several wait for one another
+        return float(self.l1 * np.abs(w).sum()) + self.l2 / 2 * squares
 
     def prox(self, w: Array, step: float | Array) -> Array:
         """Soft-threshold, then shrink; without a penalty, as small steps by the thousand have it, w itself."""
@@ -122,6 +124,37 @@ class DrawingModel(Protocol):
     it draws the same."""
 
     def seed(self, *place: int) -> None: ...
+
+
+class TouchedSums(NamedTuple):
+    """The vector that is `values` at `places`, each named once, 0 elsewhere, plus `along` times the rows' centre."""
+
+    places: StoredPlaces
+    values: Array
+    along: float
+
+
+class SparseWalk(Protocol):
+    """Plain steps down the loss of sparse rows, from weights that others share; the penalty is the server's to take."""
+
+    def step(self, X: Any, y: Values, rate: float, /) -> float:
+        """One step of `rate` times a batch's gradient, summed over its rows; what their losses come to before it."""
+        ...
+
+    def moved(self) -> TouchedSums:
+        """How far the steps have gone."""
+        ...
+
+
+@runtime_checkable
+class TouchingModel(Protocol):
+    """A model of sparse rows: its gradients touch few coordinates, and those are all that is told of them."""
+
+    def touched(self, X: Any, y: Values, w: Array, /) -> tuple[TouchedSums, float]:
+        """As `StepModel.gradient`."""
+        ...
+
+    def walk(self, w: Array, centre: Array, /) -> SparseWalk: ...
 
 
 P = TypeVar("P", bound=Penalty, covariant=True)

@@ -15,6 +15,7 @@ from shoal.allreduce.summing import TOTAL, AddUp, GroupBoard, StretchAdded
 from shoal.coordinator import ParameterServer
 from shoal.engines.base import Engine, Instruction, Send
 from shoal.errors import ConfigError, EngineError, Remedy
+from shoal.models import Array
 from shoal.parameters.stepping import VectorStep
 from shoal.passes.board import MappedBoard, ServerBoard
 from shoal.passes.gradient_loop import Part
@@ -49,8 +50,8 @@ class GroupServer(ParameterServer):
         self._called = 0.0
         shutil.rmtree(folder, ignore_errors=True)  # of a process before this one
 
-    def _make_board(self, engine: Engine, shards: int, width: int) -> ServerBoard:
-        board = ServerBoard(engine.allocate, shards, width)
+    def _make_board(self, engine: Engine, shards: int, width: int, centre: Array | None) -> ServerBoard:
+        board = ServerBoard(engine.allocate, shards, width, centre)
         assert isinstance(board.shared, MappedBoard)
         board.shared = GroupBoard(**vars(board.shared))
         return board

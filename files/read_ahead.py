@@ -40,8 +40,25 @@ class ReadAhead:
         return range(asked + 1, asked + more + 1)
 
 
-def advise(rows: npt.NDArray[Any], advice: str) -> None:
+def advise(rows: Any, advice: str) -> None:
     """Tell the system what will be done with mapped rows; where it cannot be told, nothing is lost."""
+    for array in stored_in(rows):
+        _advise(array, advice)
+
+
+def bring_in(rows: Any) -> None:
+    """Read something of every page that mapped rows lie in."""
+    for array in stored_in(rows):
+        lines = array if array.ndim == 2 else array[:, None]
+        lines[:: max(1, PAGE // max(1, lines.strides[0])), 0].max(initial=0)
+
+
+def stored_in(rows: Any) -> tuple[npt.NDArray[Any], ...]:
+    """The arrays that rows lie in: dense ones themselves; sparse ones have several."""
+    return (rows,) if isinstance(rows, np.ndarray) else tuple(rows.stored)
+
+
+def _advise(rows: npt.NDArray[Any], advice: str) -> None:
     option = getattr(mmap, advice, None)
     memory: Any = rows
     while isinstance(memory, np.ndarray):

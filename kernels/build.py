@@ -22,6 +22,7 @@ EXTRA_FLAGS: dict[str, list[str]] = {
     "csv_kernel": [],
     "lines_kernel": [],
     "pairs_kernel": [],
+    "rows_kernel": [],
     # Sums may be taken in any order: they are dot products of Gram matrices, and the answer is checked against its
     # optimality conditions by whoever asks.
     "path_kernel": ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"],

@@ -40,10 +40,13 @@ class OwnParameters:
 
     def apply(self, step: VectorStep, version: int) -> None:
         """From the weights of a version to those of the next, by updates in the slots."""
-        total = step.total(self._board.collect(step.shards, step.encodings))
+        total = self._board.touched(step.shards, step.encodings, step.factors)
+        if total is None:
+            total = step.total(self._board.collect(step.shards, step.encodings))
         self.gradient = step.gradient(total)
         if step.local_steps:
-            self.w = self.w + total / step.total_rows
+            moved = self.w + total / step.total_rows
+            self.w = step.penalty.prox(moved, step.shrink) if step.shrink else moved
         else:
             gradient = clipped(self.gradient, step.clip, self._ends)
             self.w = self.rule.step(self.w, gradient, step.rate, step.penalty.prox)

@@ -24,6 +24,7 @@ from shoal.parameters.own import OwnParameters
 from shoal.parameters.stepping import StepMemory, StepParts, VectorStep, counted_on, stretches_of, vectors_of
 from shoal.passes.board import COPIES, MappedBoard, ServerBoard
 from shoal.steps.clipping import shortening
+from shoal.steps.compression import Touched
 from shoal.steps.optimizers import PartwiseRule, StepRule
 from shoal.steps.placement import ParameterPiece, Placement
 from shoal.worker import Request, SharedArray, Worker
@@ -197,7 +198,10 @@ class ShardedParameters(OwnParameters):
         super().apply(step, version)
 
     def _is_partwise(self, step: VectorStep) -> bool:
-        """Whether parts can be stepped apart: not by a plug-in's rule or penalty that is about all of the vector."""
+        """Whether parts can be stepped apart: not by a plug-in's rule or penalty that is about all of the vector, nor
+        by updates of sparse rows, whose coordinates lie anywhere in it."""
+        if any(isinstance(encoding, Touched) for encoding in step.encodings):
+            return False
         kind = type(self.rule)
         if not isinstance(self.rule, PartwiseRule) or kind.step is not PartwiseRule.step:
             return False

@@ -30,6 +30,12 @@ class VectorStep(NamedTuple):
     local_steps: int  # of updates that are moves, not gradients: how many steps they are of; else 0
     clip: float
     penalty: Penalty
+    shrink: float = 0.0  # of moves that leave the penalty to the server: the step that it takes of it
+
+    @property
+    def factors(self) -> tuple[int, ...] | None:
+        """What each update counts for in their sum: a move as its rows, a gradient, which is a sum itself, as it is."""
+        return self.rows if self.local_steps else None
 
     @property
     def total_rows(self) -> int:
@@ -48,6 +54,13 @@ class VectorStep(NamedTuple):
             return total / self.total_rows
         rows = sum(self.rows)
         return -total / (rows * self.rate * self.local_steps) if rows else total
+
+
+def steps_of(rows: Sequence[int], full: Sequence[int]) -> float:
+    """How many full steps moves of so many rows each have taken, by what they count for in their mean; `full`: the rows
+    of one. It is how far the penalty has to go where moves left it out."""
+    taken = sum(own * own / max(step, 1) for own, step in zip(rows, full, strict=True))
+    return taken / max(sum(rows), 1)
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,19 @@ import numpy.typing as npt
 
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
-from shoal.steps.compression import Compression, make_compression
+from shoal.steps.compression import Compression, Touched, make_compression
 from shoal.steps.policy import Task
 from shoal.worker import SharedArray, Worker
 
 COPIES = 8  # of the weights: a reader may be seven updates late before it has to read again
+HEAD = 16  # bytes in front of the values of an update, for the longest that there is
 Slot = npt.NDArray[np.uint8]
 Allocate = Callable[[tuple[int, ...], Any], tuple[SharedArray, npt.NDArray[Any]]]
+
+
+def slot_bytes(width: int) -> int:
+    """Room for an update of so many numbers, however it is encoded."""
+    return 8 * width + HEAD
 
 
 class Exchange(ABC):
@@ -102,16 +108,19 @@ class MappedExchange(Exchange):
 class ServerBoard:
     """The server's end: it broadcasts weights and collects updates; over mapped memory as it stands here."""
 
-    def __init__(self, allocate: Allocate, shards: int, width: int) -> None:
+    def __init__(self, allocate: Allocate, shards: int, width: int, centre: Array | None = None) -> None:
+        """`centre`: of sparse rows, whose updates have the coordinates that they touch."""
         weights, self._weights = allocate((COPIES, width), np.float64)
         version, self._version = allocate((1,), np.int64)
-        slots, self._slots = allocate((shards, 8 * width + 8), np.uint8)
+        slots, self._slots = allocate((shards, slot_bytes(width)), np.uint8)
         residuals, self._residuals = allocate((2, shards, width), np.float64)
         self.memory: tuple[SharedArray, ...] = weights, version, slots, residuals
         self.shared: Board = MappedBoard(weights, version, slots, residuals)
         self._plain_slots = self._slots.view(np.float64)[:, :width]
         self._sides = np.zeros(shards, np.int8)
         self._width = width
+        self._plain = Touched(width, centre) if centre is not None else None
+        self._held_back = False  # anything, ever: memory that nobody has written to is not looked at
         self._known: dict[tuple[str, float], Compression] = {}
         self._encodings: dict[Task, Compression] = {}  # a command may change it between a task and its update
 
@@ -141,7 +150,8 @@ class ServerBoard:
     def hand_out(self, tasks: Sequence[Task], compression: str, share: float) -> tuple[int, ...]:
         """Note how the updates of these tasks will be encoded; returns the side of the residuals that each reads."""
         if (compression, share) not in self._known:
-            self._known[compression, share] = make_compression(compression, self._width, share)
+            plain = self._plain if compression == "none" else None
+            self._known[compression, share] = plain or make_compression(compression, self._width, share)
         self._encodings.update(dict.fromkeys(tasks, self._known[compression, share]))
         return tuple(int(self._sides[task.shard]) for task in tasks)
 
@@ -157,8 +167,9 @@ class ServerBoard:
         """How the updates that workers have put into the slots are encoded; each is taken once."""
         encodings = tuple(self._encodings.pop(task) for task in tasks)
         for task, encoding in zip(tasks, encodings, strict=True):
-            if encoding.name != "none":
+            if not encoding.exact:
                 self._sides[task.shard] ^= 1
+                self._held_back = True
         return encodings
 
     def collect(self, shards: Sequence[int], encodings: Sequence[Compression]) -> Array:
@@ -167,11 +178,22 @@ class ServerBoard:
             return self._plain_slots[list(shards)]
         return np.stack([e.decode(self._slots[shard]) for shard, e in zip(shards, encodings, strict=True)])
 
+    def touched(
+        self, shards: Sequence[int], encodings: Sequence[Compression], factors: Sequence[float] | None
+    ) -> Array | None:
+        """The sum (p,) of these updates, each times its factor, where all have the coordinates that they touch."""
+        if self._plain is None or any(encoding is not self._plain for encoding in encodings):
+            return None
+        return self._plain.total([self._slots[shard] for shard in shards], factors)
+
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """What compression has held back, if anything, for a checkpoint."""
+        if not self._held_back:
+            return {}
         held_back = self._residuals[self._sides, np.arange(len(self._sides))]
         return {"residuals": held_back} if held_back.any() else {}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         if "residuals" in arrays:
+            self._held_back = True
             self._residuals[self._sides, np.arange(len(self._sides))] = arrays["residuals"]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from shoal.data_pipeline import Batches, Shards
 from shoal.lazy.classes import dataclass
-from shoal.models import Array, DrawingModel, StepModel, Values
+from shoal.models import Array, DrawingModel, StepModel, TouchedSums, TouchingModel, Values
 from shoal.passes.board import Board, Exchange
 from shoal.passes.shards import opened_shard
-from shoal.steps.compression import Compression, encode_with_feedback, fed_back, make_compression
+from shoal.steps.compression import Compression, Touched, encode_with_feedback, fed_back, make_compression
 from shoal.steps.optimizers import unbounded
 from shoal.steps.policy import Task
 from shoal.steps.steering import Kind
@@ -94,6 +94,8 @@ class TrainingWorker:
         self.batches = Batches(shards, opened, queue)
         self._compressions: dict[tuple[str, float], Compression] = {}
         self._draws = isinstance(model, DrawingModel)
+        centre = shards.centre()
+        self._sparse = Touched(len(centre), centre) if centre is not None else None
 
     @unbounded
     def done(self, work: Assignment) -> Update:
@@ -109,13 +111,18 @@ class TrainingWorker:
         return Update(version, parts, self.batches.seconds, took - self.batches.seconds)
 
     def _part(self, work: Assignment, task: Task, side: int, w: Array) -> Part:
-        compression = self._compression(work, len(w))
-        if work.kind == "local":
+        compression, slot = self._compression(work, len(w)), self.exchange.slot(task.shard)
+        if self._sparse is not None:
+            sums, rows, value = self._touched(work, task, w)
+            if work.compression == "none":
+                return Part(rows, value, self._sparse.encode_sums(sums, slot))
+            update = self._sparse.vector(sums)
+        elif work.kind == "local":
             update, rows, value = self._local(work, task, w)
-            update *= fed_back(compression.kept)  # the steps of a round may go all the way, so M may be the identity
         else:
             update, rows, value = self._gradient(work, task, w)
-        slot = self.exchange.slot(task.shard)
+        if work.kind == "local":
+            update *= fed_back(compression.kept)  # the steps of a round may go all the way, so M may be the identity
         if work.compression == "none":
             return Part(rows, value, compression.encode(update, slot))
         old, new = self.exchange.residuals(task.shard, side)
@@ -144,6 +151,24 @@ class TrainingWorker:
             own = model.update(own, gradient, work.rate / full, work.rate * len(y) / full)
             total, value = total + len(y), value + loss
         return own - w, total, value
+
+    def _touched(self, work: Assignment, task: Task, w: Array) -> tuple[TouchedSums, int, float]:
+        """The same of sparse rows, by the coordinates that they touch; the penalty is left to the server."""
+        assert isinstance(self.model, TouchingModel)
+        assert self._sparse is not None
+        if work.kind != "local":
+            X, y = self._rows(work, task, task.step)
+            sums, value = self.model.touched(X, y, w)
+            return sums, len(y), value
+        walk, total, value = self.model.walk(w, self._sparse.centre), 0, 0.0
+        full = min(work.batch_size, self.shards.rows[task.shard])
+        for step in range(task.step * work.local_steps, (task.step + 1) * work.local_steps):
+            X, y = self._rows(work, task, step)
+            if not len(y):
+                break
+            value += walk.step(X, y, work.rate / full)
+            total += len(y)
+        return walk.moved(), total, value
 
     @staticmethod
     def _seed(model: StepModel, work: Assignment, task: Task, step: int) -> None:

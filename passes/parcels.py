@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
-from shoal.passes.board import Allocate, Board, Exchange, ServerBoard, Slot
+from shoal.passes.board import Allocate, Board, Exchange, ServerBoard, Slot, slot_bytes
 from shoal.steps.policy import Task
 from shoal.worker import SharedArray, Worker
 
@@ -59,7 +59,7 @@ class _MessageExchange(Exchange):
     def open(self, work: SentWork) -> Any:
         tasks = work.assignment.tasks
         self._work, self._places = work, {Task(*task).shard: place for place, task in enumerate(tasks)}
-        self._slots = np.empty((len(tasks), 8 * self._width + 8), np.uint8)
+        self._slots = np.empty((len(tasks), slot_bytes(self._width)), np.uint8)
         self._held_back = np.empty_like(work.residuals)
         return work.assignment
 
@@ -80,16 +80,18 @@ class _MessageExchange(Exchange):
         return SentUpdate(update, values, self._held_back)
 
 
-def server_board(allocate: Allocate | None, shards: int, width: int) -> ServerBoard:
+def server_board(
+    allocate: Allocate | None, shards: int, width: int, centre: Array | None = None
+) -> ServerBoard:  # fmt: skip
     """Over memory that workers see, from `allocate`; over messages without."""
-    return ServerBoard(allocate, shards, width) if allocate else MessageServerBoard(shards, width)
+    return ServerBoard(allocate, shards, width, centre) if allocate else MessageServerBoard(shards, width, centre)
 
 
 class MessageServerBoard(ServerBoard):
     """The same places, in the server's own memory: it writes into them what workers have sent."""
 
-    def __init__(self, shards: int, width: int) -> None:
-        super().__init__(_own_memory, shards, width)
+    def __init__(self, shards: int, width: int, centre: Array | None = None) -> None:
+        super().__init__(_own_memory, shards, width, centre)
         self.memory = ()
         self.shared = MessageBoard(width)
 

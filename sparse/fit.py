@@ -20,18 +20,18 @@ from shoal.data.terms import Number
 from shoal.errors import ConfigError, DataError, OutOfMemory
 from shoal.files.parts import title
 from shoal.fitting.exact import check_rows
-from shoal.fitting.reports import Trained, finite, named_values
+from shoal.fitting.reports import Trained, finite, named_values, warned
 from shoal.kernels.threads import one_thread
 from shoal.metrics import Residuals, Timings
 from shoal.models import Array, penalty_for
 from shoal.passes.blocks import CALIBRATION_ROWS, CALIBRATION_SEED
 from shoal.results.findings import Routine
-from shoal.results.fit import FitCertificate, FitReport
+from shoal.results.fit import FitCertificate, FitReport, GradientTraining
 from shoal.results.model import Design, ModelFile, Origin
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import SOLVING, memory_for_exact, sparse_bytes
+from shoal.settings.limits import SHARD_BYTES, SOLVING, memory_for_exact, sparse_bytes
 from shoal.settings.strength import strength
-from shoal.settings.when import LOSSES
+from shoal.settings.when import MODELS
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.paths import Solution
 from shoal.solve.rows.sparse import SparseRows
@@ -43,6 +43,14 @@ MEANT = {
     "file", "target", "model", "alpha", "l1_ratio", "intercept", "standardize", "test_every", "test_fraction", "seed",
     "engine", "workers", "out", "register", "confidence", "on_bad_rows", "max_memory", "comment",
 }  # fmt: skip
+OF_STEPS = {
+    "solver", "mode", "epochs", "tolerance", "finish_passes", "max_seconds", "patience", "batch_size", "local_steps",
+    "staleness", "step_rule", "learning_rate", "schedule", "warmup", "decay", "decay_every", "momentum", "weight_decay",
+    "clip", "compression", "top_k", "prefetch", "io_queue_size", "shards", "partition", "callbacks",
+    "checkpoint_seconds", "keep_checkpoints", "checkpoint_strategy", "on_worker_loss", "restarts", "retries",
+    "recovery",
+}  # fmt: skip
+VECTORS = 24  # of all weights that a gradient run holds: copies for workers, the step and its memory, the best so far
 Indices = npt.NDArray[np.intp]
 
 
@@ -57,13 +65,13 @@ def suited(config: RunConfig) -> RunConfig:
         raise ConfigError(
             "Coefficients of sparse rows have no bound at 0. Leave nonnegative out.", knobs=["nonnegative"]
         )
-    if config.model in LOSSES or config.solver != "exact" or config.engine == "ray":
+    if config.model not in MODELS or config.engine == "ray":
         raise ConfigError(
-            "Sparse rows are fitted exactly by linear, ridge, lasso and elastic-net models on one machine. Choose one "
-            "of these.", knobs=["model", "solver", "engine"],
+            "Sparse rows are fitted by linear, ridge, lasso and elastic-net models on one machine. Choose one of "
+            "these.", knobs=["model", "engine"],
         )  # fmt: skip
-    knobs = RunConfig.knobs()
-    if odd := [name for name, knob in knobs.items() if name not in MEANT and getattr(config, name) != knob.default]:
+    knobs, meant = RunConfig.knobs(), MEANT | (OF_STEPS if config.solver == "gradient" else set())
+    if odd := [name for name, knob in knobs.items() if name not in meant and getattr(config, name) != knob.default]:
         raise ConfigError(f"For sparse rows there is no {', '.join(odd)}. Leave it out.", knobs=odd)
     return replace(config, target=LABEL)
 
@@ -74,14 +82,14 @@ def fit_sparse(coordinator: Coordinator, config: RunConfig, timings: Timings) ->
     check_memory(table)
     split = Split(config.test_every, config.test_fraction, config.seed)
     with timings.stage("rows"), one_thread, np.errstate(over="ignore", invalid="ignore"):
-        rows, there = _rows(table, config, split)
+        rows, there = training_rows(table, config, split)
     with timings.stage("solve"), one_thread:
         solution = solve_wide(rows, penalty_for(config.model, strength(config), config.l1_ratio, rows.n))
     weights = np.zeros(table.columns)
     weights[there] = solution.coef
     with timings.stage("score"):
-        sums = _residuals(table, split, weights, solution.intercept)
-    return _described(table, config, solution, there, *sums)
+        sums = residuals(table, split, weights, solution.intercept)
+    return described_sparse(table, config, solution, there, *sums)
 
 
 def check_memory(table: SparseTable) -> None:
@@ -95,12 +103,22 @@ def check_memory(table: SparseTable) -> None:
         )
 
 
-def _rows(table: SparseTable, config: RunConfig, split: Split) -> tuple[SparseRows, Indices]:
+def check_steps_memory(table: SparseTable) -> None:
+    """The same of a gradient run, which holds vectors of all columns and a shard of rows at a time."""
+    need, free = 8 * VECTORS * table.columns + SHARD_BYTES, memory_for_exact(available_memory())
+    if need > free:
+        raise OutOfMemory(
+            f"Gradient steps of {table.columns:,} columns need {need / 1e6:,.0f} MB, but only {free / 1e6:,.0f} MB may "
+            "be used. Use a file with smaller indices, or more memory."
+        )
+
+
+def training_rows(table: SparseTable, config: RunConfig, split: Split) -> tuple[SparseRows, Indices]:
     """All training rows in one matrix of the columns that have a value in them, and the indices of these."""
     from scipy.sparse import csr_array  # here: only sparse rows need it
 
     labels, counts, indices, values = [], [], [], []
-    for part, train in _split(table, split):
+    for part, train in table.trained(split):
         own = np.repeat(train, part.counts)
         labels.append(part.labels[train])
         counts.append(part.counts[train])
@@ -126,21 +144,13 @@ def _joined(parts: list[Any]) -> Any:
     return whole
 
 
-def _split(table: SparseTable, split: Split) -> Iterable[tuple[Any, Any]]:
-    """Blocks, and which of their rows are for training."""
-    first = 0
-    for part in table.parts():
-        yield part, ~split.is_test(np.arange(first, first + len(part.labels)))
-        first += len(part.labels)
-
-
-def _residuals(
+def residuals(
     table: SparseTable, split: Split, weights: Array, intercept: float
 ) -> tuple[Residuals, Residuals, tuple[Array, ...]]:
     """Of training and test rows, block by block, and the sizes of those of test rows, or of a random part of them."""
     trained, tested, away = Residuals.none(), Residuals.none(), []
     share, first = CALIBRATION_ROWS / max(1.0, split.share * table.rows), 0
-    for part, train in _split(table, split):
+    for part, train in table.trained(split):
         residual = part.labels - intercept - scores(part.ends, part.indices, part.values, weights)
         trained = trained.merge(Residuals.of(part.labels[train], residual[train]))
         tested = tested.merge(Residuals.of(part.labels[~train], residual[~train]))
@@ -150,14 +160,20 @@ def _residuals(
     return trained, tested, tuple(away)
 
 
-def _described(
+def described_sparse(
     table: SparseTable, config: RunConfig, solution: Solution, there: Indices, train: Residuals, test: Residuals,
-    away: tuple[Array, ...],
+    away: tuple[Array, ...], training: GradientTraining | None = None, notes: Iterable[str] = (),
 ) -> Trained:  # fmt: skip
+    """What is said of a fit, and its model file; a gradient run adds what is said of its training."""
     used = np.flatnonzero(solution.coef)
     names = [column_name(index) for index in there[used].tolist()]
     parameters = len(used) if config.model in ("lasso", "elasticnet") else solution.rank
     certificate = solution.certificate
+    said = (
+        f"Sparse rows: {table.values:,} values; of {len(there):,} columns in the training rows {len(used):,} have a "
+        "weight, and the others are not in the model."
+    )
+    watched = training is not None and bool(config.patience)  # test rows that have decided when a run ends
     report = FitReport(
         model=config.model,
         target=config.target,
@@ -168,19 +184,14 @@ def _described(
         coefficients_standardized=named_values(names, solution.w[used]),
         train=train.scores(parameters, config.intercept),
         test=test.scores(parameters, config.intercept),
-        prediction_interval=prediction_interval(away, test.rows, False, (), False),
+        prediction_interval=prediction_interval(away, test.rows, watched, (), False),
         certificate=FitCertificate(
             certificate.kind, finite(certificate.value), finite(certificate.relative), certificate.rests_on
         ),
         unique=bool(solution.unique),
         rows_read=table.rows,
-        warnings=(
-            Routine(
-                f"Sparse rows: {table.values:,} values; of {len(there):,} columns in the training rows {len(used):,} "
-                "have a weight, and the others are not in the model."
-            ),
-            *solution.notes,
-        ),
+        training=training,
+        **warned((Routine(said), *solution.notes, *notes), 0),
     )  # fmt: skip
     encoding = Encoding(tuple(Number(name, 0.0) for name in names), {}, config.target)
     origin = Origin(title(config.file), table.content, table.rows)

@@ -21,6 +21,7 @@ from shoal.data.cache import Cache, digest
 from shoal.data.files import Identity, file_format, open_plain, read_sample
 from shoal.data.formats.containers import PACKED
 from shoal.data.formats.pairs import has_pairs
+from shoal.data.splits import Split
 from shoal.errors import DamagedFile, DataError, StateError
 from shoal.files import sealed
 from shoal.files.checksums import mapped, write_whole
@@ -214,6 +215,18 @@ class SparseTable:
                 data[16 * rows + 8 * values :].view(np.int32),
             )  # fmt: skip
 
+    def firsts(self) -> Iterator[tuple[int, SparseBlock]]:
+        """Blocks with the number of the first row of each."""
+        first = 0
+        for block in self.blocks:
+            yield first, block
+            first += block.rows
+
+    def trained(self, split: Split) -> Iterator[tuple[CompressedRows, npt.NDArray[np.bool_]]]:
+        """Blocks, and which of their rows are for training."""
+        for (first, block), part in zip(self.firsts(), self.parts(), strict=True):
+            yield part, ~split.is_test(np.arange(first, first + block.rows))
+
 
 def block_path(directory: str, number: int) -> str:
     return str(Path(directory) / f"rows-{number:06d}.bin")
@@ -221,9 +234,7 @@ def block_path(directory: str, number: int) -> str:
 
 def open_table(coordinator: Coordinator, config: RunConfig) -> SparseTable:
     """The cached one if the file is what it was, else read now."""
-    path = parts_of(config.file)[0]
-    key = f"{FOLDER}{digest([FORMAT, absolute(config.file), dataclasses.asdict(Identity.of(path))])}"
-    cache = coordinator.cache
+    path, key, cache = parts_of(config.file)[0], _key(config), coordinator.cache
     if (found := _found(cache, cache.directory / key)) is not None:
         return found
     with cache.workshop() as workshop, disk_errors():
@@ -237,6 +248,19 @@ def open_table(coordinator: Coordinator, config: RunConfig) -> SparseTable:
     if placed is None:
         raise StateError("The rows that were just read were removed. Try again.")
     return placed
+
+
+def _key(config: RunConfig) -> str:
+    identity = Identity.of(parts_of(config.file)[0])
+    return f"{FOLDER}{digest([FORMAT, absolute(config.file), dataclasses.asdict(identity)])}"
+
+
+def is_read(coordinator: Coordinator, config: RunConfig) -> bool:
+    """Whether the file is there and still what it was when it was read."""
+    try:
+        return (coordinator.cache.directory / _key(config) / MANIFEST).exists()
+    except (OSError, DataError):
+        return False
 
 
 def plain_text(path: Path, workshop: Path) -> Path:

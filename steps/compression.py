@@ -1,6 +1,7 @@
 """Gradients as fewer bytes, and the error feedback that gives back what an encoding left out; no step rule lives here.
 
     none    width float64                              8 * width bytes       exact, bit by bit
+    touched how many, one number, values and places    16 + 12 * k bytes     exact: what `none` is for sparse rows
     topk    scale, k places, k values in float32       8 + 8 * k bytes       the k largest in size, the rest is 0
     half    scale, width float16                       8 + 2 * width bytes   11 bits of every value
 
@@ -10,15 +11,17 @@ value that is not finite decodes to NaN (`none`: to itself): a run that diverges
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ConfigError
-from shoal.models import Array
+from shoal.models import Array, TouchedSums
 
 Bytes = NDArray[np.uint8]
 SCALE = 8  # bytes of the float64 in front
@@ -30,6 +33,7 @@ class Compression(ABC):
     """One way to write a vector (width,) into bytes whose number is known beforehand."""
 
     name: ClassVar[str]
+    exact: ClassVar[bool] = False  # nothing is left out, so nothing is held back
 
     def __init__(self, width: int, share: float = 0.1) -> None:
         """`share` is that of the values which are sent, for the encodings that leave some out."""
@@ -63,6 +67,7 @@ class Plain(Compression):
     """float64 as it is."""
 
     name = "none"
+    exact = True
 
     def size(self) -> int:
         return 8 * self.width
@@ -73,6 +78,72 @@ class Plain(Compression):
 
     def decode(self, data: Bytes) -> Array:
         return data[: self.size()].view(np.float64).copy()
+
+
+class Touched(Compression):
+    """The coordinates that sparse rows have touched, and how far all moved along the centre of the rows; all
+    coordinates where that takes fewer bytes."""
+
+    name = "touched"
+    exact = True
+    HEAD = 16  # bytes: how many places there are, ALL of them without naming any; how far along the centre
+    ALL = -1
+
+    def __init__(self, width: int, centre: Array) -> None:
+        super().__init__(width)
+        self.centre = centre
+
+    def size(self) -> int:
+        """At most."""
+        return self.HEAD + 8 * self.width
+
+    def encode(self, vector: Array, into: Bytes) -> int:
+        return self._whole(vector, 0.0, into)
+
+    def encode_sums(self, sums: TouchedSums, into: Bytes) -> int:
+        count = len(sums.places)
+        if 12 * count >= 8 * self.width:
+            return self._whole(self._scattered(sums), sums.along, into)
+        into[:8].view(np.int64)[0], into[8:16].view(np.float64)[0] = count, sums.along
+        values, places = self._parts(into, count)
+        values[:], places[:] = sums.values, sums.places
+        return self.HEAD + 12 * count
+
+    def vector(self, sums: TouchedSums) -> Array:
+        """What these stand for (width,)."""
+        return self._scattered(sums) + sums.along * self.centre
+
+    def _scattered(self, sums: TouchedSums) -> Array:
+        vector = np.zeros(self.width)
+        vector[sums.places] = sums.values
+        return vector
+
+    def _whole(self, vector: Array, along: float, into: Bytes) -> int:
+        into[:8].view(np.int64)[0], into[8:16].view(np.float64)[0] = self.ALL, along
+        into[self.HEAD : self.size()].view(np.float64)[:] = vector
+        return self.size()
+
+    def decode(self, data: Bytes) -> Array:
+        return self.total([data])
+
+    def total(self, pushed: Sequence[Bytes], factors: Sequence[float] | None = None) -> Array:
+        """The sum (width,) of what several bytes stand for, each times its factor, in their order; in one vector."""
+        total, along = np.zeros(self.width), 0.0
+        for data, factor in zip(pushed, factors or itertools.repeat(1.0), strict=False):
+            count = int(data[:8].view(np.int64)[0])
+            along += factor * float(data[8:16].view(np.float64)[0])
+            if count == self.ALL:
+                total += factor * data[self.HEAD : self.size()].view(np.float64)
+            else:
+                values, places = self._parts(data, count)
+                total[places] += factor * values  # each place once
+        if along:
+            total += along * self.centre
+        return total
+
+    def _parts(self, data: Bytes, count: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        middle = self.HEAD + 8 * count
+        return data[self.HEAD : middle].view(np.float64), data[middle : middle + 4 * count].view(np.int32)
 
 
 class TopK(Compression):

@@ -30,6 +30,9 @@ from shoal.results.fit import GradientTraining, Resolved
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import shard_count
 from shoal.settings.when import MODULE
+from shoal.sparse.choice import with_alpha as with_sparse_alpha
+from shoal.sparse.fit import suited
+from shoal.sparse.table import LABEL, is_read, is_sparse, open_table
 from shoal.storage.base import TIMEOUT
 from shoal.training.checkpoints import Snapshot
 from shoal.training.conductor import Conductor
@@ -91,7 +94,7 @@ class _Training:
         return time.monotonic() - self.started
 
     def outcome(self) -> Trained:
-        objective = self._of_module() if self.config.model == MODULE else self._of_table()
+        objective = self._objective()
         with self.timings.stage("shards"):
             shards, resolved = self._shards(objective)
         for told in (*self.coordinator.cache.repairs, *objective.notes):
@@ -99,6 +102,11 @@ class _Training:
         with self.timings.stage("train"):
             conductor = self._train(objective, shards, resolved)
         return self._described(conductor)
+
+    def _objective(self) -> Objective:
+        if self.config.model == MODULE:
+            return self._of_module()
+        return self._of_sparse_rows() if is_sparse(self.config) else self._of_table()
 
     def _of_table(self) -> Objective:
         with self.timings.stage("ingest"):
@@ -109,6 +117,17 @@ class _Training:
             self.chosen = with_alpha(self.coordinator, dataset, self.config)
             self.config = self.chosen.config
         return prepare_objective(self.coordinator, dataset, self.config, self.timings)
+
+    def _of_sparse_rows(self) -> Objective:
+        self.config = suited(self.config)
+        with self.timings.stage("ingest"):
+            self._check_same(open_table(self.coordinator, self.config).content, LABEL)
+        with self.timings.stage("tune"):
+            self.chosen = with_sparse_alpha(self.coordinator, self.config)
+            self.config = self.chosen.config
+        from shoal.training.objectives.sparse_rows import sparse_objective  # here: tables of cells need none of it
+
+        return sparse_objective(self.coordinator, self.config, self.timings)
 
     def _of_module(self) -> Objective:
         with self.timings.stage("ingest"):
@@ -130,9 +149,10 @@ class _Training:
     def _shards(self, objective: Objective) -> tuple[Shards, Resolved]:
         known = self.resume.meta["resolved"] if self.resume else {}
         precision = known.get("precision") or chosen_precision(self.config, objective)
-        row_bytes = (objective.width + 1) * np.dtype(precision).itemsize
-        usual = objective.usual.shards if objective.usual else 0
-        count = known.get("shards") or shard_count(int(objective.n), row_bytes, self.config.shards or usual)
+        usual = objective.usual
+        row_bytes = (usual.row_bytes if usual else 0) or (objective.width + 1) * np.dtype(precision).itemsize
+        wanted = self.config.shards or (usual.shards if usual else 0)
+        count = known.get("shards") or shard_count(int(objective.n), row_bytes, wanted)
         shards = objective.shards(self.coordinator, count, precision)
         objective.meet(self.coordinator, shards)
         if known:
@@ -307,8 +327,13 @@ class _Training:
             "Allow more epochs or passes, or use the exact solver."
         )
 
+    def _is_as_it_was(self) -> bool:
+        """Whether the file is what the rows were read from."""
+        sparse = self.dataset is None
+        return is_read(self.coordinator, self.config) if sparse else self.coordinator.is_cached(self.config)
+
     def _source_notes(self) -> list[str]:
-        if self.config.model == MODULE or self.coordinator.is_cached(self.config):
+        if self.config.model == MODULE or self._is_as_it_was():
             return []
         name = title(self.config.file)
         return [f"'{name}' was changed or removed during the run; the model was fitted to what it was before."]

@@ -17,8 +17,8 @@ from shoal.results.answers.table import ColumnLook, SparseLook, TableLook
 from shoal.words import plural, short
 
 HAS_NO_WAY = (
-    "Linear, ridge, lasso and elastic-net models are fitted to sparse rows exactly, their penalty chosen by "
-    "cross-validation if you like, and predict for such files. Logistic and other models, gradient steps, searches and "
+    "Linear, ridge, lasso and elastic-net models are fitted to sparse rows exactly or by gradient steps, their penalty "
+    "chosen by cross-validation if you like, and predict for such files. Logistic and other models, searches and "
     "leaving single columns out are for tables of cells."
 )
 

@@ -49,7 +49,7 @@ def _empty_view() -> None:
 def _form_view(found: Asked) -> None:
     at_hand.header("search", found, f"Search for settings on {found.table.title}")
     st.caption(ABOUT)
-    result = looked_at(found, "Searches are of gradient runs, which there are of tables of cells: fit it exactly.")
+    result = looked_at(found, "Searches are of tables of cells: fit it exactly, or by gradient steps.")
     if result is None:
         return
     search = SearchForm(found, result).show()

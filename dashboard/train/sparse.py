@@ -10,9 +10,10 @@ from shoal.dashboard.forms import settings_tabs
 from shoal.dashboard.forms.handed import STUDY, knobs_of
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values
 from shoal.dashboard.forms.model_form import first_draft
-from shoal.dashboard.parts import places, waiting, wording
+from shoal.dashboard.parts import places, waiting, widget_values, wording
 from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.sources import Asked
+from shoal.dashboard.train.forecast import show_queue
 from shoal.errors import ConfigError
 from shoal.results.answers.table import SparseLook, TableLook
 from shoal.runs.launch import Run
@@ -22,12 +23,19 @@ from shoal.settings.values import page_config, set_by_pages
 from shoal.settings.when import MODELS
 from shoal.words import plural
 
-ASKED = ("model", "alpha", "l1_ratio", "test_every", "standardize", "intercept")
+STEPS = (
+    "mode", "workers", "epochs", "batch_size", "local_steps", "staleness", "step_rule", "learning_rate", "compression",
+)  # fmt: skip
+ASKED = ("model", "alpha", "l1_ratio", "test_every", "standardize", "intercept", "solver", *STEPS)
 USUAL_MODEL = "lasso"  # of very many columns it keeps the few that matter
 LINEAR = "Least squares, no penalty; where columns depend on one another, the smallest weights that fit best."
 WITHOUT = (
-    "Sparse rows are fitted exactly on this machine. Logistic and other models, gradient steps and choices of single "
-    "columns are for tables of cells."
+    "Sparse rows are fitted on this machine. Logistic and other models and choices of single columns are for tables of "
+    "cells."
+)
+PUSHES = (
+    "Workers push the coordinates that their rows touch, each with its place; the penalty is the server's. The "
+    "distance is that to the exact fit of the same rows."
 )
 
 
@@ -73,6 +81,26 @@ def _ask(prefix: str, draft: Draft) -> None:
     with st.container(horizontal=True, gap="medium"):
         widgets.ask("standardize")
         widgets.ask("intercept")
+    _ask_solver(widgets, draft)
+
+
+def _ask_solver(widgets: KnobWidgets, draft: Draft) -> None:
+    key = widgets.key("solver")
+    widget_values.begin(key, widgets.value("solver"))
+    draft["solver"] = st.radio(
+        wording.label_for("solver"), list(wording.SOLVERS), key=key, format_func=wording.SOLVERS.__getitem__,
+        horizontal=True, label_visibility="collapsed",
+    )  # fmt: skip
+    if draft["solver"] != "gradient":
+        return
+    st.caption(wording.ABOUT_MODES[widgets.ask("mode", side_by_side=True)])
+    values = {**default_values(), **draft}
+    shown = [knob for knob in STEPS[1:] if has_effect(knob, values)]
+    for first in range(0, len(shown), 3):
+        for slot, knob in zip(st.columns(3), shown[first : first + 3], strict=False):
+            with slot:
+                widgets.ask(knob)
+    st.caption(PUSHES)
 
 
 def _card(found: Asked, result: TableLook, draft: Draft) -> None:
@@ -84,8 +112,10 @@ def _card(found: Asked, result: TableLook, draft: Draft) -> None:
     if config.alpha is None and config.model != "linear":
         line("Alpha is chosen by cross-validation first, which takes seconds to a few minutes.")
     line("The fit holds the values of all training rows in memory, about 60 bytes each.")
+    show_queue(config)
     settings_tabs.show_command(config)
-    if st.button("Fit", type="primary", icon=":material/play_arrow:", width="stretch", key="start"):
+    label = "Fit" if config.solver == "exact" else "Start training"
+    if st.button(label, type="primary", icon=":material/play_arrow:", width="stretch", key="start"):
         waiting.start(config)
 
 

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from shoal.errors import ConfigError
+from shoal.models import TouchedSums
 from shoal.steps.compression import (
     COMPRESSIONS,
     Half,
     Plain,
     TopK,
+    Touched,
     encode_with_feedback,
     fed_back,
     largest_places,
@@ -292,3 +294,28 @@ def test_how_much_updates_are_shortened() -> None:
     assert [fed_back(kept) for kept in (1.0, 0.8, 0.1)] == [1.0, 1.0, pytest.approx(0.15)]
     assert fed_back(0.1, largest=0.1) == 1.0  # steps that are short by themselves stay as they are
     assert fed_back(0.1, largest=0.0) == 1.0
+
+
+# ------------------------------------------------------------------ coordinates that sparse rows touch
+
+
+def test_touched_coordinates_come_back_exactly_in_as_few_bytes_as_there_are() -> None:
+    random = np.random.default_rng(0)
+    centre = random.standard_normal(30)
+    encoding = Touched(30, centre)
+    for count in (0, 1, 19, 20, 30):
+        places = random.permutation(30)[:count].astype(np.int32)
+        sums = TouchedSums(places, random.standard_normal(count), 0.25)
+        into = np.empty(encoding.size(), np.uint8)
+        assert encoding.encode_sums(sums, into) == 16 + min(12 * count, 8 * 30)
+        expected = np.zeros(30)
+        expected[places] = sums.values
+        np.testing.assert_array_equal(encoding.decode(into), expected + 0.25 * centre)
+        np.testing.assert_array_equal(encoding.vector(sums), expected + 0.25 * centre)
+        np.testing.assert_allclose(encoding.total([into, into], [1.0, 2.0]), 3 * expected + 0.75 * centre, rtol=1e-12)
+
+
+def test_a_gradient_that_is_not_finite_stays_so() -> None:
+    encoding, into = Touched(4, np.ones(4)), np.empty(48, np.uint8)
+    encoding.encode_sums(TouchedSums(np.array([2], np.int32), np.array([np.inf]), np.nan), into)
+    assert np.isnan(encoding.decode(into)).all()

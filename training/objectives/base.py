@@ -76,6 +76,7 @@ class UsualWork(NamedTuple):
     shards: int
     batch: int
     local_steps: int
+    row_bytes: int = 0  # of a row as it is kept, where that is not all of its columns
 
 
 class Concluded(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from streamlit.testing.v1 import AppTest
 from shoal.dashboard.data.sparse import HAS_NO_WAY
 from shoal.dashboard.tables import uploads
 from shoal.runs.folder import find_run
+from shoal.storage import open_storage
 from support.dashboard.train_page import address
 from support.pages import checked, now_on, open_page, said, settle, uploaded, widget
+from support.runs import ended
 from support.tables import shoal
 
 
@@ -76,6 +79,28 @@ def test_the_tune_page_has_the_curve_of_the_command_line(key: str) -> None:
 
 def test_what_sparse_rows_have_no_way_for_is_said_and_never_a_failed_run(key: str) -> None:
     page = settle(open_page("search", data=key))
-    assert "This file has sparse rows. Searches are of gradient runs" in text(page)
-    done = shoal("train", str(uploads.find(key)), "--solver", "gradient")
-    assert "Sparse rows are fitted exactly by linear, ridge, lasso and elastic-net models" in done.err
+    assert "This file has sparse rows. Searches are of tables of cells" in text(page)
+    done = shoal("train", str(uploads.find(key)), "--solver", "gradient", "--model", "logistic")
+    assert "Sparse rows are fitted by linear, ridge, lasso and elastic-net models" in done.err
+
+
+def of(page: AppTest, knob: str) -> Any:
+    return next(one for one in page.number_input if str(one.key).endswith(f":{knob}"))
+
+
+def test_steps_are_started_from_the_form_and_push_fewer_bytes(key: str) -> None:
+    page = settle(open_page("train", data=key))
+    of(page, "alpha").set_value(0.5)
+    page.radio[0].set_value("gradient")
+    page = checked(page.run())
+    of(page, "batch_size").set_value(4)
+    page = checked(page.run())
+    page = settle(checked(page.button(key="start").click().run()))
+    run = find_run(address(page, "run"))
+    assert run is not None
+    assert ended(run) == "finished", run.error
+    assert run.result is not None
+    assert run.result["distance_to_optimum"] < 1e-6
+    with open_storage(f"sqlite://{run.directory / 'metrics.sqlite'}") as storage:
+        steps = [record for record in storage.rounds(10**6) if record.phase == "steps"]
+    assert 0 < sum(record.bytes_sent for record in steps) < 0.5 * sum(record.bytes_raw for record in steps)
