@@ -133,10 +133,8 @@ class ParameterServer:
         self._engine, self._failure, self._observer = engine, failure, observer
         self._touches = isinstance(model, TouchingModel)
         self._tally, self._ticked, self._news = Tally(), math.inf, False
-        self._losses: dict[int, int] = {}
-        self._slowed: dict[int, float] = {}
-        self._orders: list[Instruction] = []
-        self._evicted: dict[int, str] = {}
+        self._losses, self._slowed = dict[int, int](), dict[int, float]()
+        self._orders, self._evicted = list[Instruction](), dict[int, str]()
         self._parts: dict[Task, tuple[Part, int]] = {}
         self._board = self._make_board(engine, len(shards.rows), len(start), shards.centre())
         pieces = pieces_of(parts or [("weights", len(start))])

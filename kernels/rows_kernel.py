@@ -6,13 +6,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.build import build
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Integers, StoredPlaces, TouchedSums
 
 

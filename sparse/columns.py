@@ -4,13 +4,12 @@ means and spreads; no block is kept, so that the table may be larger than the me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from shoal.data.splits import Split
 from shoal.errors import DataError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, StoredPlaces
 from shoal.solve.least_squares import Standardisation
 from shoal.sparse.table import SparseTable

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from shoal.files.checksums import Seal, damaged, mapped, write_whole
 from shoal.files.locks import hold
 from shoal.home import MANIFEST, SHARDS
 from shoal.kernels.rows_kernel import CentredRows
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, Bools, Integers, StoredPlaces
 from shoal.settings.limits import HELD_BYTES
 from shoal.sparse.columns import SparseColumns

@@ -4,12 +4,12 @@ worker's own. Penalties are the server's: a prox moves every coordinate, which n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.kernels.rows_kernel import CentredRows, dot
+from shoal.lazy.classes import dataclass
 from shoal.models import Array, LinearModel, P, TouchedSums, Values
 
 

@@ -30,8 +30,6 @@ from shoal.results.fit import GradientTraining, Resolved
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import shard_count
 from shoal.settings.when import MODULE
-from shoal.sparse.choice import with_alpha as with_sparse_alpha
-from shoal.sparse.fit import suited
 from shoal.sparse.table import LABEL, is_read, is_sparse, open_table
 from shoal.storage.base import TIMEOUT
 from shoal.training.checkpoints import Snapshot
@@ -119,14 +117,16 @@ class _Training:
         return prepare_objective(self.coordinator, dataset, self.config, self.timings)
 
     def _of_sparse_rows(self) -> Objective:
+        from shoal.sparse.choice import with_alpha as with_sparse_alpha  # here: tables of cells need none of it
+        from shoal.sparse.fit import suited
+        from shoal.training.objectives.sparse_rows import sparse_objective
+
         self.config = suited(self.config)
         with self.timings.stage("ingest"):
             self._check_same(open_table(self.coordinator, self.config).content, LABEL)
         with self.timings.stage("tune"):
             self.chosen = with_sparse_alpha(self.coordinator, self.config)
             self.config = self.chosen.config
-        from shoal.training.objectives.sparse_rows import sparse_objective  # here: tables of cells need none of it
-
         return sparse_objective(self.coordinator, self.config, self.timings)
 
     def _of_module(self) -> Objective:
