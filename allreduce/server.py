@@ -14,13 +14,13 @@ from typing import Any
 from shoal.allreduce.summing import TOTAL, AddUp, GroupBoard, StretchAdded
 from shoal.coordinator import ParameterServer
 from shoal.engines.base import Engine, Instruction, Send
-from shoal.errors import ConfigError, EngineError, Remedy
+from shoal.errors import EngineError, Remedy
 from shoal.models import Array
 from shoal.parameters.stepping import VectorStep
 from shoal.passes.board import MappedBoard, ServerBoard
 from shoal.passes.gradient_loop import Part
+from shoal.settings.checks import check_aggregation
 from shoal.settings.config import RunConfig
-from shoal.settings.when import may_reduce
 from shoal.steps.compression import make_compression
 from shoal.steps.grouped import TRIES, Call, GroupBarrier
 from shoal.steps.policy import Task
@@ -30,12 +30,7 @@ def server_for(config: RunConfig, folder: Path) -> Callable[..., ParameterServer
     """What makes the server that the config asks for; `folder` is where its workers may find each other."""
     if config.aggregation == "server":
         return ParameterServer
-    if not may_reduce(config.as_dict()):
-        raise ConfigError(
-            f"Expected a network in mode sync without compression for aggregation {config.aggregation}, got a "
-            f"{config.model} model in mode {config.mode} with compression {config.compression}.",
-            Remedy.set("Let the server add gradients up", "aggregation", "server"), knobs=["aggregation", "mode"],
-        )  # fmt: skip
+    check_aggregation(config)
     return partial(GroupServer, folder=folder)
 
 

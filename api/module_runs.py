@@ -12,6 +12,7 @@ from shoal.results.network import NetworkReport
 from shoal.runs import commands, made_files
 from shoal.runs import launch as launching
 from shoal.runs.folder import Run, find_run
+from shoal.settings.checks import check_aggregation
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.settings.when import MODULE
@@ -132,7 +133,9 @@ def config_for(knobs: dict[str, Any]) -> RunConfig:
     usual = {**USUAL, "workers": 0, "target": "y", "model": MODULE, "solver": "gradient"}
     if knobs.get("mode") == "local":
         usual["step_rule"] = "sgd"
-    return config_from({**usual, **knobs})
+    config = config_from({**usual, **knobs})
+    check_aggregation(config)
+    return config
 
 
 def module_run(name: str) -> ModuleRun:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from shoal.models import Array, Values
+from shoal.networks.allocating import keep_memory
 from shoal.networks.compiling import bound_memory, compiled
 from shoal.networks.computing import PLAIN, Computing
 from shoal.networks.descriptions import named, rebuilt
@@ -60,6 +60,7 @@ class RowSums(NamedTuple):
 @functools.lru_cache(4)
 def live(file: str, precision: str, computing: Computing = PLAIN) -> LiveModule:
     """The module of a document, in a process that trains: loaded once."""
+    keep_memory()
     torch.set_num_threads(1)  # a worker has one core, and sums over several threads have other last bits
     return loaded(file, precision, computing)
 
@@ -86,6 +87,12 @@ class LiveModule:
         self.start: Array = np.zeros(self.size)  # as it was stored, whatever this process trains meanwhile
         for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
             self.start[begin:end] = one.detach().double().reshape(-1).cpu().numpy()
+        self._flat = torch.empty(self.size, dtype=self.dtype)  # where weights of any kind become those of the module
+        self._learnt = [one for _, one in self._parameters]
+        self._sources = [
+            self._flat[begin:end].view(one.shape) for one, (begin, end) in zip(self._learnt, self._places, strict=True)
+        ]
+        self._taken: tuple[Array | None, list[int]] = None, []  # weights, and what the parameters were after them
         self._buffers = [(owner, name, one, one.clone()) for owner, name, one in _buffers(self.module)]
         self._versions = [one._version for _, _, one, _ in self._buffers]
         self._flags = [(one, one.training or not self.module.training) for one in self.module.modules()]
@@ -110,7 +117,8 @@ class LiveModule:
         self.take(w)
         self._as_it_came()
         for part, training in self._flags:
-            part.training = training
+            if part.training != training:  # writing it takes ten times as long
+                part.training = training
         loss = self._mean_loss(self._output(self._rows(X)), self._targets(y))
         loss.backward()  # type: ignore[no-untyped-call]
         for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
@@ -147,10 +155,15 @@ class LiveModule:
         return ""
 
     def take(self, w: Array) -> None:
-        flat = torch.from_numpy(w)
+        """Weights that nobody can write to are taken once for all batches that they are for."""
+        taken, versions = self._taken
+        if taken is w and not w.flags.writeable and versions == [one._version for one in self._learnt]:
+            return
+        self._flat.numpy()[:] = w
         with torch.no_grad():
-            for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
-                one.copy_(flat[begin:end].view(one.shape))
+            for one, source in zip(self._learnt, self._sources, strict=True):
+                one.copy_(source)
+        self._taken = w, [one._version for one in self._learnt]
 
     def _as_it_came(self) -> None:
         """Buffers as they were stored: no batch is to know of another one that this process saw before."""
@@ -173,9 +186,8 @@ class LiveModule:
 
     def _tensor(self, values: Values, of: RowShape) -> Tensor:
         """A copy: mapped rows cannot be written to, and its memory begins where it does in every process."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            made = torch.from_numpy(values).to(torch.int64 if of.whole else self.dtype, copy=True)
+        made = torch.empty(values.shape, dtype=torch.int64 if of.whole else self.dtype)
+        made.numpy()[...] = values
         return made.reshape(len(values), *of.shape).to(self.device)
 
     # ---------------------------------------------------------------- rows that are only looked at

@@ -94,6 +94,7 @@ class MappedExchange(Exchange):
         while True:
             version = int(self._version[0])
             w: Array = self._weights[version % COPIES].copy()
+            w.flags.writeable = False  # a model may rely on it for all tasks of an assignment
             if int(self._version[0]) - version < COPIES - 1:
                 return version, w
 
@@ -175,7 +176,8 @@ class ServerBoard:
     def collect(self, shards: Sequence[int], encodings: Sequence[Compression]) -> Array:
         """The updates (tasks, p) in the slots of these shards, as `take` has them."""
         if all(encoding.name == "none" for encoding in encodings):
-            return self._plain_slots[list(shards)]
+            every = list(shards) == list(range(len(self._plain_slots)))
+            return self._plain_slots if every else self._plain_slots[list(shards)]  # which is a copy
         return np.stack([e.decode(self._slots[shard]) for shard, e in zip(shards, encodings, strict=True)])
 
     def touched(

