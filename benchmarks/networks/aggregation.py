@@ -35,7 +35,7 @@ SHARDS, BATCH, RATE = 8, 32, 1e-3
 WARM = 10  # steps before the clock is started
 
 
-class Turn(NamedTuple):
+class TurnFigures(NamedTuple):
     rows: float  # a second
     used: float  # milliseconds of processors for a thousand rows
     exchange: float = float("nan")  # milliseconds a step
@@ -85,7 +85,7 @@ def peer(folder: Path, file: str, rank: int, size: int, steps: int) -> None:
     print(json.dumps([time.perf_counter() - began, time.process_time() - used]), flush=True)
 
 
-def pytorch(folder: Path, size: int, steps: int) -> Turn:
+def pytorch(folder: Path, size: int, steps: int) -> TurnFigures:
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, "-m", "benchmarks.networks.aggregation", "--data", str(folder)]
         asked = [
@@ -97,13 +97,13 @@ def pytorch(folder: Path, size: int, steps: int) -> Turn:
         ]  # fmt: skip
         told = [json.loads(one.communicate()[0]) for one in asked]
     done = steps * SHARDS * BATCH
-    return Turn(done / max(seconds for seconds, _ in told), 1e6 * sum(used for _, used in told) / done)
+    return TurnFigures(done / max(seconds for seconds, _ in told), 1e6 * sum(used for _, used in told) / done)
 
 
 # ------------------------------------------------------------------ here
 
 
-class Clock:
+class Stopwatch:
     """From the end of the first steps to that of the last: seconds, and processor time of workers and server."""
 
     def __init__(self, steps: int) -> None:
@@ -127,10 +127,10 @@ def _clocks(run: Conductor) -> tuple[float, float]:
     return time.perf_counter(), time.process_time() + sum(used.user + used.system for used in times)
 
 
-def ours(path: Path, aggregation: str, workers: int, steps: int) -> Turn:
+def ours(path: Path, aggregation: str, workers: int, steps: int) -> TurnFigures:
     from support.training import Each, Trainer
 
-    clock = Clock(steps)
+    clock = Stopwatch(steps)
     with tempfile.TemporaryDirectory() as place:
         Trainer(Path(place))(
             path, "y", workers=workers, callbacks=[Each(clock.look)], model="module", shards=SHARDS, batch_size=BATCH,
@@ -139,10 +139,10 @@ def ours(path: Path, aggregation: str, workers: int, steps: int) -> Turn:
         )  # fmt: skip
     seconds, used = (after - before for after, before in zip(clock.ended, clock.began, strict=True))
     done = steps * SHARDS * BATCH
-    return Turn(done / seconds, 1e6 * used / done, 1e3 * float(np.median(clock.exchange)))
+    return TurnFigures(done / seconds, 1e6 * used / done, 1e3 * float(np.median(clock.exchange)))
 
 
-def told(name: str, turns: list[Turn], plain: list[Turn]) -> str:
+def told(name: str, turns: list[TurnFigures], plain: list[TurnFigures]) -> str:
     def between(values: list[float], digits: str) -> str:
         return f"{np.median(values):{digits}} ({min(values):{digits}} to {max(values):{digits}})"
 
@@ -169,14 +169,14 @@ def main() -> None:
         from shoal.networks.storing import stored_module
 
         path, steps = Path(stored_module(digits(), rows(chosen.data))), chosen.steps
-        contestants: dict[str, Callable[[], Turn]] = {
+        contestants: dict[str, Callable[[], TurnFigures]] = {
             "plain PyTorch, one process": lambda: pytorch(chosen.data, 1, steps),
             "DDP (gloo), two processes": lambda: pytorch(chosen.data, 2, steps),
             "server, one worker": lambda: ours(path, "server", 1, steps),
             "server, two workers": lambda: ours(path, "server", 2, steps),
             "all-reduce, two workers": lambda: ours(path, "allreduce", 2, steps),
         }
-        found: dict[str, list[Turn]] = {name: [] for name in contestants}
+        found: dict[str, list[TurnFigures]] = {name: [] for name in contestants}
         for _ in range(chosen.repeats):
             for name, measured in contestants.items():
                 found[name].append(measured())
