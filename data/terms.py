@@ -314,14 +314,18 @@ def term_from(found: Mapping[str, Any]) -> Term:
     return _factor_from(found)
 
 
+_KINDS: dict[str, type[Number] | type[Indicator] | type[Level]] = {
+    "number": Number, "indicator": Indicator, "level": Level,
+}  # fmt: skip
+
+
 def _factor_from(found: Mapping[str, Any]) -> Factor:
+    if (kind := _KINDS.get(found["type"])) is not None:
+        return kind(**{name: value for name, value in found.items() if name != "type"})
     if found["type"] == "shaped":
         names = {name: found[name] for name in ("name", "equals", "group", "level") if name in found}
         shape = ColumnShape(expression=from_text(found["expression"]), **names)
         return Shaped(found["column"], shape, found["fill"], found.get("fold"))
     if found["type"] == "rare":
         return Rare(found["column"], found["level"], tuple(found["kept"]), tuple(found["grouped"]))
-    kinds: dict[str, type[Number] | type[Indicator] | type[Level]] = {
-        "number": Number, "indicator": Indicator, "level": Level,
-    }  # fmt: skip
-    return kinds[found["type"]](**{name: value for name, value in found.items() if name != "type"})
+    raise KeyError(found["type"])

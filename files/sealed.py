@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile
+from shoal.files.indented import indented
 from shoal.utils import identity_of, write_atomically
 
 CHECKSUM = "checksum"  # the last field of a document
@@ -34,8 +35,8 @@ def nobody(values: dict[str, Any]) -> bool:
     return False
 
 
-def write(path: Path, values: Mapping[str, Any], of: str = "", *, indent: int | None = None) -> None:
-    write_atomically(path, sealed(values, of, indent=indent))
+def write(path: Path, values: Mapping[str, Any], of: str = "", *, lines: bool = False) -> None:
+    write_atomically(path, sealed(values, of, lines=lines))
 
 
 def read(path: Path, of: str = "", older: Older = nobody) -> dict[str, Any]:
@@ -48,11 +49,12 @@ def read(path: Path, of: str = "", older: Older = nobody) -> dict[str, Any]:
     return proven(path.read_bytes(), str(path), of, older)
 
 
-def sealed(values: Mapping[str, Any], of: str = "", *, indent: int | None = None, ascii: bool = True) -> bytes:
-    """The bytes of a document, its keys in their order; ASCII unless told, since texts need not be valid UTF-8."""
+def sealed(values: Mapping[str, Any], of: str = "", *, lines: bool = False, ascii: bool = True) -> bytes:
+    """The bytes of a document, its keys in their order, each value on a line of its own if told; ASCII unless told,
+    since texts need not be valid UTF-8."""
     plain = {key: value for key, value in values.items() if key != CHECKSUM}
-    text = json.dumps({**plain, CHECKSUM: _checksum(plain, of)}, indent=indent, ensure_ascii=ascii)
-    return text.encode()
+    whole = {**plain, CHECKSUM: _checksum(plain, of)}
+    return (indented(whole, ascii) if lines else json.dumps(whole, ensure_ascii=ascii)).encode()
 
 
 def proven(data: bytes, path: str, of: str = "", older: Older = nobody) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from shoal.settings.config import RunConfig
 from shoal.solve.intervals import intervals_for
 from shoal.solve.moments import merge_all
 from shoal.solve.paths import alpha_grid, weights_along
+from shoal.sparse.inspection import looked_at_sparse
+from shoal.sparse.table import is_sparse, open_table
 from shoal.tasks.diagnose import residuals_of
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
@@ -42,6 +44,10 @@ ALPHAS = 100  # of a path; fewer where there are very many columns
 WIDE = 300
 AROUND = 30.0  # a path goes down to the model's alpha divided by this, at least
 MORE = 100  # alphas that are added at an end, at most: an alpha may be anything
+OF_SPARSE_ROWS = (
+    "The model was trained on sparse rows. Residuals, and other penalties on other rows, are not in reports of these: "
+    "shoal tune has the latter."
+)
 _Found = TypeVar("_Found")
 
 
@@ -83,7 +89,8 @@ def gathered(model: SavedModel, progress: Progress = silent) -> Evidence:
         config = own_data(model.file.config)
         _check_there(config)
         with coordinated(config, progress) as coordinator:
-            return coordinator.cache.mending(lambda: _of_rows(model, config, coordinator))
+            gather = _of_sparse_rows if is_sparse(config) else _of_rows
+            return coordinator.cache.mending(lambda: gather(model, config, coordinator))
     except TrainingError as error:
         return Evidence(notes=(f"This report is without what the rows would say. {error.message}",))
 
@@ -94,10 +101,20 @@ def _check_there(config: RunConfig) -> None:
         raise DataError(f"The file that the model was trained on{f', {name},' if name else ''} is not where it was.")
 
 
+def _of_sparse_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> Evidence:
+    """What there is of rows whose zeros are never filled in: the label."""
+    _check_content(model, config, open_table(coordinator, config).content)
+    return Evidence(looked_at_sparse(coordinator, config).columns, notes=(OF_SPARSE_ROWS,))
+
+
+def _check_content(model: SavedModel, config: RunConfig, content: str) -> None:
+    if content != model.file.data.content:
+        raise SourceChanged(f"{title(config.file)} is not what it was when the model was trained.")
+
+
 def _of_rows(model: SavedModel, config: RunConfig, coordinator: Coordinator) -> Evidence:
     dataset = coordinator.open(config)
-    if dataset.manifest.content != model.file.data.content:
-        raise SourceChanged(f"{title(config.file)} is not what it was when the model was trained.")
+    _check_content(model, config, dataset.manifest.content)
     notes: list[str] = []
 
     def tried(what: str, make: Callable[[], _Found]) -> _Found | None:

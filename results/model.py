@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +128,19 @@ class ModelFile:
             read(Origin, values.get("data") or {}, "data"), values.get("version", VERSION),
             read(StoredLayers, values["layers"], "layers") if "layers" in values else None,
         )  # fmt: skip
-        known = found.as_dict()
+        known = replace(found, report=_short(found.report), design=Design()).as_dict()
         found.more.update({name: value for name, value in values.items() if name not in {*known, sealed.CHECKSUM}})
         return found
 
 
+def _short(report: FitReport) -> FitReport:
+    """The same with the same names to write, without the longest values."""
+    return replace(report, coefficients={}, coefficients_standardized={})
+
+
 def model_bytes(model: ModelFile) -> bytes:
     """What a model file holds: readable JSON, whose last field is a checksum of what the others say."""
-    return sealed.sealed(model.as_dict(), NAME, indent=1, ascii=False) + b"\n"
+    return sealed.sealed(model.as_dict(), NAME, lines=True, ascii=False) + b"\n"
 
 
 def checksum_at_end(data: bytes) -> str | None:

@@ -58,6 +58,8 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
+        if set(map(type, value.values())) <= _SCALARS:
+            return dict(value)
         return {key: plain(one) for key, one in value.items()}
     return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
@@ -133,6 +135,10 @@ def _each(readers: list[_Reader], value: Any) -> tuple[Any, ...]:
 
 def _named(reader: _Reader, value: Any) -> dict[str, Any]:
     _expect(dict, (Mapping,), value)
+    if reader is _as_it_is:
+        return dict(value)
+    if isinstance(reader, partial) and reader.func is _scalar and {*map(type, value.values())} <= {*reader.args[1]}:
+        return dict(value)  # all at once: these are the coefficients of a model, a million of them at times
     return {key: _placed(reader, one, str(key)) for key, one in value.items()}
 
 

@@ -81,7 +81,7 @@ MAY_IMPORT: dict[str, str] = {
     "library": "metrics people plugins queueing results results.answers runs settings storage",
     "people": "database",
     "people.oidc": "people",
-    "report": f"{ROWS} charts coordinator fitting library results.answers tasks whatif",
+    "report": f"{ROWS} charts coordinator fitting library results.answers sparse tasks whatif",
     "exports": "data data.shapes fitting losses models report results settings tasks",
     "search": "library metrics people plugins runs settings storage",
     "processes": "data exports fitting library people queueing registry report runs search settings storage tasks whatif",

@@ -23,9 +23,9 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("indent", [None, 1])
-def test_what_was_written_is_read(tmp_path: Path, indent: int | None) -> None:
-    sealed.write(tmp_path / "file.json", VALUES, indent=indent)
+@pytest.mark.parametrize("lines", [False, True])
+def test_what_was_written_is_read(tmp_path: Path, lines: bool) -> None:
+    sealed.write(tmp_path / "file.json", VALUES, lines=lines)
     found = sealed.read(tmp_path / "file.json")
     assert found == VALUES
     assert list(found) == list(VALUES)

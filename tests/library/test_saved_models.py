@@ -287,7 +287,7 @@ def test_a_damaged_version_does_not_hide_the_others() -> None:
 def test_a_card_in_the_place_of_another_is_not_believed() -> None:
     runs = [finished_run(f"20260101-000000-000000{i}", intercept=float(i)) for i in range(2)]
     for run in runs:
-        run.model_path.write_bytes(sealed.sealed(json.loads(run.model_path.read_bytes()), "shoal-model", indent=1))
+        run.model_path.write_bytes(sealed.sealed(json.loads(run.model_path.read_bytes()), "shoal-model", lines=True))
     first, second = (save_run(run, {}) for run in runs)
     swap(first.directory / "card.json", second.directory / "card.json")
     for label in (first.label, second.label):

@@ -238,3 +238,19 @@ def test_residuals_of_sparse_rows_are_refused_with_what_there_is_instead(path: P
     shoal.fit(path, model="lasso", **PLAIN).save(out)
     with pytest.raises(StateError, match="this file has sparse rows"):
         diagnose(out, config_from({"file": str(path)}), own_data=True)
+
+
+def test_a_report_knows_the_file_of_its_model(path: Path, tmp_path: Path) -> None:
+    own = tmp_path / "rows.svm"
+    own.write_bytes(path.read_bytes())
+    model = tmp_path / "model.json"
+    shoal.fit(own, model="lasso", **PLAIN).save(model)
+    page = tmp_path / "report.html"
+    assert main(["export", str(model), "--to", "report", "--out", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "trained on sparse rows" in text
+    assert "not where it was" not in text
+    assert "not what it was" not in text
+    own.write_bytes(path.read_bytes() + b"1 3:4\n")
+    assert main(["export", str(model), "--to", "report", "--out", str(page)]) == 0
+    assert "rows.svm is not what it was when the model was trained" in page.read_text("utf-8")
