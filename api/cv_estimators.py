@@ -16,7 +16,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from shoal.api.array_fits import FitPlan, SharedRows, check_squares, engine_on, solve_all
-from shoal.api.estimators import Exact, check, check_workers, checked_weights
+from shoal.api.estimators import Exact, check, check_workers, checked_weights, is_sparse_matrix
+from shoal.api.sparse_fits import solve_sparse_all, sparse_curves, sparse_grids
 from shoal.errors import TrainingError
 from shoal.lazy.classes import dataclass
 from shoal.models import Floats, penalty_for
@@ -51,7 +52,7 @@ class _Split:
 
 def _splits(cv: Any, X: npt.NDArray[Any], y: Floats) -> list[_Split]:
     """Of the rows by their index modulo k for None or a number k; else as scikit-learn's splitter or iterable says."""
-    n = len(X)
+    n = X.shape[0]
     if cv is None or isinstance(cv, Integral):
         k = USUAL_FOLDS if cv is None else int(cv)
         check("cv", cv, "None, a number of at least 2, a splitter or an iterable of splits", k >= 2)
@@ -157,9 +158,9 @@ class _Tuned(Exact):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose alpha by the splits of X (n, p) and y (n,), then fit all rows; sample_weight (n,) says how much each
-        counts, in fits and in errors."""
+        counts, in fits and in errors. A sparse X (scipy, any format) stays sparse, and one process does all."""
         ratios, given = self._requested()
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True)
         y, weights = np.asarray(y, np.float64), checked_weights(X, sample_weight)
         splits = _splits(self.cv, X, y)
         if self.selection == "one_se" and len(splits) < 2:
@@ -167,6 +168,8 @@ class _Tuned(Exact):
                 "Expected at least 2 splits for a standard error, got 1. Use selection='best' or another cv."
             )
         plan = self._plan()
+        if is_sparse_matrix(X):
+            return self._fit_sparse(X, y, weights, splits, plan, ratios, given)
         width = X.shape[1] + 1
         held = 2 * len(splits) + 1  # training and test rows of each, and all
         plan_cells(width, held, memory_for_exact(available_memory()), SOLVING, least=held)
@@ -187,6 +190,29 @@ class _Tuned(Exact):
         self.notes_ = (*about, *self.notes_)
         return self
 
+    def _fit_sparse(
+        self, X: Any, y: Floats, weights: Floats | None, splits: Sequence[_Split], plan: FitPlan,
+        ratios: Sequence[float], given: Floats | None,
+    ) -> Self:  # fmt: skip
+        if weights is not None and not all(weights[part].any() for s in splits for part in (s.train, s.test)):
+            raise ValueError("Expected rows that count in each part of every split, got none in some. Correct cv.")
+        found = sparse_grids(plan, X, y, weights, ratios, self.n_alphas) if given is None else [given] * len(ratios)
+        grids, about = self._or_any(found, ratios)
+        parts = ((split.train, split.test) for split in splits)
+        chosen = self._choose(sparse_curves(plan, X, y, weights, parts, ratios, grids), ratios)
+        self._keep(solve_sparse_all(chosen, X, y[:, None], weights), 1)
+        self.notes_ = (*about, *self.notes_)
+        return self
+
+    def _or_any(
+        self, found: list[Floats] | None, ratios: Sequence[float]
+    ) -> tuple[list[Floats], tuple[str, ...]]:  # fmt: skip
+        """Alphas where no column is related to the target, which gives them no scale."""
+        if found is not None:
+            return found, ()
+        about = "No column is related to the target at all, so that all penalties are alike."
+        return [np.geomspace(1, 1e-4, self.n_alphas)] * len(ratios), (about,)
+
     def _grids(
         self, moments: Moments, plan: FitPlan, ratios: Sequence[float], given: Floats | None
     ) -> tuple[list[Floats], tuple[str, ...]]:
@@ -195,8 +221,7 @@ class _Tuned(Exact):
             return [given] * len(ratios), ()
         problem = LeastSquares.from_moments(moments, plan.intercept, plan.standardize)
         if not has_path(problem):
-            about = "No column is related to the target at all, so that all penalties are alike."
-            return [np.geomspace(1, 1e-4, self.n_alphas)] * len(ratios), (about,)
+            return self._or_any(None, ratios)
         grids = [alpha_grid(problem, plan.model, ratio, self.n_alphas) for ratio in ratios]
         return [np.asarray(grid, np.float64) for grid in grids], ()
 
@@ -231,7 +256,6 @@ class _Tuned(Exact):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
-        tags.input_tags.sparse = False
         return tags
 
 

@@ -1,8 +1,9 @@
-"""Exact fits to sparse matrices, by this process: zeros are never filled in."""
+"""Exact fits to sparse matrices and the errors of their splits, by this process: zeros are never filled in."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,61 @@ from shoal.kernels.threads import one_thread
 from shoal.models import Floats
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.paths import Solution
+from shoal.solve.rows.along import points_along
 from shoal.solve.rows.sparse import SparseRows
 from shoal.solve.rows.wide import solve_wide
 from shoal.utils import available_memory
+from shoal.whatif.curve import CrossValidation
+from shoal.whatif.penalty_choice import grid_for
 
 
 def solve_sparse_all(plan: FitPlan, X: Any, Y: Floats, weights: Floats | None) -> list[Solution]:
     """One solution for each column of Y (n, targets), certified by the rows of X (n, p), a matrix of scipy."""
-    most = max(1, math.isqrt(memory_for_exact(available_memory()) // (8 * SOLVING)))
     found = []
     with one_thread, np.errstate(over="ignore", invalid="ignore"):
         for y in Y.T:
-            rows = SparseRows.of(X, y, plan.intercept, plan.standardize, weights, most)
-            check_finite(rows.squares, rows.y_scatter)
+            rows = _rows(plan, X, y, weights)
             found.append(solve_wide(rows, plan.penalty(rows.n)))
     return found
+
+
+def _rows(plan: FitPlan, X: Any, y: Floats, weights: Floats | None) -> SparseRows:
+    most = max(1, math.isqrt(memory_for_exact(available_memory()) // (8 * SOLVING)))
+    rows = SparseRows.of(X, y, plan.intercept, plan.standardize, weights, most)
+    check_finite(rows.squares, rows.y_scatter)
+    return rows
+
+
+# ------------------------------------------------------------------ splits
+
+
+def sparse_grids(
+    plan: FitPlan, X: Any, y: Floats, weights: Floats | None, ratios: Sequence[float], count: int
+) -> list[Floats] | None:
+    """The alphas for each mixing ratio, by all rows; None where no column is related to the target."""
+    with one_thread, np.errstate(over="ignore", invalid="ignore"):
+        rows = _rows(plan, X, y, weights)
+        if not rows.zero_gradient > 0:
+            return None
+        return [np.asarray(grid_for(rows, plan.model, ratio, count), np.float64) for ratio in ratios]
+
+
+def sparse_curves(
+    plan: FitPlan, X: Any, y: Floats, weights: Floats | None, splits: Iterable[tuple[Any, Any]],
+    ratios: Sequence[float], grids: Sequence[Floats],
+) -> list[CrossValidation]:  # fmt: skip
+    """The whole path in every split (training rows, test rows), for each mixing ratio and its alphas, which fall."""
+    counts = np.ones(X.shape[0]) if weights is None else weights
+    errors: list[list[list[float]]] = [[] for _ in ratios]
+    for train, test in splits:
+        with one_thread, np.errstate(over="ignore", invalid="ignore"):
+            rows = _rows(plan, X[train], y[train], None if weights is None else weights[train])
+            held, target, count = X[test], y[test], counts[test]
+            for own, ratio, grid in zip(errors, ratios, grids, strict=True):
+                found = []
+                for point in points_along(rows, plan.model, grid, ratio):
+                    coef, intercept = rows.units.raw(point.w)
+                    residual = target - intercept - held @ coef
+                    found.append(float(count @ residual**2) / float(count.sum()))
+                own.append(found)
+    return [CrossValidation(grid, np.array(own)) for grid, own in zip(grids, errors, strict=True)]

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.linear_model as reference
+from sklearn.metrics import mean_squared_error
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -185,3 +187,58 @@ def test_fit_takes_a_sparse_matrix_that_can_be_filled_in_and_names_the_way_for_o
     huge = sp.csr_array(([1.0], ([0], [0])), (10, 3_000_000))
     with pytest.raises(DataError, match=r"shoal\.Lasso"):
         shoal.fit(huge, np.zeros(10))
+
+
+# ------------------------------------------------------------------ penalties chosen by splits
+
+
+@pytest.mark.parametrize("columns", [60, 1500])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_estimators_with_splits_have_the_errors_of_scikit_learn(columns: int, weighted: bool) -> None:
+    random = np.random.default_rng(columns)
+    X = sp.random_array((200, columns), density=0.05, format="csr", rng=random, data_sampler=random.standard_normal)
+    X = X.tocsr()
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    y = X[:, :8] @ np.linspace(-3, 4, 8) + 0.3 * random.standard_normal(200) + 2
+    weights = random.integers(0, 4, 200).astype(float) if weighted else None
+    alphas = [0.1, 0.01, 0.001]
+    splits = KFold(4)
+    tight: dict[str, Any] = {"tol": 1e-12, "max_iter": 200_000}
+    for model, theirs in [
+        (shoal.LassoCV(alphas=alphas, cv=splits), lambda alpha: reference.Lasso(alpha, **tight)),
+        (
+            shoal.ElasticNetCV(alphas=alphas, cv=splits, l1_ratio=0.7),
+            lambda alpha: reference.ElasticNet(alpha, l1_ratio=0.7, **tight),
+        ),
+        (
+            shoal.RidgeCV(alphas=alphas, cv=splits),
+            lambda alpha: reference.Ridge(alpha, solver="sparse_cg", tol=1e-13, max_iter=20_000),
+        ),
+    ]:
+        model.fit(X, y, sample_weight=weights)
+        errors = np.zeros((3, 4))
+        for fold, (train, test) in enumerate(splits.split(X)):
+            for place, alpha in enumerate(alphas):
+                own = None if weights is None else weights[train]
+                fitted = theirs(alpha).fit(X[train], y[train], sample_weight=own)
+                held = None if weights is None else weights[test]
+                errors[place, fold] = mean_squared_error(y[test], fitted.predict(X[test]), sample_weight=held)
+        np.testing.assert_allclose(model.mse_path_, errors, rtol=1e-5)
+        assert model.alpha_ == alphas[int(np.argmin(errors.mean(axis=1)))]
+        np.testing.assert_allclose(model.coef_, theirs(model.alpha_).fit(X, y, sample_weight=weights).coef_, atol=1e-5)
+        np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_, atol=1e-10)
+
+
+def test_alphas_that_nobody_names_are_those_of_filled_in_rows() -> None:
+    random = np.random.default_rng(5)
+    X = sp.random_array((120, 40), density=0.1, format="coo", rng=random, data_sampler=random.standard_normal)
+    y = X.toarray()[:, :5] @ np.ones(5) + 0.1 * random.standard_normal(120)
+    for kind in (shoal.LassoCV, shoal.RidgeCV, shoal.ElasticNetCV):
+        sparse, dense = kind(n_alphas=20).fit(X, y), kind(n_alphas=20).fit(X.toarray(), y)
+        np.testing.assert_allclose(sparse.alphas_, dense.alphas_, rtol=1e-10)
+        np.testing.assert_allclose(sparse.mse_path_, dense.mse_path_, rtol=1e-5)
+        assert sparse.alpha_ == pytest.approx(dense.alpha_)
+    flat = shoal.LassoCV(n_alphas=3).fit(X, np.ones(120))
+    assert "all penalties are alike" in " ".join(flat.notes_)
+    with pytest.raises(ValueError, match="rows that count in each part"):
+        shoal.LassoCV(cv=2).fit(X, y, sample_weight=np.arange(120) % 2)
