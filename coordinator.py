@@ -62,8 +62,7 @@ class Coordinator:
 
     def moments(self, dataset: Dataset, base: Encoding, split: Split) -> tuple[Moments, Moments]:
         """Moments of (terms..., target) over training rows and over test rows."""
-        stored = stored_moments(dataset, base, split)
-        if stored is not None:
+        if (stored := stored_moments(dataset, base, split)) is not None:
             return stored
         train, test = Merger(), Merger()
         requests = [SumMoments(str(dataset.directory), block, base, split) for block in dataset.blocks]
@@ -115,7 +114,8 @@ class ParameterServer:
     for by the verbs under "what a run may ask for", and by the steering, which the run writes and the server reads.
     """
 
-    POLL, STALL = 0.05, 1.0  # seconds between two looks at clock and commands; from which on this process was held up
+    # Seconds: between two looks at clock and commands; from which on this process was held up; for all workers to come
+    POLL, STALL, TOGETHER = 0.05, 1.0, 0.2  # at the start, since the first one would be given what others have at hand
 
     def __init__(
         self, engine: Engine, shards: Shards, model: StepModel, start: Array, steering: Steering,
@@ -132,7 +132,7 @@ class ParameterServer:
         self.elastic, self.finished, self.patience = engine.elastic, False, self.POLL
         self._engine, self._failure, self._observer = engine, failure, observer
         self._touches = isinstance(model, TouchingModel)
-        self._tally, self._ticked, self._news = Tally(), math.inf, False
+        self._tally, self._news, self._ticked, self._together = Tally(), False, math.inf, math.inf
         self._losses, self._slowed = dict[int, int](), dict[int, float]()
         self._orders, self._evicted = list[Instruction](), dict[int, str]()
         self._parts: dict[Task, tuple[Part, int]] = {}
@@ -213,7 +213,7 @@ class ParameterServer:
     def tick(self, now: float) -> list[Instruction]:
         if now - self._ticked > self.STALL:  # this process was stopped or starved: that is no worker's fault
             self.policy.extend_leases(now - self._ticked)
-        self._ticked = now
+        self._ticked, self._together = now, min(self._together, now + self.TOGETHER)
         self.parameters.tick()
         self._observer.ticked(now)
         for rank in self.policy.doubted(now):
@@ -370,7 +370,7 @@ class ParameterServer:
 
     def _instructions(self, now: float) -> list[Instruction]:
         orders, self._orders = self._orders, []
-        if self.finished:
+        if self.finished or (self.hired and now < self._together):
             return orders
         orders += (Dismiss(m.rank) for m in self.policy.departing())
         return orders + [Send(m.rank, self._work(m)) for m in self.policy.grants(self.version, now)]

@@ -220,6 +220,7 @@ class Gather:
     brought: bool = False  # whether such a machine sends what it made
     beside: int = 1  # columns of y
     nodes: tuple[str, ...] = ()  # of each block: where it was dealt
+    owner: int = -1  # the rank of the worker that is to train on it, which had better make it; -1: anybody
 
     def answer(self, worker: Worker) -> Gathered:
         if not worker.apart or self.deal is None or sees(os.path.dirname(self.target)):

@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, str] = {
     "sparse": f"{ROWS} coordinator fitting fitting.guidance fitting.looks metrics passes results.answers whatif worker",
     "tuning": f"{ROWS} coordinator fitting fitting.classes fitting.losses metrics passes whatif worker",
     "networks": "data models results settings worker",
-    "training.objectives": f"{ROWS} coordinator fitting fitting.classes fitting.looks fitting.losses fitting.networks metrics networks passes plugins sparse",
+    "training.objectives": f"{ROWS} coordinator fitting fitting.classes fitting.looks fitting.losses fitting.networks metrics networks passes plugins sparse steps",
     "training": f"{ROWS} allreduce coordinator engines fitting metrics parameters passes plugins sparse steps storage training.objectives tuning worker",
     "planning": f"{ROWS} coordinator engines metrics passes steps storage training training.objectives worker",
     "runs": "database people queueing results results.answers settings storage training",

@@ -28,7 +28,7 @@ import psutil
 from benchmarks.scaling.comparison import write_table
 from support.engines.yard import Yard
 
-GRADIENT = ("--solver", "gradient", "--epochs", "10", "--tolerance", "0")
+GRADIENT = ("--solver", "gradient", "--epochs", "40", "--tolerance", "0")
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ class Meter:
     """Processor seconds of all that a process has started, meanwhile; looked at again and again, since Ray's workers
     are nobody's children when they end."""
 
-    def __init__(self, pid: int) -> None:
-        self._top, self._over = psutil.Process(pid), threading.Event()
+    def __init__(self, pid: int, home: str) -> None:
+        self._top, self._over, self._home = psutil.Process(pid), threading.Event(), home
+        self.memory = 0  # bytes that the process of a gradient run had at most
         self._before = self._look()
         self._last = dict(self._before)
         self._thread = threading.Thread(target=self._watch)
@@ -60,6 +61,15 @@ class Meter:
     def _watch(self) -> None:
         while not self._over.wait(0.1):
             self._last |= self._look()
+            self._look_at_run()
+
+    def _look_at_run(self) -> None:
+        """It is nobody's child."""
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            if "shoal.processes.run" in words and any(word.startswith(self._home) for word in words):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    self.memory = max(self.memory, process.memory_info().rss)
 
     def _look(self) -> dict[tuple[int, float], float]:
         found = {}
@@ -100,7 +110,7 @@ class Field:
             "--json",
         ]
         environment = {**os.environ, "SHOAL_HOME": str(home), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token}
-        meter, began = Meter(self.yard.process.pid), time.monotonic()
+        meter, began = Meter(self.yard.process.pid, str(home)), time.monotonic()
         with (self.folder / "said.json").open("w+") as out:
             process = subprocess.Popen([*words, *more], env=environment, stdout=out, stderr=subprocess.PIPE)
             assert process.stderr is not None
@@ -112,14 +122,16 @@ class Field:
                 raise SystemExit(complaint.decode(errors="replace"))
             out.seek(0)
             said = json.load(out)
-        return Took(clock, used.ru_utime + used.ru_stime + meter.stop(), used.ru_maxrss * 1024, said)
+        processor = used.ru_utime + used.ru_stime + meter.stop()
+        return Took(clock, processor, meter.memory or used.ru_maxrss * 1024, said)
 
     def close(self) -> None:
         self.yard.close()
 
 
 def rows_a_second(took: Took) -> float:
-    return float(took.said["training"]["rows_per_second"])
+    said = took.said
+    return float(said["train"]["rows"] * said["epochs"] / said["timings"]["train"])
 
 
 def compare(field: Field, table: Path, repeats: int) -> None:

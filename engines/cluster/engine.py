@@ -6,7 +6,6 @@ import functools
 import itertools
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,8 +69,8 @@ class RayEngine(CrewEngine):
             self._shared[key] = Brief(key), ray.put(as_arrays(pack(request())))
 
     def _choice(self, member: CrewMember) -> Choose:
-        at_work = (other for other in self._crew.members.values() if isinstance(other, RayMember) and other.ready)
-        return functools.partial(self._whereabouts.choose, _node(member), Counter(other.node for other in at_work))
+        nodes = {rank: _node(other) for rank, other in self._crew.members.items() if other.ready}
+        return functools.partial(self._whereabouts.choose, member.rank, nodes)
 
     def _ask(self, member: CrewMember, ledger: Ledger, index: int, request: Request) -> None:
         super()._ask(member, ledger, index, request)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shoal.lazy.classes import dataclass
 from shoal.worker import Request
@@ -43,24 +42,29 @@ class Whereabouts:
         elif usual is not None:
             self._making = _smoothed(self._making, max(0.0, took - usual))
 
-    def choose(self, node: str, workers: Counter[str], waiting: Sequence[Request], *, all_seen: bool) -> int | None:
-        """The number of the request that a worker of this node does next; None: rather none of those that wait.
+    def choose(
+        self, rank: int, nodes: Mapping[int, str], waiting: Sequence[Request], *, all_seen: bool
+    ) -> int | None:  # fmt: skip
+        """The number of the request that a worker does next; None: rather none of those that wait.
 
-        First one about a block that the node has, then one about a block that nobody has, then, when no more are to be
-        `all_seen`, the last of the others'. `workers` are those at work on each node.
+        First one about a block that its node has or that is meant for it, then one about a block that nobody has, then,
+        when `all_seen`, the last of the others'; not what is meant for another. `nodes` are of those at work, by rank.
         """
-        others = workers.keys() - {node}
-        unknown = None
+        node, others = nodes[rank], set(nodes.values()) - {nodes[rank]}
+        free, far = None, []
         for number, request in enumerate(waiting):
-            having = self._having.get(_place(request), set())
+            meant = nodes.get(getattr(request, "owner", -1), "")
+            having = {meant} if meant else self._having.get(_place(request), set())
             if node in having:
                 return number
-            if unknown is None and not having & others:
-                unknown = number
-        if unknown is not None or not all_seen or not waiting:
-            return unknown
-        kind = type(waiting[-1]).__name__
-        return len(waiting) - 1 if self._pays(kind, len(waiting), sum(workers[other] for other in others)) else None
+            if not having & others:
+                free = number if free is None else free
+            elif not meant:
+                far.append(number)
+        if free is not None or not all_seen or not far:
+            return free
+        hands = sum(other in others for other in nodes.values())
+        return far[-1] if self._pays(type(waiting[far[-1]]).__name__, len(far), hands) else None
 
     def _pays(self, kind: str, left: int, hands: int) -> bool:
         """Whether a block is made here before others have come to it; it is tried once to know what it takes."""

@@ -132,12 +132,19 @@ def test_sync_is_never_faster_than_its_slowest_worker(simulated: Simulate) -> No
     paces = [Luck(0, rank, 0, slow, Failures()).factor() for rank in range(3)]
     assert set(paces) == {1.0, 4.0}
     bench, engine = simulated(3, Surroundings(Unit(), stragglers=slow), **STEPS, mode="sync")
-    full = training(bench).rounds - 1  # the first round belongs to whoever came first
-    assert engine.account.seconds >= full * 4.0 * SHARDS / 3
+    assert engine.account.seconds >= training(bench).rounds * 4.0 * SHARDS / 3
     usual = simulated(3, **STEPS, mode="sync")[1].account
     assert engine.account.chain.slow > 0
     assert usual.chain.slow == 0
     assert usual.seconds < engine.account.seconds
+
+
+def test_the_first_round_is_shared_by_all_who_come_within_a_moment(simulated: Simulate) -> None:
+    bench, engine = simulated(2, Surroundings(Unit(), Network(0.1)), **STEPS, mode="sync")
+    there_and_back = 0.2
+    assert engine.account.seconds == pytest.approx(0.1 + training(bench).rounds * (SHARDS / 2 + there_and_back))
+    late, engine = simulated(2, Surroundings(Unit(), Network(0.3)), **STEPS, mode="sync")
+    assert engine.account.seconds > 0.3 + training(late).rounds * (SHARDS / 2 + 0.6), "nobody waits for long"
 
 
 def test_twice_the_latency_costs_what_arithmetic_says(simulated: Simulate) -> None:

@@ -32,6 +32,7 @@ from shoal.models import Array, Integers
 from shoal.passes.shards import Deal, Dealt, Gather, Gathered, KnowShards, ShardProduct, dealt_path
 from shoal.settings.limits import HELD_BYTES, shard_count
 from shoal.solve.least_squares import Standardisation
+from shoal.steps.hash_ring import Ring
 from shoal.utils import disk_errors
 
 DEALT = "dealt.npz"  # how many rows of each block went to each shard, for those who make one again
@@ -231,10 +232,13 @@ class _Making:
         yield Gather(
             parts(self.piles), *rest, held_path(folder), None, self.held_most, *known, self.apart, beside, nodes
         )
+        ring = Ring(range(self.coordinator.engine.workers))  # as the policy of a run has it
+        owners = {shard: rank for rank, owned in ring.assign(self.count).items() for shard in owned}
         for shard, part in enumerate(self._ranges(parts, counts) if self.piles < self.count else self._piles(parts)):
             yield Gather(
-                part, *rest, shard_path(folder, shard), (self.seed, shard), 0, *known, beside=beside, nodes=nodes
-            )
+                part, *rest, shard_path(folder, shard), (self.seed, shard), 0, *known, beside=beside, nodes=nodes,
+                owner=owners[shard],
+            )  # fmt: skip
 
     def _piles(self, parts: Callable[..., Integers]) -> Iterator[Integers]:
         """Each shard is a pile of every block."""

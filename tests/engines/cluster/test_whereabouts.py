@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +20,17 @@ class About:
         return self.place
 
 
-BOTH = Counter(a=1, b=1)
+@dataclass(frozen=True)
+class Meant:
+    """A request that one worker had better answer."""
+
+    owner: int
+
+    def answer(self, worker: Worker) -> int:
+        return self.owner
+
+
+BOTH = {0: "a", 1: "b"}
 
 
 def made(blocks: str) -> tuple[Whereabouts, list[About]]:
@@ -40,27 +49,35 @@ def answered(whereabouts: Whereabouts, far: bool, seconds: float) -> None:
 
 def test_a_block_goes_to_a_node_that_has_it_and_one_that_nobody_has_to_anybody() -> None:
     whereabouts, requests = made("aabb")
-    assert whereabouts.choose("b", BOTH, requests, all_seen=False) == 2
-    assert whereabouts.choose("b", BOTH, [requests[0], About("new")], all_seen=False) == 1
-    assert whereabouts.choose("b", BOTH, requests[:2], all_seen=False) is None
-    assert whereabouts.choose("b", Counter(b=1), requests[:2], all_seen=False) == 0, "its node is gone"
+    assert whereabouts.choose(1, BOTH, requests, all_seen=False) == 2
+    assert whereabouts.choose(1, BOTH, [requests[0], About("new")], all_seen=False) == 1
+    assert whereabouts.choose(1, BOTH, requests[:2], all_seen=False) is None
+    assert whereabouts.choose(1, {1: "b"}, requests[:2], all_seen=False) == 0, "its node is gone"
 
 
 def test_a_block_of_another_node_is_made_again_only_where_that_is_quicker_than_to_wait() -> None:
     whereabouts, requests = made("a" * 20)
-    assert whereabouts.choose("b", BOTH, requests[:2], all_seen=True) == 1, "once, to know what it takes"
+    assert whereabouts.choose(1, BOTH, requests[:2], all_seen=True) == 1, "once, to know what it takes"
     answered(whereabouts, False, 1.0)
     answered(whereabouts, True, 10.0)
-    assert whereabouts.choose("b", BOTH, requests[:10], all_seen=True) is None
-    assert whereabouts.choose("b", BOTH, requests[:11], all_seen=True) == 10, "the last, to which the other comes last"
-    assert whereabouts.choose("b", Counter(a=2, b=1), requests[:11], all_seen=True) is None, "two of them are quicker"
+    assert whereabouts.choose(1, BOTH, requests[:10], all_seen=True) is None
+    assert whereabouts.choose(1, BOTH, requests[:11], all_seen=True) == 10, "the last, to which the other comes last"
+    assert whereabouts.choose(1, {**BOTH, 2: "a"}, requests[:11], all_seen=True) is None, "two of them are quicker"
+
+
+def test_what_is_meant_for_one_is_left_to_it_while_it_is_there() -> None:
+    whereabouts, requests = Whereabouts(), [Meant(0), Meant(1), Meant(0)]
+    assert whereabouts.choose(1, BOTH, requests, all_seen=False) == 1
+    assert whereabouts.choose(1, BOTH, [requests[0], requests[2]], all_seen=True) is None
+    assert whereabouts.choose(2, {**BOTH, 2: "a"}, requests, all_seen=False) == 0, "it lies on the same node then"
+    assert whereabouts.choose(1, {1: "b"}, [requests[0]], all_seen=False) == 0, "nobody else is there"
 
 
 def test_where_all_see_one_disk_nothing_is_made_and_nobody_waits() -> None:
     whereabouts, requests = made("aaa")
     for far in (False, True):
         answered(whereabouts, far, 1.0)
-    assert whereabouts.choose("b", BOTH, requests[:2], all_seen=True) == 1
+    assert whereabouts.choose(1, BOTH, requests[:2], all_seen=True) == 1
 
 
 def test_a_ledger_looks_ahead_for_what_suits_and_keeps_few_reports() -> None:
@@ -68,7 +85,7 @@ def test_a_ledger_looks_ahead_for_what_suits_and_keeps_few_reports() -> None:
     answered(whereabouts, False, 1.0)
     answered(whereabouts, True, 1000.0)
     ledger = Ledger(requests, window=3)
-    a, b = (partial(whereabouts.choose, node, BOTH) for node in "ab")
+    a, b = (partial(whereabouts.choose, rank, BOTH) for rank in BOTH)
     assert ledger.take(b) == (10, requests[10])
     ledger.settle(10, "ten")
     assert ledger.take(b) == (11, requests[11])
@@ -94,5 +111,5 @@ def test_a_ledger_does_not_look_ahead_without_end() -> None:
             drawn.append(request)
             yield request
 
-    assert Ledger(asking(), window=3).take(partial(whereabouts.choose, "b", BOTH)) is None  # type: ignore[arg-type]
+    assert Ledger(asking(), window=3).take(partial(whereabouts.choose, 1, BOTH)) is None  # type: ignore[arg-type]
     assert len(drawn) == AHEAD * 3

@@ -16,6 +16,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.engines.wire import Wire
+
+Link = tuple[float, float]  # seconds each way, bits a second
 TESTS = Path(__file__).parents[2]
 DISK = "/run/shoal-disk"  # the same path on each, and another disk
 WAIT = 90.0  # seconds for anything to happen
@@ -37,7 +40,7 @@ def until(happened: Callable[[], Any], what: str) -> float:
 class Host:
     """One machine: a process that keeps its namespaces, and what runs in them."""
 
-    def __init__(self, name: str, number: int, bridge: str, token: str) -> None:
+    def __init__(self, name: str, number: int, bridge: str, token: str, link: Link | None) -> None:
         self.name, self.address = f"{name}{number}", f"10.77.83.{number + 1}"
         self.cable = f"{self.name}c"  # its end at the bridge
         self.environment = {
@@ -46,7 +49,9 @@ class Host:
         }  # fmt: skip
         self.started: list[subprocess.Popen[str]] = []
         call("ip", "netns", "add", self.name)
-        call("ip", "link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        self.wire = self._laid(link) if link else None
+        if self.wire is None:
+            call("ip", "link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
         call("ip", "link", "set", self.cable, "master", bridge, "up")
         way = "route add default via 10.77.83.254"  # to nowhere: Ray finds its own address by it
         for words in (f"addr add {self.address}/24 dev eth0", "link set eth0 up", "link set lo up", way):
@@ -57,6 +62,12 @@ class Host:
         self.keeper = subprocess.Popen(kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.keeper.stdout is not None
         self.keeper.stdout.readline()
+
+    def _laid(self, link: Link) -> Wire:
+        inside = f"{self.name}e"
+        wire = Wire((self.cable, inside), *link)
+        call("ip", "link", "set", inside, "netns", self.name, "name", "eth0")
+        return wire
 
     def start(self, *words: object, **more: Any) -> subprocess.Popen[str]:
         inside = ["nsenter", "-t", self.keeper.pid, "-m", "-n", *words]
@@ -93,21 +104,23 @@ class Host:
         for process in self.started:
             process.wait()
         self.keeper.communicate("", timeout=WAIT)
+        if self.wire is not None:
+            self.wire.close()
         call("ip", "netns", "del", self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Hosts:
-    """A head without cores that asks, and two nodes of one core."""
+    """A head without cores that asks, and two nodes of one core; `link` is what their cables are like."""
 
-    def __init__(self) -> None:
+    def __init__(self, link: Link | None = None) -> None:
         self.name = f"sh{secrets.token_hex(2)}"
         call("ip", "link", "add", self.name, "type", "bridge")
         call("ip", "link", "set", self.name, "up")
         self.all: list[Host] = []
         token = secrets.token_hex(16)
         for number in range(3):
-            self.all.append(Host(self.name, number, self.name, token))
+            self.all.append(Host(self.name, number, self.name, token, link if number else None))
         self.head, *self.nodes = self.all
         self.address = f"{self.head.address}:6379"
 
