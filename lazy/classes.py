@@ -9,6 +9,7 @@ Type checkers see Python's own. `slots`, `order` and `InitVar` are not known, be
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -80,8 +81,11 @@ def _compiled(cls: type[Any], frozen: bool) -> Any:
             lines.append(f"set_(self, {one.name!r}, make_{one.name}())")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    exec(f"def __init__({', '.join(arguments)}):\n " + "\n ".join(lines or ["pass"]), known)
-    made = known["__init__"]
+    body = "\n  ".join([f" def __init__({', '.join(arguments)}):", *(lines or ["pass"])])
+    home = vars(sys.modules[cls.__module__])  # where readers of annotations look for their names
+    space: dict[str, Any] = {}
+    exec(f"def make({', '.join(known)}):\n{body}\n return __init__", home, space)
+    made = space["make"](**known)
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__annotations__ = {one.name: one.type for one in fields} | {"return": None}
     return made

@@ -9,7 +9,7 @@ import inspect
 import pickle
 import threading
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import pytest
 
@@ -237,3 +237,19 @@ def test_nothing_is_compiled_before_the_first_object_is_made() -> None:
     assert not inspect.isfunction(vars(made)["__init__"])
     made(1.0)
     assert inspect.isfunction(vars(made)["__init__"])
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Has a field of a type that is named in this module."""
+
+    case: Case
+
+
+class Case:
+    """Known here only."""
+
+
+def test_annotations_are_names_of_the_module_of_the_class() -> None:
+    assert get_type_hints(Holder.__init__) == {"case": Case, "return": type(None)}
+    assert Holder.__init__.__module__ == Holder.__module__
