@@ -9,9 +9,9 @@ import numpy as np
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Column
 from shoal.files.parts import absolute
+from shoal.fitting.guidance.shape import CentralSums, TargetShape
 from shoal.fitting.histograms import TOP, histogram
 from shoal.fitting.looks.proposal import proposed
-from shoal.fitting.looks.shape import CentralSums, TargetShape
 from shoal.models import Array, Integers
 from shoal.passes.losses import MOST_VALUES, TargetSeen
 from shoal.results.answers.table import ColumnLook, SparseLook, TableLook

@@ -65,7 +65,7 @@ MAY_IMPORT: dict[str, str] = {
     "fitting.classes": f"{ROWS} coordinator fitting fitting.guidance fitting.losses metrics passes worker",
     "fitting.losses": f"{ROWS} coordinator fitting fitting.guidance metrics passes worker",
     "allreduce": "coordinator engines models parameters passes settings steps worker",
-    "fitting.looks": f"{ROWS} coordinator fitting passes worker",
+    "fitting.looks": f"{ROWS} coordinator fitting fitting.guidance passes worker",
     "fitting.networks": f"{ROWS} coordinator fitting fitting.losses metrics passes worker",
     "fitting.robust": f"{ROWS} coordinator fitting fitting.losses metrics passes whatif worker",
     "sparse": f"{ROWS} coordinator fitting fitting.guidance fitting.looks metrics passes results.answers whatif worker",

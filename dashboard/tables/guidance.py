@@ -77,6 +77,8 @@ def _beside(finding: Finding, chosen: dict[str, Any]) -> Finding | None:
         return few_rows(finding.said, penalty_knob({**RunConfig().as_dict(), **chosen}))
     if finding.knob in SWITCHES and chosen.get(finding.knob):
         return None
+    if finding.kind == FindingKind.SKEWED_TARGET and chosen.get("model") in LOSSES:
+        return None
     return None if finding.knob == "model" and chosen.get("model") in finding.values else finding
 
 

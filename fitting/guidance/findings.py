@@ -24,6 +24,7 @@ from shoal.fitting.guidance.leaks import (
     telling_gaps,
 )
 from shoal.fitting.guidance.readings import missing_codes, totals, zero_led_codes
+from shoal.fitting.guidance.shape import TargetShape
 from shoal.models import Array
 from shoal.results.findings import (
     ERRORS_GROW,
@@ -213,9 +214,26 @@ def _two_values(known: Known) -> Iterator[Finding]:
 
 
 def _skewed(known: Known) -> Iterator[Finding]:
-    bars = known.profile.get(known.config.target, {}).get("histogram") or []
+    """By what a pass over the values said, if one was made, else by the first rows."""
     low, high = known.target.minimum, known.target.maximum
-    if low is None or high is None or not known.is_line or not abs(_skewness(bars)) > SKEWED:
+    if low is None or high is None or not known.is_line or not low < high:
+        return
+    rows = sampled_rows(known.dataset, [known.target.name])[:, 0]
+    may_count = low == 1 and bool((rows == np.floor(rows)).all())  # which speaks for another model
+    if low > 0 and not may_count and (shape := TargetShape.of(rows)).has_long_tail:
+        yield Finding(
+            FindingKind.SKEWED_TARGET, (known.target.name,),
+            f"'{known.target.name}' has positive numbers with a long tail, {number(shape.values.mean)} on average and "
+            f"at most {number(high)}: a few rows weigh most in the fit, and a straight line may predict below 0. Gamma "
+            "and lognormal models multiply.", ERRORS_GROW, "model", ("gamma",),
+        )  # fmt: skip
+        return
+    yield from _far_out(known, low, high)
+
+
+def _far_out(known: Known, low: float, high: float) -> Iterator[Finding]:
+    bars = known.profile.get(known.config.target, {}).get("histogram") or []
+    if not abs(_skewness(bars)) > SKEWED:
         return
     rising = _skewness(bars) > 0
     long_end, what = (high, "largest") if rising else (low, "smallest")

@@ -18,7 +18,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Column, Dataset
 from shoal.data.splits import Split
 from shoal.data.terms import MISSING_LEVEL
-from shoal.fitting.looks.shape import CentralSums, TargetShape, shape_of
+from shoal.fitting.guidance.shape import CentralSums, TargetShape, shape_of
 from shoal.fitting.targets import look_at, value_names
 from shoal.passes.losses import TargetSeen
 from shoal.results.target import TargetKind, TargetLook
@@ -33,8 +33,6 @@ NEXT = 4  # of the smallest different values of counts that follow each other
 COMMON = 0.04  # share of rows with the largest value, from which on it is the end of a scale, not a rare count
 NARROW = 0.6  # variance over mean, both from the smallest value on, below which numbers are too alike for counts
 LARGE, TRAILS = 20, 0.5  # counts up to more than this trail off above: their skewness
-SKEWED, STRAIGHTER = 1.0, 0.75  # skewness of positive numbers, and the share of it that their logarithms may have
-ENOUGH = 30  # rows from which on a shape is believed
 
 
 def look_for(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> TargetLook:
@@ -66,7 +64,7 @@ def proposed(column: Column, seen: TargetSeen, shape: TargetShape) -> TargetLook
     if seen.whole and not seen.more and len(seen.values) <= FEW:
         said = f"{reach}, {len(seen.values)} different ones: a rating or grade? A linear model takes steps as equal."
         return TargetLook(TargetKind.FEW_VALUES, "linear", said)
-    if low > 0 and shape.values.n >= ENOUGH and _is_skewed(shape):
+    if low > 0 and shape.has_long_tail:
         said = f"{name} has positive numbers with a long tail, {number(shape.values.mean)} on average and at most "
         why = f"{said}{number(high)}: a gamma model lets columns multiply them, a lognormal one does so by logarithms."
         return TargetLook(TargetKind.SKEWED, "gamma", why, (LOGARITHMS,))
@@ -94,8 +92,3 @@ def _is_count(seen: TargetSeen, values: CentralSums, low: float, high: float) ->
     if values.variance < NARROW * (values.mean - low):
         return False
     return high <= LARGE or values.skewness > TRAILS
-
-
-def _is_skewed(shape: TargetShape) -> bool:
-    found = shape.values.skewness
-    return found > SKEWED and abs(shape.logs.skewness) < STRAIGHTER * found

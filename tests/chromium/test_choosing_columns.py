@@ -38,3 +38,19 @@ def test_enter_takes_one_column_and_the_result_names_it(visitor: Visitor, key: s
     settled(page)
     page.get_by_role("button", name="Fit", exact=True).click()
     expect(page.get_by_text("Left out of the model: fee_month.")).to_be_visible()
+
+
+def test_a_decimal_comma_is_taken_where_the_browser_writes_points(visitor: Visitor, key: str) -> None:
+    page = visitor.visit(f"train?data={quote(key)}&target=y")
+    visitor.choose("Model", "Ridge")
+    field = page.get_by_role("spinbutton", name="Penalty strength (alpha)")
+    field.press_sequentially("1,5")
+    expect(field).to_have_value("1.5")
+    field.fill("")
+    field.evaluate("""it => {
+      const data = new DataTransfer()
+      data.setData("text", " 2,25 ")
+      it.focus()
+      it.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }))
+    }""")
+    expect(field).to_have_value("2.25")

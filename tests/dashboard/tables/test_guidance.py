@@ -162,11 +162,13 @@ def links(page: AppTest) -> dict[str, dict[str, list[str]]]:
 def test_a_skewed_target_leads_to_its_model_with_one_click() -> None:
     key = skewed()
     page = settle(open_page("train", data=key, target="amount"))
-    assert "is skewed" in said(page)
+    assert "has positive numbers with a long tail" in said(page)
     offered = next(address for name, address in links(page).items() if name.startswith("Fit: Gamma"))
     page = settle(open_page("train", **{part: values[0] for part, values in offered.items()}))
     assert widget(page, "selectbox", "Model").value == "gamma"
-    assert "is skewed" not in said(page)
+    assert "long tail" not in said(page)
+    page = checked(widget(page, "selectbox", "Model").set_value("lognormal").run())
+    assert "long tail" not in said(page)
     page = settle(open_page("tune", data=key, target="amount"))
     offered = next(address for name, address in links(page).items() if name.startswith("Tune: Gamma"))
     assert offered["loss"] == ["gamma"]

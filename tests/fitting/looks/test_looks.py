@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import shoal as package
-from shoal.fitting.looks.shape import CentralSums
+from shoal.fitting.guidance.shape import CentralSums
 from support.tables import shared
 
 N = 1200

@@ -14,6 +14,9 @@ from shoal.models import Array
 from shoal.passes.blocks import opened
 from shoal.worker import Worker
 
+SKEWED, STRAIGHTER = 1.0, 0.75  # skewness of positive numbers, and the share of it that their logarithms may have
+ENOUGH = 30  # rows from which on a shape is believed
+
 
 @dataclass(frozen=True)
 class CentralSums:
@@ -62,6 +65,18 @@ class TargetShape:
     values: CentralSums
     logs: CentralSums
 
+    @classmethod
+    def of(cls, y: Array) -> TargetShape:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(CentralSums.of(y), CentralSums.of(np.log(y[y > 0])))
+
+    @property
+    def has_long_tail(self) -> bool:
+        """Whether positive numbers are skewed, and much less so as logarithms: what multiplies suits them."""
+        skewness = self.values.skewness
+        enough = self.values.n >= ENOUGH and self.logs.n == self.values.n
+        return enough and skewness > SKEWED and abs(self.logs.skewness) < STRAIGHTER * skewness
+
     def merge(self, other: TargetShape) -> TargetShape:
         return TargetShape(self.values.merge(other.values), self.logs.merge(other.logs))
 
@@ -76,9 +91,7 @@ class ShapeOfTarget:
 
     def answer(self, worker: Worker) -> TargetShape:
         y = target_values(opened(self.directory), self.block, self.target)
-        y = y[np.isfinite(y)]
-        with np.errstate(over="ignore", invalid="ignore"):
-            return TargetShape(CentralSums.of(y), CentralSums.of(np.log(y[y > 0])))
+        return TargetShape.of(y[np.isfinite(y)])
 
 
 def shape_of(coordinator: Coordinator, dataset: Dataset, target: str) -> TargetShape:
