@@ -97,8 +97,9 @@ def levels_said(column: Column, config: RunConfig) -> tuple[str, str]:
     known = f"more than {len(column.levels)}"
     if len(column.levels) > config.max_levels:
         return known, f"limit: max_levels = {config.max_levels}"
-    limit = f"limit: {BLOCK_LEVELS:,} in a block of the file, {MOST_LEVELS:,} in all"
-    return known, f"{limit}; with a higher max_levels, such as unlimited, they are kept sparse"
+    limit = f"limit: {BLOCK_LEVELS:,} in 8 MB of the file and {MOST_LEVELS:,} in all"
+    said = f"whatever max_levels = {config.max_levels} says; set it to unlimited to have all of them, kept sparse"
+    return known, f"{limit}, {said}"
 
 
 def _check_ungrouped(chosen: Chosen, config: RunConfig) -> None:

@@ -99,8 +99,9 @@ def test_more_levels_than_are_told_apart_are_said_to_be_so(tmp_path: Path, monke
     """Whoever has raised max_levels as far as it goes is not told to look at it."""
     monkeypatch.setattr(block_reader, "BLOCK_LEVELS", 50)
     path = written(tmp_path, "t,a,y\n" + "".join(f"name {i},{i % 7},{i % 5}\n" for i in range(400)))
-    said = "'t' has more than 50 different values and is left out (limit: 5,000 in a block of the file, 20,000 in all"
-    assert any(said in w for w in fitted(path, "y", max_levels=20_000)["warnings"])
+    said = "'t' has more than 50 different values and is left out (limit: 5,000 in 8 MB of the file and 20,000 in all"
+    (told,) = (w for w in fitted(path, "y", max_levels=20_000)["warnings"] if said in w)
+    assert "whatever max_levels = 20000 says; set it to unlimited to have all of them, kept sparse" in told
     assert any("(limit: max_levels = 40)" in w for w in fitted(path, "y", max_levels=40)["warnings"])
 
 
