@@ -28,7 +28,7 @@ STAGES = {  # what is done in each, as after "to"
     "inference": "find intervals",
 }  # fmt: skip
 BY_WORKERS = {
-    "read": "read rows", "compute": "compute gradients", "wait": "wait", "apply": "the server's own steps meanwhile",
+    "read": "read rows", "compute": "compute gradients", "wait": "wait", "apply": "sums and steps meanwhile (exchange)",
 }  # fmt: skip
 MUCH, SOME = 0.4, 0.15  # shares of the time that are worth a word; of what should cost next to nothing
 UNEVEN = 1.5  # times that the slowest worker's rows may be fewer than the fastest's

@@ -1,11 +1,12 @@
 """What adding gradients up takes, side by side: by the server, by all-reduce among workers, by DDP (gloo), and
 one plain PyTorch process that has nothing to add up. Printed as the table of docs/networks.md.
 
-The network of examples/mnist_distributed.py, AdamW, 256 rows a step: 8 shards of 32 rows here, 2 x 128 rows in DDP, one
-batch in the plain process; every process has one thread. All take turns, `--repeats` times; ratios are of turns that
-followed each other, and a figure is their median with the ends. Processor time of all processes of a contestant stands
-beside it: where other programs want the cores, more processes are given more of them, and only that tells what the
-work takes. The exchange is the time from the last gradient of a step to the weights of the next.
+The network of examples/mnist_distributed.py, AdamW, 256 rows a step: 8 shards of 32 rows here (or 2 of 128, where it
+is said), 2 x 128 rows in DDP, one batch in the plain process; every process has one thread. All take turns,
+`--repeats` times; ratios are of turns that followed each other, and a figure is their median with the ends. Processor
+time of all processes of a contestant stands beside it: where other programs want the cores, more processes are given
+more of them, and only that tells what the work takes. The exchange is the time from the last gradient of a step to the
+weights of the next.
 """
 
 from __future__ import annotations
@@ -127,15 +128,15 @@ def _clocks(run: Conductor) -> tuple[float, float]:
     return time.perf_counter(), time.process_time() + sum(used.user + used.system for used in times)
 
 
-def ours(path: Path, aggregation: str, workers: int, steps: int) -> TurnFigures:
+def ours(path: Path, aggregation: str, workers: int, steps: int, shards: int = SHARDS) -> TurnFigures:
     from support.training import Each, Trainer
 
     clock = Stopwatch(steps)
     with tempfile.TemporaryDirectory() as place:
         Trainer(Path(place))(
-            path, "y", workers=workers, callbacks=[Each(clock.look)], model="module", shards=SHARDS, batch_size=BATCH,
-            epochs=1000, learning_rate=RATE, step_rule="adamw", tolerance=0, aggregation=aggregation,
-            checkpoint_seconds=1e6,
+            path, "y", workers=workers, callbacks=[Each(clock.look)], model="module", shards=shards,
+            batch_size=SHARDS * BATCH // shards, epochs=1000, learning_rate=RATE, step_rule="adamw", tolerance=0,
+            aggregation=aggregation, checkpoint_seconds=1e6,
         )  # fmt: skip
     seconds, used = (after - before for after, before in zip(clock.ended, clock.began, strict=True))
     done = steps * SHARDS * BATCH
@@ -172,8 +173,8 @@ def main() -> None:
         contestants: dict[str, Callable[[], TurnFigures]] = {
             "plain PyTorch, one process": lambda: pytorch(chosen.data, 1, steps),
             "DDP (gloo), two processes": lambda: pytorch(chosen.data, 2, steps),
-            "server, one worker": lambda: ours(path, "server", 1, steps),
             "server, two workers": lambda: ours(path, "server", 2, steps),
+            "server, two workers, 2 shards of 128 rows": lambda: ours(path, "server", 2, steps, 2),
             "all-reduce, two workers": lambda: ours(path, "allreduce", 2, steps),
         }
         found: dict[str, list[TurnFigures]] = {name: [] for name in contestants}

@@ -164,7 +164,7 @@ def times() -> Panel:
         [
             series("compute", "Compute", 0, smooth=True, stack="time"),
             series("read", "Read", 4, smooth=True, stack="time"),
-            series("apply", "Apply steps", 6, smooth=True, stack="time"),
+            series("apply", "Add up and step", 6, smooth=True, stack="time"),
             series("wait", "Wait", FAINT, smooth=True, stack="time"),
         ],
         hint="of the workers' time", unit="percent", range=(0, 1), ticks=".0%", hover=".0%",

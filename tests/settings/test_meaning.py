@@ -83,6 +83,21 @@ def test_every_need_gives_its_knob_an_effect() -> None:
 # ------------------------------------------------------------------ files that list everything, and forms
 
 
+def test_networks_on_a_cluster_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(ConfigError, match=r"Expected engine processes or inline for model mlp, got ray.*--engine proc"):
+        meant(model="mlp", engine="ray")
+    assert meant(model="linear", engine="ray").engine == "ray"
+
+
+@pytest.mark.parametrize("other", [{"mode": "ssp"}, {"compression": "half"}, {"model": "ridge"}])
+def test_sums_among_workers_are_for_whole_gradients_of_networks_in_step(other: dict[str, Any]) -> None:
+    asked = {"model": "mlp", "aggregation": "allreduce"}
+    assert meant(**asked).aggregation == "allreduce"
+    (knob, value), = other.items()  # fmt: skip
+    with pytest.raises(ConfigError, match=f"got it with {knob} '{value}', where it has none"):
+        meant(**{**asked, **other})
+
+
 def test_a_file_with_every_knob_means_those_that_are_not_as_usual() -> None:
     text = as_yaml(config_from({"target": "y"}), everything=True)
     assert config_from(from_yaml(text)) == config_from({"target": "y"})

@@ -27,6 +27,7 @@ from shoal.networks.stored import StoredModule, read_module
 from shoal.results.fit import FitReport, FitScores, GradientTraining
 from shoal.results.model import Design, ModelFile
 from shoal.results.network import NetworkPart, NetworkReport, NetworkScores
+from shoal.settings.checks import check_one_machine
 from shoal.settings.config import RunConfig
 from shoal.training.objectives.array_shards import deal_arrays
 from shoal.training.objectives.base import Concluded
@@ -42,11 +43,7 @@ class ModuleObjective(NetworkObjective):
     model: ModuleModel
 
     def __init__(self, config: RunConfig) -> None:
-        if config.engine == "ray":
-            raise ConfigError(
-                "Expected engine processes or inline for a module, got ray: its rows are on this machine.",
-                knobs=["engine"],
-            )
+        check_one_machine(config)
         self.stored = read_module(config.file)
         precision = self.stored.precision if config.precision == "auto" else config.precision
         model = ModuleModel(config.file, precision)

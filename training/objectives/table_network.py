@@ -32,6 +32,7 @@ from shoal.networks.table_model import LOG_LOSS, SQUARES, LayersModel, sizes_for
 from shoal.results.fit import GradientTraining
 from shoal.results.network import StoredLayers
 from shoal.results.target import TargetKind
+from shoal.settings.checks import check_one_machine
 from shoal.settings.config import RunConfig
 from shoal.settings.layers import hidden_sizes
 from shoal.settings.limits import MOST_EXACT
@@ -206,11 +207,7 @@ def _check(dataset: Dataset, config: RunConfig) -> None:
             f"Expected intercept and standardize as usual beside model {NETWORK}, got one of them off: a network has "
             "both. Leave them out.", knobs=["intercept", "standardize", "model"],
         )  # fmt: skip
-    if config.engine == "ray":
-        raise ConfigError(
-            f"Expected engine processes or inline for model {NETWORK}, got ray: networks are trained on one machine, "
-            "so far. Choose another engine.", knobs=["engine", "model"],
-        )  # fmt: skip
+    check_one_machine(config)
     if (width := widest(choose_columns(dataset, config), config)) > MOST_EXACT:
         raise ConfigError(
             f"Expected at most {MOST_EXACT:,} columns for a network beside the exact linear model, got {width:,}. "

@@ -73,8 +73,9 @@ def test_the_bits_of_the_servers_sums_for_any_number_of_workers_through_all_that
     assert course(by_server)[:rounds] == course(alone)[:rounds] == course(harmed)[:rounds]
     assert sum(r.bytes_sent for r in alone.rounds) == 0 < sum(r.bytes_sent for r in harmed.rounds)
     saved = max(event.round for event in harmed.events("checkpoint") if event.round < rounds)
-    again = as_far(resume=harmed.checkpoints.load(saved), **BY_WORKERS)
-    assert [r[:3] for r in course(again)[: rounds - saved]] == [r[:3] for r in course(alone)[saved:rounds]]
+    for knobs in ({}, BY_WORKERS):
+        again = as_far(resume=harmed.checkpoints.load(saved), **knobs)
+        assert [r[:3] for r in course(again)[: rounds - saved]] == [r[:3] for r in course(alone)[saved:rounds]]
 
 
 def test_sums_that_cannot_be_made_end_the_run_in_a_sentence(
