@@ -6,7 +6,8 @@ import contextlib
 import ctypes
 
 TRIM, MAP = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
-MOST = 1 << 30  # bytes: what is larger than any layer's output is still given back
+LARGE = 1 << 25  # bytes from which on memory is still mapped and given back: the most that every glibc takes
+FREE = 1 << 30  # bytes that are kept at the end of the heap
 
 
 def keep_memory() -> None:
@@ -14,5 +15,5 @@ def keep_memory() -> None:
     page by page; a process that has trained one batch needs the same for the next. Nothing where there is no glibc."""
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(TRIM, MOST)
-        mallopt(MAP, MOST)
+        if mallopt(MAP, LARGE):
+            mallopt(TRIM, FREE)
