@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from shoal.data.recipes.sources import sources_of
 from shoal.data.splits import Split
+from shoal.fitting.reports import Trained
 from shoal.home import jobs_directory, runs_directory
 from shoal.runs import made_files
 from shoal.runs.documents import write_json
@@ -27,6 +29,16 @@ RUN = "20260101-000000-0000001"
 
 
 def _sparse(place: Place) -> str:
+    return _of_sparse(place, train_with)
+
+
+def _sparse_steps(place: Place) -> str:
+    return _of_sparse(
+        place, train_gradient_with, solver="gradient", epochs=1, shards=3, batch_size=32, tolerance=0, test_every=5
+    )
+
+
+def _of_sparse(place: Place, train: Callable[..., Trained], **more: Any) -> str:
     file = place.folder / "rows.svm"
     if not file.exists():
         random = np.random.default_rng(3)
@@ -35,9 +47,10 @@ def _sparse(place: Place) -> str:
         file.write_text("".join(lines))
     before, sparse_table.BLOCK_BYTES = sparse_table.BLOCK_BYTES, 16_000
     try:
-        with place.coordinator() as coordinator:
-            knobs = {"file": str(file), "target": "label", "model": "ridge", "alpha": 0.1}
-            report = train_with(coordinator, place.config(**knobs)).report
+        with place.coordinator() as coordinator, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            knobs = {"file": str(file), "target": "label", "model": "ridge", "alpha": 0.1, **more}
+            report = train(coordinator, place.config(**knobs)).report
     finally:
         sparse_table.BLOCK_BYTES = before
     return repr((report.coefficients, report.intercept, report.train))
@@ -149,6 +162,8 @@ def _handed_out(place: Place) -> str:
 MADE_KINDS = (
     FileKind("blocks of sparse rows", "cache/sparse-*/rows-*.bin", _sparse),
     FileKind("manifest of sparse rows", "cache/sparse-*/manifest.json", _sparse),
+    FileKind("shards of sparse rows", "cache/shards-*/[shc]*.bin", _sparse_steps),
+    FileKind("manifest of shards of sparse rows", "cache/shards-*/manifest.json", _sparse_steps),
     FileKind("sources of a data set", "cache/*/sources.json", _sources),
     FileKind("how shards were dealt out", "cache/shards-*/dealt.npz", _apart),
     FileKind("PyTorch modules and their rows", "modules/*/*", _rows_and_start, made_again=False, make=_with_modules),
