@@ -93,7 +93,7 @@ class ClassSlope:
     of_b: Array
     n: float
     along: Array  # (K, m): the directions of W that are moved
-    H_bb: Array  # all of the sum, not of the mean; b in contrasts
+    H_bb: Array  # all of the sum, not of the mean; b in contrasts; empty where weights are too many for H
     H_bw: Array
     H_ww: Array
 
@@ -155,19 +155,17 @@ def class_slope_in(sums: ClassSums, A: Array, penalty: L1L2) -> ClassSlope:
     slope = sums.slope @ A.T
     Q = contrasts(K)
     along = np.eye(K) if penalty.l1 > 0 else Q
-    square = np.zeros((K, K, len(A), len(A)))
-    if sums.square.size:
-        square = A @ sums.square.reshape(K, q, K, q).transpose(0, 2, 1, 3) @ A.T
+    first = slope[:, 1:] / sums.rows, slope[:, 0] / sums.rows, sums.rows, along
+    if not sums.square.size:  # too many weights for it
+        return ClassSlope(*first, *3 * [np.empty((0, 0))])
+    square = A @ sums.square.reshape(K, q, K, q).transpose(0, 2, 1, 3) @ A.T
 
     def turned(left: Array, right: Array, rows: slice, columns: slice) -> Array:
         found = np.einsum("kc,klij,ld->cidj", left, square[:, :, rows, columns], right, optimize=True)
         return np.asarray(found.reshape(found.shape[0] * found.shape[1], -1))
 
     of_b, of_w = slice(0, 1), slice(1, len(A))
-    return ClassSlope(
-        slope[:, 1:] / sums.rows, slope[:, 0] / sums.rows, sums.rows, along,
-        turned(Q, Q, of_b, of_b), turned(Q, along, of_b, of_w), turned(along, along, of_w, of_w),
-    )  # fmt: skip
+    return ClassSlope(*first, turned(Q, Q, of_b, of_b), turned(Q, along, of_b, of_w), turned(along, along, of_w, of_w))
 
 
 @dataclass(frozen=True, eq=False)
