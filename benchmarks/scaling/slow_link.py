@@ -71,11 +71,12 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=50)
     parser.add_argument("--more", default="--model multinomial --epochs 20 --batch-size 1250 --shards 2")
     parser.add_argument("--links", default="fast,slow")
+    parser.add_argument("--ways", default=";".join(WAYS), help="some of them, with ; between")
     chosen = parser.parse_args()
     print("| link | way | load | rows/s | rounds |\n|---|---|--:|--:|--:|")
     for name in chosen.links.split(","):
         with hosts_with(LINKS[name], chosen.rows, chosen.columns, chosen.classes) as hosts:
-            for way, flags in WAYS.items():
+            for way, flags in ((way, WAYS[way]) for way in chosen.ways.split(";")):
                 load = os.getloadavg()[0]
                 speed, rounds = rows_a_second(hosts, *flags, *chosen.more.split())
                 print(f"| {name} | {way} | {load:.1f} | {speed:,.0f} | {rounds} |", flush=True)
