@@ -20,6 +20,7 @@ from shoal.words import times_prediction
 # median, or the deviance of a gamma distribution.
 SpreadIs = Literal["even", "root", "share", "factor", "deviance"]
 Target = Literal["two", "counts", "positive", "number"]  # what the values of a target have to be
+FAR_OFF = 100.0  # how far a constant goes where offsets are such that sums of exponentials leave the doubles
 
 
 class Pieces(NamedTuple):
@@ -129,7 +130,7 @@ class RowLoss(Protocol):
 
     def pearson(self, y: Array, mean: Array, /) -> Array:
         """Squares whose mean is the dispersion, of a `dispersed` loss."""
-        return np.asarray((y - mean) ** 2 / mean**2)
+        return np.asarray(((y - mean) / mean) ** 2)
 
     def sizes(self, y: Array, mean: Array, /) -> Array:
         """How far rows are from their means, measured so that those of all rows are alike."""

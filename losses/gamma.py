@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from shoal.losses.base import Pieces, RowLoss, Totals
-from shoal.models import Array
+from shoal.losses.base import FAR_OFF, Pieces, RowLoss, Totals
+from shoal.models import TINY, Array
 
 LOWEST = -700.0  # e^-eta is a double down to here
 
@@ -55,5 +55,7 @@ class Gamma(RowLoss):
         return np.sqrt(np.maximum(2 * (ratio - 1 - np.log(ratio)), 0.0))
 
     def constant_step(self, slope: float, curvature: float, n: float) -> float:
-        """The mean of y / e^offset: there at once."""
+        """The mean of y / e^offset: there at once, where doubles hold it."""
+        if not TINY < curvature < math.inf:
+            return -FAR_OFF if curvature <= TINY else FAR_OFF
         return math.log(curvature / n)

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from shoal.losses.base import Pieces, RowLoss
-from shoal.models import Array
+from shoal.losses.base import FAR_OFF, Pieces, RowLoss
+from shoal.models import TINY, Array
 
+LOST = 1e-12  # share of the sum of means below which the counts in it are rounding
 HIGHEST = 700.0  # e^eta is a double up to here; a step that goes beyond is too long, and its value says so
 
 
@@ -48,8 +49,10 @@ class Poisson(RowLoss):
         return np.abs(y - mean) / np.sqrt(mean)
 
     def constant_step(self, slope: float, curvature: float, n: float) -> float:
-        """sum y / sum mean: there at once."""
-        return math.log((curvature - slope) / curvature)
+        """sum y / sum mean: there at once, unless one of them is lost beside the other."""
+        if not TINY < curvature < math.inf:
+            return FAR_OFF if curvature <= TINY else -FAR_OFF
+        return math.log(max((curvature - slope) / curvature, LOST))
 
 
 def log_factorial(y: Array) -> Array:

@@ -18,7 +18,7 @@ from shoal.passes.blocks import opened
 from shoal.passes.quantiles import Swept
 from shoal.settings.config import RunConfig
 from shoal.solve.moments import Moments
-from shoal.words import no_such_column
+from shoal.words import no_such_column, plural
 from shoal.worker import Worker
 
 
@@ -81,7 +81,10 @@ class Weighting(NamedTuple):
     @property
     def note(self) -> str:
         """One sentence for reports."""
-        left = f" {self.seen.without:,} rows without a weight above 0 are left out." if self.seen.without else ""
+        gone = self.seen.without
+        left = (
+            f" {plural(gone, 'row')} without a weight above 0 {'is' if gone == 1 else 'are'} left out." if gone else ""
+        )
         if self.repeats:
             return (
                 f"Rows are weighted by '{self.column}' as frequencies: each stands for so many equal rows, and numbers "

@@ -25,6 +25,7 @@ from shoal.fitting.rules import checked, with_findings
 from shoal.fitting.tuned import AlphaChoice, with_tuning
 from shoal.fitting.wide import fit_table
 from shoal.home import home, new_run_id
+from shoal.kernels.threads import one_thread
 from shoal.metrics import Timings
 from shoal.results.answers.table import TableLook
 from shoal.results.findings import Routine
@@ -123,6 +124,11 @@ def exactly(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timin
         return fit_cells(coordinator, dataset, config, timings)
     if config.model not in LOSSES:
         return described(fit_table(coordinator, dataset, config, timings))
+    with one_thread:  # as workers have: two for steps this small wait for each other on cores that others use
+        return _by_steps(coordinator, dataset, config, timings)
+
+
+def _by_steps(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Trained:
     if config.model == CLASSES:
         from shoal.fitting.classes.fit import fit_classes
         from shoal.fitting.classes.report import described_classes

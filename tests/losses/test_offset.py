@@ -56,6 +56,17 @@ def counted(n: int = 120) -> pd.DataFrame:
     return frame.assign(claims=rng.poisson(frame["years"] * np.exp(0.3 * frame["x"])))
 
 
+@pytest.mark.parametrize("model", ["poisson", "gamma"])
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_exposures_of_any_size_move_the_intercept_alone(model: str, size: float) -> None:
+    frame = counted().assign(claims=lambda d: d["claims"] + 0.5 * (model == "gamma"), years=1.0)
+    plain = shoal.fit(frame, "claims", model, features=["x"])
+    found = shoal.fit(frame.assign(years=size), "claims", model, offset="years", offset_as="exposure", features=["x"])
+    assert found.coefficients == pytest.approx(plain.coefficients, rel=1e-9)
+    assert found.intercept + np.log(size) == pytest.approx(plain.intercept, rel=1e-9)
+    assert found.report["outcome"]["null_deviance"] == pytest.approx(plain.report["outcome"]["null_deviance"], rel=1e-9)
+
+
 def test_rows_without_an_offset_are_left_out_and_not_predicted(tmp_path: Path) -> None:
     frame = counted()
     frame.loc[:3, "years"] = np.nan
