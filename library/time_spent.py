@@ -145,7 +145,7 @@ def _of_workers(parts: Sequence[Spent], mode: str, rounds: Sequence[Round], look
             Advice(said, (Remedy.set("Halve them", "precision", "float32"), Remedy.say("Or use fewer workers")))
         )
     if apply > MUCH:
-        said = f"The server was at work for {apply:.0%} of the time, and workers waited for it."
+        said = f"Sums and steps took {apply:.0%} of the time, and workers waited for them."
         found.append(Advice(said, (LARGER, SELDOM)))
     elif wait > MUCH:
         found.append(_of_waiting(f"Workers waited for {wait:.0%} of their time", mode, rounds, looks))

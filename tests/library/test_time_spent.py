@@ -53,7 +53,7 @@ def test_shares_are_weighed_by_the_time_that_they_are_of(home: Path) -> None:
     ("shares", "mode", "more", "told"),
     [
         (busy(read=0.3, compute=0.7), "sync", [], "--precision float32"),
-        (busy(compute=0.3, wait=0.7, apply=0.6), "async", [], "The server was at work for 60%"),
+        (busy(compute=0.3, wait=0.7, apply=0.6), "async", [], "Sums and steps took 60%"),
         (busy(compute=0.3, wait=0.7), "sync", [worker(5, 0, rows=900), worker(5, 1, rows=300)], "--mode ssp"),
         (busy(compute=0.3, wait=0.7), "sync", [worker(5, 0, rows=900), worker(5, 1, rows=890)], "--batch-size"),
         (busy(compute=0.3, wait=0.7), "ssp", [LinkSample(5.0, 0, "b", 0.02, 0.0, 9, 9)], "20.0 ms"),
