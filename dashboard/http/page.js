@@ -21,19 +21,23 @@
   })
 
   // A field of decimal numbers takes a decimal comma as well: a browser that writes points would drop it without a word,
-  // and 1,5 would be 15. What the browser has taken itself stays as it is; whole numbers have no such field.
+  // and 1,5 would be 15. One that writes commas is waited for: what it has taken itself stays as it is. Whole numbers have
+  // no such field.
   const isDecimal = (field) => field?.type === "number" && !Number.isInteger(Number(field.step || 1))
+  const writesCommas = (1.5).toLocaleString().includes(",")
   const insert = (text) => document.execCommand("insertText", false, text)
   let inputs = 0
   addEventListener("input", () => { inputs += 1 }, true)
   addEventListener("keydown", (event) => {
     if (event.key !== "," || !isDecimal(event.target)) return
     const before = inputs
-    setTimeout(() => { if (inputs === before) insert(".") })
+    if (writesCommas) return void setTimeout(() => { if (inputs === before) insert(".") })
+    event.preventDefault()
+    insert(".")
   }, true)
   addEventListener("paste", (event) => {
     const text = event.clipboardData?.getData("text").trim() ?? ""
-    if (!isDecimal(event.target) || !/^[+-]?\d*,\d+$/.test(text) || (1.5).toLocaleString().includes(",")) return
+    if (!isDecimal(event.target) || !/^[+-]?\d*,\d+$/.test(text) || writesCommas) return
     event.preventDefault()
     insert(text.replace(",", "."))
   }, true)
