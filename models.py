@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +126,8 @@ class DrawingModel(Protocol):
     def seed(self, *place: int) -> None: ...
 
 
-class TouchedSums(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class TouchedSums:
     """The vector that is `values` at `places`, each named once, 0 elsewhere, plus `along` times the rows' centre."""
 
     places: StoredPlaces
