@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from shoal.data.dialects import Dialect
-from shoal.data.first_look.mixtures import mixture_note
+from shoal.data.first_look.mixtures import mixture_note, numeric_note
 from shoal.data.first_look.nearly import nearly
 from shoal.data.kinds import Guess, number_of
 from shoal.data.notation.words import is_word
@@ -34,6 +34,8 @@ def doubts_about(
                 f"Column '{name}' may hold times of day with a point for a colon, such as {present[0]}; they are read "
                 "as decimal numbers. If they are times, write them with a colon."
             )
+        if guess.kind == FieldKind.NUMBER and present and (mixed := numeric_note(name, present)):
+            yield mixed
         if guess.kind != FieldKind.LEVEL or not present:
             continue
         if mixed := mixture_note(name, present):

@@ -11,6 +11,8 @@ from shoal.words import listed
 
 SHARE = 0.9  # of the cells that have to be numbers of some way of writing
 _SHORT = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)? ?(k|K|T|Tsd\.?|m|M|Mio\.?|Mill\.?|mn|bn|B|Mrd\.?)")
+FEW_WORDS, SEVERAL = 4, 3  # different words behind numbers that may be units, each of them in several cells
+_WORDED = pattern(r"\d{1,9}([.,]\d+)? (?P<word>[^\W\d_]{2,16}\.?)")
 _PLAIN = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)?")
 
 
@@ -19,11 +21,33 @@ def mixture_note(name: str, cells: Sequence[str]) -> str:
     start = f"Column '{name}' is read as text: "
     if shown := _marks(cells):
         return f"{start}its numbers have different units or currencies ({shown}). Write all of them in one."
+    if shown := _words(cells):
+        return f"{start}its numbers have different words behind them ({shown}). If these are units, write all in one."
     if shown := _shortened(cells):
         return f"{start}some of its numbers are shortened ({shown}). Write them out."
     if shown := _decimals(cells):
         return f"{start}its numbers have points and commas as decimal marks ({shown}). Write all of them with one."
     return ""
+
+
+def numeric_note(name: str, cells: Sequence[str]) -> str:
+    """Why a column that was said to be one of numbers cannot be read as such; nothing if it cannot be told."""
+    if shown := _marks(cells) or _words(cells):
+        return (
+            f"Column '{name}' is to be one of numbers, but they have different units ({shown}) and cannot be read so. "
+            "Write all of them in one."
+        )
+    return ""
+
+
+def _words(cells: Sequence[str]) -> str:
+    """Examples of whole numbers with a few plain words behind them, as units are and names of streets are not."""
+    found = [shape for cell in cells if (shape := _WORDED.fullmatch(cell))]
+    example = {shape["word"]: shape[0] for shape in reversed(found)}
+    often = Counter(shape["word"] for shape in found)
+    if len(found) < SHARE * len(cells) or not 1 < len(often) <= FEW_WORDS or min(often.values()) < SEVERAL:
+        return ""
+    return listed([f"'{example[word]}'" for word, _ in often.most_common()], 4)
 
 
 def _marks(cells: Sequence[str]) -> str:

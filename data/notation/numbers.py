@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from shoal.data.notation.grouping import Grouping, grouping, other_mark
+from shoal.data.notation.units import OR, are_one, forms_of, inflected, is_unit, whole
 from shoal.lazy.classes import dataclass
 from shoal.lazy.patterns import pattern
 from shoal.words import listed
@@ -41,6 +42,7 @@ _SHAPE = pattern(
     r"(?P<core>[.,]?\d(?:[\d.,'\u2019\u02bc`\s]*\d)?(?:[eE][+-]?\d+)?)(?P<back>(?:[^\d].*)?)",
     re.DOTALL,
 )
+MOST_MARKS = 6  # different words beside the numbers of a column that are looked at: no language has more forms
 LONGEST = 1000  # characters of a cell that may be a number with a mark: a pattern remembers every step of a long text
 
 
@@ -51,7 +53,8 @@ def _shape(cell: str) -> re.Match[str] | None:
 @dataclass(frozen=True)
 class Notation:
     """How numbers are written: the decimal mark, what groups their digits (a blank stands for all blanks), whether in
-    pairs (12,34,567), and a mark that may stand with them, on either side; signs and parentheses are always known."""
+    pairs (12,34,567), and a mark that may stand with them, on either side, `days or day` where it is a word that has
+    several forms; signs and parentheses are always known."""
 
     decimal: str = "."
     thousands: str = ""
@@ -81,8 +84,9 @@ class Notation:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Texts around a number that say nothing of its value."""
-        return (*((self.mark,) if self.mark else ()), *BLANKS)
+        """Texts around a number that say nothing of its value, longer ones first; of words all forms that are known."""
+        forms = {form for mark in self.mark.split(OR) if mark for form in forms_of(mark)}
+        return (*sorted(forms, key=lambda form: (-len(form), form)), *BLANKS)
 
     def number(self, text: str) -> float | None:
         """The value; None for what is not a finite number written so."""
@@ -216,11 +220,26 @@ def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
         return "", False, [shape["core"] for shape in shapes if not _mark_in(shape["front"] + shape["back"])]
     mark = marks.most_common(1)[0][0]
     before = any(name == mark and ahead for name, ahead, _ in found)
-    apart = all(blank for name, ahead, blank in found if name == mark and not ahead)
-    if not _is_known(mark, before) and (before or not apart or not _is_unit(mark, marks[mark], len(cells))):
-        mark = ""
-    cores = [s["core"] for s in shapes if {_mark_in(s["front"]), _mark_in(s["back"])} <= {"", mark}]
-    return mark, before, cores
+    forms = [mark, *(() if before else _other_forms(mark, marks, shapes))]
+    apart = all(blank for name, ahead, blank in found if name in forms and not ahead)
+    count = sum(marks[form] for form in forms)
+    if not _is_known(mark, before) and (before or not apart or not _is_unit(mark, count, len(cells))):
+        forms = []
+    cores = [s["core"] for s in shapes if {_mark_in(s["front"]), _mark_in(s["back"])} <= {"", *forms}]
+    return OR.join(forms), before, cores
+
+
+def _other_forms(mark: str, marks: Counter[str], shapes: Sequence[re.Match[str]]) -> list[str]:
+    """Other words behind numbers that are one unit with the commonest."""
+    others = [other for other, _ in marks.most_common(MOST_MARKS) if other != mark]
+    if not others:
+        return []
+    numbers: dict[str, set[int | None]] = {}
+    for shape in shapes:
+        numbers.setdefault(_mark_in(shape["back"]), set()).add(whole(shape["core"]))
+    behind = [other for other in others if other in numbers]
+    told = {other for other in behind if {mark, other}.isdisjoint(UNITS | CURRENCIES)}  # of mph and mpg nothing tells
+    return inflected(mark, numbers, [other for other in behind if other in told or are_one(mark, other)])
 
 
 def cores_of(cells: Iterable[str]) -> list[str]:
@@ -251,9 +270,10 @@ def _is_known(mark: str, before: bool) -> bool:
         return True
     if mark in CURRENCIES or mark.rstrip(".") in CURRENCIES or mark in ("%", "٪"):  # which is before in Turkish
         return True
-    return not before and mark in UNITS | DASHES
+    return not before and (mark in UNITS | DASHES or is_unit(mark))
 
 
 def _is_unit(mark: str, count: int, cells: int) -> bool:
     """Whether a word after (nearly) all numbers is their unit: 36 months, but not 12 Main and 14 High."""
-    return count >= 3 and count >= (1 - ODD_SHARE) * cells and len(mark) <= 16 and not any(c.isdigit() for c in mark)
+    enough = count >= 3 and count >= (1 - ODD_SHARE) * cells
+    return enough and len(mark) <= 16 and not any(c.isdigit() for c in mark) and OR not in mark
