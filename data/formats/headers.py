@@ -175,9 +175,10 @@ def first_total(rows: Sequence[Sequence[str]], is_value: IsValue) -> str:
     return word if larger else ""
 
 
-def total_note(words: Sequence[str], below: int = 0) -> str:
-    """That the last rows are left out, which begin with these words, and with them what stands below."""
-    also = f", and the {f'{below} lines' if below > 1 else 'line'} below as well" if below else ""
+def total_note(words: Sequence[str], below: int = 0, above: int = 0) -> str:
+    """That the last rows are left out, which begin with these words, and with them the lines around them."""
+    lines, where = below + above, "below" if not above else "above" if not below else "around"
+    also = f", and the {f'{lines} lines' if lines > 1 else 'line'} {where} as well" if lines else ""
     if words == [""]:
         return f"The last row has no name and the sums of the rows above it: it is taken for totals and left out{also}."
     if len(words) == 1:

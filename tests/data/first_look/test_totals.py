@@ -13,6 +13,11 @@ ROWS = "".join(f"place {i},{i},{2 * i + 1}\n" for i in range(30))
 FOOT = {
     "a note": ("Report created in October,,\n", "The last row has at most one text and no value"),
     "notes and empty rows": (",,\nSource: office of statistics,,\n####,,\n", "The last 3 rows have at most one text"),
+    "totals with fewer fields": ("Total:,435\n", "begins with 'Total:'"),
+    "a line without delimiters": ("Report created in October\n", "The last row has at most one text and no value"),
+    "below an empty line": ("\n*) estimated\nThe end\n", "The last 2 rows have at most one text"),
+    "notes around totals": ("\n*) below 5: <5\nTotal:,435\nThe end\n", "and the 2 lines around as well"),
+    "totals above a damaged line": ("Total,435,900\nSource: office, 2022\n", "begins with 'Total'"),
     "totals above notes": ("Total,435,900\n,,\nSource: office of statistics,,\n", "begins with 'Total'"),
 }
 
@@ -30,6 +35,19 @@ def test_rows_without_values_yet_are_rows(tmp_path: Path, foot: str) -> None:
     dataset = opened(written(tmp_path, "name,a,y\n" + ROWS + foot))
     assert dataset.rows == 30 + foot.count("\n")
     assert not dataset.notes
+
+
+@pytest.mark.parametrize("foot", ["place 30", "place 30,4", "30,4\n"])
+def test_a_row_that_was_cut_off_is_one_that_cannot_be_read(tmp_path: Path, foot: str) -> None:
+    dataset = opened(written(tmp_path, "name,a,y\n" + ROWS + foot))
+    assert dataset.manifest.bad_count == 1
+    assert not dataset.notes
+
+
+@pytest.mark.parametrize("foot", ["\n*) below 5: <5\nTotal:,435\nThe end\n", "\nThe end\n", "Total,435,\nThe end\n"])
+def test_lines_that_are_no_rows_are_not_predicted(tmp_path: Path, foot: str) -> None:
+    model = api.fit(written(tmp_path, "name,a,y\n" + ROWS), target="y", features=["a"])
+    assert len(model.predict(written(tmp_path, "name,a,y\n" + ROWS + foot, "new.csv"))) == 30
 
 
 def test_every_row_to_predict_is_meant(tmp_path: Path) -> None:
