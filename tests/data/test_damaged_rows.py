@@ -13,7 +13,7 @@ from support.tables import Cell, bad_places, column, opened, shoal, small_pieces
 DAMAGED: dict[str, tuple[str, list[list[Cell]], list[int], dict[str, Any]]] = {
     "short row": ("a,b,c\n1,2,3\n4,5\n6,7,8\n", [[1.0, 2.0, 3.0], [6.0, 7.0, 8.0]], [3], {}),
     "long row": ("a,b\n1,2\n3,4,5\n6,7\n", [[1.0, 2.0], [6.0, 7.0]], [3], {}),
-    "footer": ("a,b\n1,2\n3,4\n5,6\nTotal: 12\n", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [5], {}),
+    "a word at the foot": ("a,b\n1,2\n3,4\n5,6\nover\n", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [5], {}),
     "comment in the middle": ("a,b\n1,2\n# no\n3,4\n", [[1.0, 2.0], [3.0, 4.0]], [3], {}),
     "quote never closed": ('a,b\n1,x\n2,"y\n3,z\n4,w\n', [[1.0, "x"], [3.0, "z"], [4.0, "w"]], [3], {}),
     "quote never closed in the last row": ('a,b\n1,x\n2,z\n3,"y\n', [[1.0, "x"], [2.0, "z"]], [4], {}),

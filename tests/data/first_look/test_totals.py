@@ -30,6 +30,12 @@ def test_what_is_below_a_table_is_left_out_and_said(tmp_path: Path, case: str) -
     assert [said in note for note in dataset.notes] == [True]
 
 
+def test_totals_below_two_columns_are_left_out(tmp_path: Path) -> None:
+    dataset = opened(written(tmp_path, "a,b\n1,2\n3,4\n5,6\nTotal: 12\n"))
+    assert (dataset.rows, dataset.manifest.bad_count) == (3, 0)
+    assert ["begins with 'Total: 12'" in note for note in dataset.notes] == [True]
+
+
 @pytest.mark.parametrize("foot", ["2031-01,,\n", "place 30,,\n", "place 31,,\nplace 32 of a long name,,\n"])
 def test_rows_without_values_yet_are_rows(tmp_path: Path, foot: str) -> None:
     dataset = opened(written(tmp_path, "name,a,y\n" + ROWS + foot))
