@@ -1,4 +1,4 @@
-"""Numbers, sizes, durations and lists for the eye, the same wherever they are shown."""
+"""Numbers, sizes, durations and lists for the eye, the same wherever they are shown, and lists as they are typed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": 
 # What a terminal obeys or an eye is led astray by: control characters but tabs and ends of lines, marks of direction.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 LINE_BREAKS = re.compile(r"\s*[\r\n]\s*")
+# An item in quotes; one that begins with a part in quotes, as the pair "a, b":c does; any other.
+_ITEM = re.compile(r'(?:\s*"(?P<inside>(?:[^"]|"")*)"\s*|(?P<plain>\s*"(?:[^"]|"")*"[^,]*|[^,]*))(?=,|\Z)')
 
 
 def seen(text: str) -> str:
@@ -215,3 +217,33 @@ def compared(references: Mapping[str, str], most: int = 12) -> str:
         return ""
     said = [f"{column}: {'no value' if level == '__missing__' else level}" for column, level in references.items()]
     return f"Levels of text columns are compared with {listed(said, most)}."
+
+
+# ------------------------------------------------------------------ lists in one line
+
+
+def list_items(text: str) -> list[str]:
+    """The items of a list in one line, `a,b,"c, d"`, as flags and fields have it; blanks around them are left.
+
+    One with a comma stands in double quotes, and a quote within them is written twice, as in CSV. Quotes anywhere else
+    are a part of the item.
+    """
+    found, place = [], 0
+    while place <= len(text) and (item := _ITEM.match(text, place)):
+        inside = item["inside"]
+        found.append(item["plain"] if inside is None else inside.replace('""', '"'))
+        place = item.end() + 1  # beyond the comma
+    return found
+
+
+def list_text(items: Iterable[str]) -> str:
+    """A line that `list_items` reads as these."""
+    return ",".join(map(_written, items))
+
+
+def _written(item: str) -> str:
+    closed = item.count('"') % 2 == 0 or not item.lstrip().startswith('"')  # or it would go on in the next item
+    if closed and list_items(item) == [item]:
+        return item
+    doubled = item.replace('"', '""')
+    return f'"{doubled}"'

@@ -45,7 +45,7 @@ from shoal.people.person import at_command_line
 from shoal.settings.config import DIALECT, ON_CLUSTER
 from shoal.tracing import spans
 from shoal.utils import THREAD_LIMITS
-from shoal.words import line_told, plural, short
+from shoal.words import line_told, list_items, plural, short
 
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
@@ -340,7 +340,7 @@ def _predict(chosen: argparse.Namespace) -> None:
 
     config = config_of(argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in OF_PREDICTIONS}))
     model, progress = cli_models.model_path(chosen.model), _progress(chosen.json)
-    keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
+    keep = [name.strip() for name in list_items(chosen.keep) if name.strip()]
     found = predict_file(model, config, chosen.out, progress, chosen.interval, keep, chosen.threshold, summed=True,
                          like_file=chosen.like_file)  # fmt: skip
     clear_line()
@@ -356,7 +356,7 @@ def _predict(chosen: argparse.Namespace) -> None:
 def _predict_there(chosen: argparse.Namespace, there: RemoteShoal) -> None:
     from shoal.results.answers.predictions import FilePredictions
 
-    keep = [name.strip() for name in chosen.keep.split(",") if name.strip()]
+    keep = [name.strip() for name in list_items(chosen.keep) if name.strip()]
     found = there.predict(chosen.model, chosen.file, interval=chosen.interval, keep=keep, out=chosen.out,
                           threshold=chosen.threshold, like_file=chosen.like_file)  # fmt: skip
     print_json(found) if chosen.json else show_predicted(FilePredictions.from_dict(found))

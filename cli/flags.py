@@ -22,7 +22,7 @@ from shoal.settings.formula import expanded
 from shoal.settings.meaning import differing, implied, left_out, understood
 from shoal.settings.values import config_from, read_yaml
 from shoal.settings.when import MODELS
-from shoal.words import did_you_mean, short
+from shoal.words import did_you_mean, list_items, list_text, short
 
 Add = Callable[..., "Parser"]  # makes the parser of a command from its name and a `help` that sums it up
 STANDARD_INPUT = "-"
@@ -173,7 +173,7 @@ def add_knobs(
         if str(knob.type).startswith("bool"):
             place.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
         else:
-            several: dict[str, Any] = {"action": _Joined} if knob.metadata.get("of") in ("levels", "transforms") else {}
+            several: dict[str, Any] = {"action": _Joined} if str(knob.type).startswith("tuple") else {}
             place.add_argument(
                 flag,
                 choices=only or _offered(knob),
@@ -193,7 +193,8 @@ class _Joined(argparse.Action):
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         before = getattr(namespace, self.dest, None)
-        setattr(namespace, self.dest, values if before is None else f"{before},{values}")
+        both = values if before is None else list_text([*list_items(before), *list_items(values)])
+        setattr(namespace, self.dest, both)
 
 
 def _default(knob: dataclasses.Field[Any], value: Any) -> str:

@@ -16,6 +16,7 @@ from shoal.words import (
     compared,
     from_optimum,
     line_told,
+    list_text,
     listed,
     plural,
     seen,
@@ -308,7 +309,7 @@ def offers(column: ColumnLook) -> list[str]:
     """What of a column, as `inspect` describes it, may be meant for missing, with its flag; a page has a click."""
     name, found = column.name, []
     if words := column.words:
-        flag = shlex.quote(",".join(word for word, _ in words))
+        flag = shlex.quote(list_text(word for word, _ in words))
         lost = "These rows cannot be read. " if column.is_measured else "So it is read as text. "
         found.append(
             f"Column '{name}' holds numbers but for words: {told(words)}. {lost}"
@@ -317,7 +318,7 @@ def offers(column: ColumnLook) -> list[str]:
     if column.totals:
         found.append(totals_told(name, column.totals))
     for value, count in column.codes:
-        flag = shlex.quote(f"{name}={value:.15g}")
+        flag = shlex.quote(list_text([f"{name}={value:.15g}"]))
         found.append(
             f"Column '{name}' is {value:.15g} in {count:,} rows, far from its other values. "
             f"If that means that there is no value: --also-missing {flag}"

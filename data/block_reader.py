@@ -210,8 +210,10 @@ class _Reading:
         """Columns that have too many values of another kind to be of theirs."""
         wrong: dict[int, Counter[str]] = {}
         for odd, text in self.odd_texts():
-            if self._value(odd, text) is None and not text.isspace():
-                wrong.setdefault(int(odd["column"]), Counter())[text] += 1
+            column = int(odd["column"])
+            absent = text.isspace() or text in self.layout.absent.get(column, ())
+            if not absent and self._value(odd, text) is None:
+                wrong.setdefault(column, Counter())[text] += 1
         return [
             c for c, texts in wrong.items()
             if self._is_dated_otherwise(c, texts) or (c not in self.layout.fixed and self._is_stranger(c, texts))

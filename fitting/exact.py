@@ -35,7 +35,7 @@ from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data
 from shoal.solve.moments import FEWER, STEPS, Moments, plan_cells
 from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
 from shoal.utils import available_memory
-from shoal.words import plural
+from shoal.words import list_text, plural
 
 SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
 NEARLY_DEPENDENT = 1e6  # condition number from which it is said
@@ -160,7 +160,7 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
         values = [word for word in words if not names_totals(word)]  # a row of totals is none with a value missing
         treat = Remedy.set(
             "If these words mean that there is no value, treat them as missing", "also_missing",
-            ",".join([*config.also_missing, *values]),
+            list_text([*config.also_missing, *values]),
         )  # fmt: skip
         leave = Remedy.set("Or leave these rows out" if values else "Leave these rows out", "on_bad_rows", "skip")
         raise BadRowsError(

@@ -18,7 +18,7 @@ from shoal.fitting.reports import Trained
 from shoal.lazy.classes import dataclass
 from shoal.results.findings import LEAVE_OUT, Finding
 from shoal.settings.config import RunConfig
-from shoal.words import did_you_mean
+from shoal.words import did_you_mean, list_text
 
 MOST = 20  # remarks of one rule that are told
 KIND = "rule:"  # of a finding, before the name of the rule that it is of
@@ -135,6 +135,6 @@ def _findings(name: str, remarks: list[Any], leave: Remedy) -> Iterator[Finding]
 
 def _without(config: RunConfig, name: str) -> Remedy:
     others = [other for other in config.rules if other != name]
-    return Remedy.set("To go on without that rule, name the others alone", "rules", ",".join(others)) if others else (
+    return Remedy.set("To go on without that rule, name the others alone", "rules", list_text(others)) if others else (
         Remedy.say("To go on without that rule, leave it out")
     )  # fmt: skip

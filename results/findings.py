@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from shoal.errors import Remedy
 from shoal.lazy.classes import dataclass
-from shoal.words import listed
+from shoal.words import list_text, listed
 
 LEAVE_OUT = "exclude"  # the knob that most remedies set
 NAMES = "categorical"  # that of columns whose values are names
@@ -64,7 +64,7 @@ class Finding:
             return Remedy.switch_on(self.advice, self.knob)
         if self.kind == FindingKind.PRODUCT_LEAK and len(self.values) > 1:  # the other may be the best that there is
             return Remedy.choose(self.advice, self.knob)
-        return Remedy.set(self.advice, self.knob, ",".join(self.values)) if self.knob else Remedy.say(self.advice)
+        return Remedy.set(self.advice, self.knob, list_text(self.values)) if self.knob else Remedy.say(self.advice)
 
     @property
     def leaves_out(self) -> tuple[str, ...]:

@@ -196,8 +196,8 @@ class RunConfig:
     header: bool | None = knob(None, "whether the first row has the columns' names; detected if not given", "reading")
     missing: tuple[str, ...] | None = knob(None, "texts that mean a missing value", "reading", metavar="TOKENS")
     also_missing: tuple[str, ...] = knob(
-        (), "texts that mean a missing value beside the usual ones; COLUMN=TEXT for one column", "reading",
-        metavar="TOKENS",
+        (), "texts that mean a missing value beside the usual ones; COLUMN=TEXT for one column; one with a comma in "
+        "double quotes", "reading", metavar="TOKENS",
     )
     dates: tuple[str, ...] = knob(
         (), "order of dates, if it cannot be told: year-first, day-first or month-first; COLUMN=... for one column",

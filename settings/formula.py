@@ -14,6 +14,7 @@ from shoal.lazy.patterns import pattern
 from shoal.settings.levels import SIGN
 from shoal.settings.pairs import pair_text
 from shoal.settings.transforms import COUNTS, DATES, NUMBERS, PLAIN
+from shoal.words import list_items
 
 NAME = "formula"
 SHAPES = (*NUMBERS, *DATES)
@@ -32,7 +33,7 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in knobs_of(str(values[NAME])).items():
         if isinstance(value, list):
             given = rest.get(name) or []
-            rest[name] = [*dict.fromkeys([*(given.split(",") if isinstance(given, str) else given), *value])]
+            rest[name] = [*dict.fromkeys([*(list_items(given) if isinstance(given, str) else given), *value])]
         elif rest.get(name) not in (None, "", value):
             raise ConfigError(
                 f"The formula says {name} {value!r}, and {name} is given as {rest[name]!r}. Leave one of them out.",

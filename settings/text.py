@@ -14,6 +14,7 @@ from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.meaning import FOR_NETWORK, differing, effective, for_network, left_out, understood, usual_values
 from shoal.settings.values import config_from, flattened
 from shoal.settings.when import NETWORK
+from shoal.words import list_text
 
 
 def changed(config: RunConfig) -> dict[str, Any]:
@@ -106,7 +107,8 @@ def _with_line(error: ConfigError, lines: Mapping[str, int]) -> str:
 
 
 def command_line(config: RunConfig) -> str | None:
-    """`shoal train` with the flags that mean this config; None if flags cannot say it (a column's name has a comma)."""
+    """`shoal train` with the flags that mean this config; None if flags cannot say it (a column's name
+    ends in a blank)."""
     config = effective(config)
     files = named(config.file)
     arguments = ["shoal", "train", *files]
@@ -127,5 +129,5 @@ def command_line(config: RunConfig) -> str | None:
 
 def _as_text(value: Any) -> str:
     if isinstance(value, list):
-        return ",".join(value)
+        return list_text(value)
     return repr(value) if isinstance(value, float) else str(value)

@@ -14,7 +14,7 @@ from shoal.settings import plain_yaml
 from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.formula import expanded
 from shoal.settings.pairs import is_pair, pair_text
-from shoal.words import did_you_mean
+from shoal.words import did_you_mean, list_items
 
 LONGEST_FILE = 1_000_000  # characters of a file of settings: it may name thousands of columns
 # The names that a nested YAML file may use; `training.optimization.*` are the knobs under their own names.
@@ -122,7 +122,7 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
             check_address(name)
         return value
     if kind.startswith("tuple"):
-        items = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+        items = list_items(value) if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
         if knob_.metadata.get("of") == "pairs":
             items = [pair_text(*item) if is_pair(item) else item for item in items]
         return tuple(str(item).strip() for item in items if str(item).strip() or knob_.name == "missing")

@@ -46,7 +46,7 @@ from shoal.tasks.kept_text import TextBeside, first_rows
 from shoal.tasks.predict_rows import gaps_before, stand_in
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
-from shoal.words import date_text, listed, number, plural
+from shoal.words import date_text, list_text, listed, number, plural
 
 FAR = 0.5  # of the range of a column in training, beyond which its values are told
 ENCODED = 1 << 20  # bytes that tell whether a text is UTF-8
@@ -384,6 +384,6 @@ def _check_part(path: Path, config: RunConfig, needed: Sequence[str], called: st
             f"The model needs columns that {called} does not have: {listed(absent)}. "
             f"{called[:1].upper()}{called[1:]} has: {listed(names)}. Rename or add them.",
             Remedy.set(
-                "Or, if they are not known when predicting, train the model without them", "exclude", ",".join(absent)
+                "Or, if they are not known when predicting, train the model without them", "exclude", list_text(absent)
             ),
         )

@@ -1,10 +1,13 @@
-"""Numbers, sizes and times for the eye."""
+"""Numbers, sizes and times for the eye; lists in one line against Python's own reader of CSV."""
 
 from __future__ import annotations
 
+import csv
+import random
+
 import pytest
 
-from shoal.words import ago, file_size, number, power_of_ten, shortened
+from shoal.words import ago, file_size, list_items, list_text, number, power_of_ten, shortened
 
 
 @pytest.mark.parametrize(
@@ -41,3 +44,30 @@ def test_long_names_keep_both_ends() -> None:
     assert {len(shortened(name, 28)) for name in (start, end)} == {28}
     assert shortened("rooms", 28) == "rooms"
     assert shortened("x" * 28, 28) == "x" * 28
+
+
+# ------------------------------------------------------------------ lists in one line
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a,b", ",a,", 'b.d.,"CRP [mg/l]=<0,5",---', '"a ""b"", c",d', '"a,b"', '5" pipe,6" pipe', '"",a']
+)
+def test_lists_are_read_as_a_line_of_csv(text: str) -> None:
+    assert list_items(text) == next(csv.reader([text]))
+
+
+def test_blanks_around_quotes_and_what_goes_on_after_them() -> None:
+    assert list_items('a, "b, c" ,d') == ["a", "b, c", "d"]
+    assert list_items('"a, b":c,d:e') == ['"a, b":c', "d:e"]  # a pair, whose quotes are its own
+    assert list_items('"never closed,b') == ['"never closed', "b"]
+
+
+def test_only_what_needs_quotes_has_them() -> None:
+    assert list_text(["a b", "<0,5", 'x"', '"a:b":c']) == 'a b,"<0,5",x","a:b":c'
+
+
+def test_any_items_come_back() -> None:
+    chance = random.Random(5)
+    for _ in range(20_000):
+        items = ["".join(chance.choices('",: a', k=chance.randrange(6))) for _ in range(chance.randrange(1, 4))]
+        assert list_items(list_text(items)) == items

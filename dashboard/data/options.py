@@ -20,7 +20,7 @@ from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked, tidy
 from shoal.results.answers.table import BadRows, TableLook
 from shoal.settings.config import BAD_ROW_CHOICES, PARTS, RunConfig
-from shoal.words import line_told, plural
+from shoal.words import line_told, list_items, list_text, plural
 
 AUTO = "automatic"
 DELIMITERS = {AUTO: None, "comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|", "space": " "}
@@ -117,9 +117,12 @@ def _words(found: Asked, knob: str, options: Sequence[str]) -> None:
 
 
 def _tokens(found: Asked, knob: str) -> None:
-    common = _shown(found, knob, ",".join(found.read.get(knob, [])))
+    common = _shown(found, knob, list_text(found.read.get(knob, [])))
     if knob != "dates":
-        common["help"] += " Write them with commas between: NA,?,-999. An empty field always counts."
+        common["help"] += (
+            ' Write them with commas between, and one that has a comma in double quotes: NA,-999,"<0,5". '
+            "An empty field always counts."
+        )
     st.text_input(placeholder=PLACEHOLDERS[knob], **common)
 
 
@@ -127,7 +130,7 @@ def _changed(found: Asked, knob: str, value: Any) -> None:
     if knob in MARKS:
         value = MARKS[knob].get(value, found.read.get(knob))
     elif knob in TOKENS:
-        value = [token.strip() for token in value.split(",") if token.strip()] or RunConfig().as_dict()[knob]
+        value = [token.strip() for token in list_items(value) if token.strip()] or RunConfig().as_dict()[knob]
     read_otherwise(found, {**found.read, knob: value})
 
 

@@ -226,6 +226,7 @@ def _guesses(
 ) -> list[Guess]:  # fmt: skip
     """What each column seems to hold; those that are not wanted, or have nothing in them, are skipped."""
     sure = _numbers_given(overrides)
+    absent, _ = per_column(overrides.get("also_missing") or (), header.names)
     found = []
     for j, name in enumerate(header.names):
         if (wanted and name not in wanted.columns) or j in header.empty:
@@ -233,7 +234,7 @@ def _guesses(
             continue
         known = wanted.notation(name) if wanted and overrides.get("decimal") is None else None
         order = orders.get(name, orders.get(""))
-        cells = [row[j] for row in rows]
+        cells = ["" if row[j] in absent.get(name, ()) else row[j] for row in rows]
         found.append(guess_kind(name, cells, sample.dialect, categorical, numeric, sure, order, known))
     return agreeing(found)
 

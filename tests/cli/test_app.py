@@ -129,6 +129,19 @@ def test_columns_by_flags(flags: list[str], names: list[str], data: Path) -> Non
     assert list(trained(data, "--target", "y", *flags)["coefficients"]) == names
 
 
+def test_lists_by_flags_may_have_commas_within_and_flags_may_come_again(tmp_path: Path) -> None:
+    path = tmp_path / "levels.csv"
+    rows = [
+        ("<0,5" if i % 20 == 0 else "b.d." if i % 25 == 1 else f"{i},5", i % 7, i % 11, i * 37 % 101)
+        for i in range(200)
+    ]
+    path.write_text("CRP;n, all;m;y\n" + "".join(";".join(map(str, row)) + "\n" for row in rows))
+    words = ["--also-missing", '"CRP=<0,5"', "--also-missing", "b.d."]
+    looked = shoal("inspect", path, *words, "--json").json
+    assert [column["missing"] for column in looked["columns"]] == [18, 0, 0, 0]
+    assert list(trained(path, "--target", "y", *words, "--exclude", '"n, all"')["coefficients"]) == ["CRP", "m"]
+
+
 @pytest.mark.parametrize(("text", "flags"), [
     ("a;y\n1,5;2\n2,5;4\n3,5;6\n", ["--delimiter", ";", "--decimal", ","]),
     ("a;y\n1,5;2\n2,5;4\n3,5;6\n", ["--decimal", ","]),

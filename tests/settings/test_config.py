@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
+from shoal.settings.text import command_line
 from shoal.settings.values import config_from, read_yaml
 
 NESTED = """
@@ -51,6 +53,15 @@ def test_flat_and_nested_names_mean_the_same() -> None:
         }
     )
     assert flat == nested
+
+
+def test_a_comma_within_names_and_words_survives_the_command_line() -> None:
+    config = RunConfig(file="a.csv", target="y", exclude=("a, b", "c"), also_missing=("CRP=<0,5", "---", '"x"'))
+    line = command_line(config)
+    assert line is not None
+    flags = dict(zip(*[iter(shlex.split(line)[3:])] * 2, strict=True))
+    assert flags["--also-missing"] == '"CRP=<0,5",---,"""x"""'
+    assert config_from({"file": "a.csv"} | {name[2:].replace("-", "_"): text for name, text in flags.items()}) == config
 
 
 def test_what_a_config_says_of_itself_gives_it_back() -> None:

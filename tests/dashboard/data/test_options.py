@@ -195,6 +195,16 @@ def test_words_among_numbers_and_codes_are_missing_by_one_click() -> None:
     assert "read" not in page.query_params  # an emptied field is as if nothing had been said
 
 
+def test_a_word_with_a_comma_stays_whole_in_its_field() -> None:
+    rows = "".join(f"{'<0,5' if i % 20 == 0 else f'{i},5'};{i % 7}\n" for i in range(200))
+    page = view(f"a;b\n{rows}", read=json.dumps({"also_missing": ["a=<0,5"]}))
+    field = widget(page, "text_input", "More texts that mean missing")
+    assert field.value == '"a=<0,5"'
+    page = settle(checked(field.set_value(f"k.A.,{field.value}").run()))
+    assert read_of(page) == {"also_missing": ["k.A.", "a=<0,5"]}
+    assert list(columns_of(page)["Missing"]) == [10, 0]
+
+
 def test_a_browser_that_has_not_drawn_a_choice_yet_does_not_undo_it() -> None:
     rows = "".join(f"{'k.A.' if i % 20 == 0 else i * 1.5},{i}\n" for i in range(200))
     page = view(f"a,b\n{rows}")
