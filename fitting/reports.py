@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from shoal.data.notation.numbers import Notation
+from shoal.data.terms import MISSING_LEVEL
 from shoal.fitting.exact import Fit, Prepared, Reduced
 from shoal.fitting.model_file import model_of
 from shoal.lazy.classes import dataclass
@@ -22,6 +23,9 @@ from shoal.settings.strength import strength
 from shoal.solve import inference as solved
 from shoal.solve.collinearity import collinearity
 from shoal.solve.conformal import prediction_interval
+from shoal.words import listed, plural, shortened
+
+NAMED, LONGEST_LEVEL = 5, 80  # new levels of a column, and columns with such, that a warning names; letters of one
 
 
 def finite(value: Any) -> Any:
@@ -102,7 +106,7 @@ def report(fit: Fit) -> FitReport:
         rows_dropped=finite(fit.rows_dropped),
         **of_the_table(config, fit.prepared, solution.w),
         findings=fit.prepared.findings,
-        **warned(fit.notes, fit.sums.unseen),
+        **warned(fit.notes, fit.sums.unseen, fit.prepared),
         collinearity=collinearity(fit.prepared.problem, names) if isinstance(fit.prepared, Reduced) else None,
     )
 
@@ -168,16 +172,34 @@ def _date_columns(config: RunConfig, prepared: Prepared) -> dict[str, str]:
     return {name: columns[name].written for name in used if columns[name].is_date}
 
 
-def warned(notes: Iterable[str], unseen: int) -> dict[str, Any]:
-    """All notes on a fit, and which of them are routine."""
-    said = (*notes, *unseen_notes(unseen))
+def warned(notes: Iterable[str], unseen: int = 0, prepared: Prepared | None = None) -> dict[str, Any]:
+    """All notes on a fit, and which of them are routine; `unseen` test rows have levels that are new to the model."""
+    said = (*notes, *(_unseen_notes(unseen, prepared) if unseen and prepared else ()))
     return {"warnings": tuple(map(str, said)), "routine": routine_among(said)}
 
 
-def unseen_notes(count: int) -> list[str]:
-    return (
-        [f"{count} test rows have a level that no training row has; its 0/1 columns are all 0 there."] if count else []
-    )
+def _unseen_notes(count: int, prepared: Prepared) -> list[str]:
+    have, new = f"{plural(count, 'test row')} {'has' if count == 1 else 'have'}", [*_new_levels(prepared)]
+    more = f"; and more in {plural(len(new) - NAMED, 'column')}" if len(new) > NAMED else ""
+    which = f" Such levels: {'; '.join(new[:NAMED])}{more}." if new else ""
+    return [
+        f"{have} a level that no training row has; its 0/1 columns are all 0 there. The model knows nothing of it, and "
+        f"the score on test rows may suffer.{which}"
+    ]
+
+
+def _new_levels(prepared: Prepared) -> Iterator[str]:
+    """Of each text column the levels that no training row has."""
+    encoding = prepared.encoding
+    for name in encoding.known:
+        column, known = prepared.dataset.columns[name], {*encoding.known[name]}
+        if name in encoding.rare:  # it has a column of its own for whatever is new
+            continue
+        new = [f"'{shortened(level, LONGEST_LEVEL)}'" for level in column.levels if level and level not in known]
+        if column.missing and MISSING_LEVEL not in known and not encoding.drop_missing:
+            new.append("no value")
+        if new:
+            yield f"{listed(new, NAMED)} in '{name}'"
 
 
 def named_values(names: list[str], values: Array) -> dict[str, float]:

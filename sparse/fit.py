@@ -191,7 +191,7 @@ def described_sparse(
         unique=bool(solution.unique),
         rows_read=table.rows,
         training=training,
-        **warned((Routine(said), *solution.notes, *notes), 0),
+        **warned((Routine(said), *solution.notes, *notes)),
     )  # fmt: skip
     encoding = Encoding(tuple(Number(name, 0.0) for name in names), {}, config.target)
     origin = Origin(title(config.file), table.content, table.rows)

@@ -53,7 +53,7 @@ def _report(fit: ClassFit) -> FitReport:
         rows_dropped=finite(fit.rows_dropped),
         **of_the_table(config, fit.prepared, fit.point.W),
         findings=in_order((*fit.prepared.findings, *([no_end()] if fit.separated and config.shrink == "none" else []))),
-        **warned(fit.notes, fit.scores.unseen),
+        **warned(fit.notes, fit.scores.unseen, fit.prepared),
         outcome=_outcome(fit),
         prediction_interval=class_sets(test.sizes, _rows(fit, test), test.weights, fit.prepared.repeats),
     )

@@ -59,7 +59,7 @@ def _report(fit: LossFit) -> FitReport:
         findings=in_order(
             (*fit.prepared.findings, *([no_end()] if fit.separated and not shrunk else []), *_too_good(fit, outcome))
         ),
-        **warned(fit.notes, fit.scores.unseen),
+        **warned(fit.notes, fit.scores.unseen, fit.prepared),
         outcome=outcome,
         prediction_interval=_sets(fit) if fit.values else _interval(fit),
     )
