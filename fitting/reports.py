@@ -15,11 +15,12 @@ from shoal.fitting.exact import Fit, Prepared, Reduced
 from shoal.fitting.model_file import model_of
 from shoal.lazy.classes import dataclass
 from shoal.models import Array, Certificate
-from shoal.results.findings import routine_among
+from shoal.results.findings import FindingKind, in_order, routine_among, worse_than_nothing
 from shoal.results.fit import Estimate, Filled, FitCertificate, FitInference, FitReport, GradientTraining
 from shoal.results.model import ModelFile
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
+from shoal.settings.when import penalty_knob
 from shoal.solve import inference as solved
 from shoal.solve.collinearity import collinearity
 from shoal.solve.conformal import prediction_interval
@@ -88,6 +89,9 @@ def report(fit: Fit) -> FitReport:
         fit.sums.calibration, fit.sums.test.rows, config.solver == "gradient" and bool(config.patience),
         fit.sums.calibration_weights, repeats,
     )  # fmt: skip
+    test = fit.sums.test.scores(columns, config.intercept, repeats)
+    few = any(one.kind == FindingKind.FEW_ROWS for one in fit.prepared.findings)  # which offers the same remedy
+    worse = () if few else worse_than_nothing(test.r2, False, penalty_knob(config.as_dict()))
     return FitReport(
         model=config.model,
         target=config.target,
@@ -97,7 +101,7 @@ def report(fit: Fit) -> FitReport:
         coefficients=named_values(names, solution.coef),
         coefficients_standardized=named_values(names, solution.w),
         train=fit.sums.train.scores(columns, config.intercept, repeats),
-        test=fit.sums.test.scores(columns, config.intercept, repeats),
+        test=test,
         inference=_inference(names, fit.inference) if fit.inference else None,
         prediction_interval=calibrated,
         certificate=certified(solution.certificate),
@@ -105,7 +109,7 @@ def report(fit: Fit) -> FitReport:
         unique=bool(solution.unique),
         rows_dropped=finite(fit.rows_dropped),
         **of_the_table(config, fit.prepared, solution.w),
-        findings=fit.prepared.findings,
+        findings=in_order((*fit.prepared.findings, *worse)),
         **warned(fit.notes, fit.sums.unseen, fit.prepared),
         collinearity=collinearity(fit.prepared.problem, names) if isinstance(fit.prepared, Reduced) else None,
     )

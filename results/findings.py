@@ -12,6 +12,7 @@ from shoal.words import list_text, listed
 LEAVE_OUT = "exclude"  # the knob that most remedies set
 NAMES = "categorical"  # that of columns whose values are names
 NAMED = 5  # columns in one sentence
+LITTLE = 1e-3  # share of the spread below which nothing to speak of is explained
 
 
 class FindingKind(StrEnum):
@@ -27,6 +28,7 @@ class FindingKind(StrEnum):
     ZERO_LED = "zero_led"
     TOTALS = "totals"
     GAPS = "gaps"
+    WORSE = "worse"
     SEPARATED = "separated"
     TWO_VALUES = "two_values"
     FEW_ROWS = "few_rows"
@@ -92,6 +94,19 @@ def no_end() -> Finding:
     """Coefficients of a model without a penalty grow without end; a note says of which columns."""
     said = "Without a penalty its coefficients have no end, and what it says of new rows may be far too certain."
     return Finding(FindingKind.SEPARATED, (), said, "To hold the coefficients, fit it", "shrink", ("ridge",))
+
+
+def worse_than_nothing(explained: float | None, has_log_link: bool, knob: str) -> tuple[Finding, ...]:
+    """Of a model that leaves more of its test rows than always saying the same does, where another may do better.
+
+    `explained` is the share that it takes away, `knob` the one that puts a penalty on it, empty where it has one."""
+    if explained is None or explained >= -LITTLE:
+        return ()
+    said = "On test rows it does worse than knowing nothing."
+    if has_log_link:
+        said += " Its columns multiply, which goes far off at their ends where their effects add up."
+        return (Finding(FindingKind.WORSE, (), said, "To let them add up, fit it", "model", ("linear",)),)
+    return (Finding(FindingKind.WORSE, (), said, "Let a penalty help", knob, ("ridge",)),) if knob else ()
 
 
 def zero_led(names: Sequence[str]) -> Finding:

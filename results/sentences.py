@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from shoal.results.findings import FindingKind
+from shoal.results.findings import LITTLE, FindingKind
 from shoal.results.fit import FitReport, FitScores
 from shoal.results.outcome import SCORE_NAMES, Outcome, by_column
 from shoal.words import MODELS, listed, number, plural, within_words
@@ -17,7 +17,6 @@ CHANCE = 0.05  # p-value above which a coefficient may be 0
 ROUNDING = 1e-9  # standardised weights below which there is nothing but rounding
 LEFT_OUT = 20  # columns that are named in one sentence
 EXACTLY = 1e-9  # share of the spread below which nothing is left but rounding
-LITTLE = 1e-3  # share of the spread below which nothing to speak of is explained
 GRAVE = (FindingKind.LEAK, FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)
 
 

@@ -23,6 +23,7 @@ from shoal.fitting.guidance.leaks import (
     shares,
     telling_gaps,
 )
+from shoal.fitting.guidance.lines import is_straight
 from shoal.fitting.guidance.readings import missing_codes, totals, zero_led_codes
 from shoal.fitting.guidance.shape import TargetShape
 from shoal.models import Array
@@ -217,6 +218,8 @@ def _skewed(known: Known) -> Iterator[Finding]:
     """By what a pass over the values said, if one was made, else by the first rows."""
     low, high = known.target.minimum, known.target.maximum
     if low is None or high is None or not known.is_line or not low < high:
+        return
+    if low > 0 and is_straight(known.dataset, known.config):  # its far rows are what a line explains
         return
     rows = sampled_rows(known.dataset, [known.target.name])[:, 0]
     may_count = low == 1 and bool((rows == np.floor(rows)).all())  # which speaks for another model

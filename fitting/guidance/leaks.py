@@ -169,14 +169,14 @@ def as_product(X: Array, y: Array) -> tuple[int, int, str] | None:
     their places, and "times" or "divided by"; None if there are none, or rows are too few to tell."""
     if len(y) < ENOUGH or not np.ptp(y) > 0:
         return None
-    alone = _explained(X, y)
+    alone = explained(X, y)
     best = (MULTIPLIED, 0, 0, "")
     for i in range(X.shape[1]):
         if not alone[i] < TELLING:
             continue
         for how, parts in (("times", X[:, [i]] * X[:, i:]), ("divided by", _divided(X[:, [i]], X))):
             first = i if how == "times" else 0
-            share = np.where(alone[first:] < TELLING, _explained(parts, y), 0.0)
+            share = np.where(alone[first:] < TELLING, explained(parts, y), 0.0)
             share[i - first] = 0.0  # a square is one column's own
             place = int(np.argmax(share))
             best = max(best, (float(share[place]), i, first + place, how))
@@ -189,7 +189,7 @@ def _divided(numerator: Array, X: Array) -> Array:
     return np.where(whole, numerator / np.where(whole, X, 1.0), 0.0)
 
 
-def _explained(X: Array, y: Array) -> Array:
+def explained(X: Array, y: Array) -> Array:
     """What share of the spread of y (n,) each column of X (n, q) explains by a line."""
     with np.errstate(over="ignore", invalid="ignore"):
         centred, target = X - X.mean(axis=0), y - y.mean()

@@ -1,6 +1,6 @@
 """Which model the values of a column to predict speak for, in one sentence each; a person decides.
 
-The rules go by the values alone, in this order:
+The rules go by the values alone, but for the last question to positive numbers, in this order:
 
     two values, text or numbers                      yes or no: logistic
     3 to 50 texts                                    classes: multinomial; more: texts, which are not predicted
@@ -8,16 +8,20 @@ The rules go by the values alone, in this order:
     whole numbers from 0 or 1 on, next to each other at their lower end, whose largest is rare, that spread about
     as much as counts do, and that trail off above   counts: poisson
     a handful of whole numbers otherwise             a rating or grade: linear, and said so
-    above 0, skewed, and much less so as logarithms  gamma, which multiplies; or lognormal, which does so by logarithms
+    above 0, skewed, and much less so as logarithms  gamma, which multiplies; or lognormal, which does so by logarithms;
+                                                     but linear where columns of numbers add up to them
     anything else                                    linear
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Column, Dataset
 from shoal.data.splits import Split
 from shoal.data.terms import MISSING_LEVEL
+from shoal.fitting.guidance.lines import is_straight
 from shoal.fitting.guidance.shape import CentralSums, TargetShape, shape_of
 from shoal.fitting.targets import look_at, value_names
 from shoal.passes.losses import TargetSeen
@@ -43,10 +47,13 @@ def look_for(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> T
     shape = (
         shape_of(coordinator, dataset, config.target) if column.is_number else TargetShape(CentralSums(), CentralSums())
     )
-    return proposed(column, seen, shape)
+    return proposed(column, seen, shape, lambda: is_straight(dataset, config))
 
 
-def proposed(column: Column, seen: TargetSeen, shape: TargetShape) -> TargetLook:
+def proposed(
+    column: Column, seen: TargetSeen, shape: TargetShape, is_sum: Callable[[], bool] = lambda: False
+) -> TargetLook:
+    """`is_sum` says whether a line through the other columns suits positive numbers with a long tail."""
     name = f"'{column.name}'"
     if len(seen.values) == 1 and not seen.more:
         return TargetLook(TargetKind.CONSTANT, "", f"{name} has one and the same value in all rows.")
@@ -66,6 +73,9 @@ def proposed(column: Column, seen: TargetSeen, shape: TargetShape) -> TargetLook
         return TargetLook(TargetKind.FEW_VALUES, "linear", said)
     if low > 0 and shape.has_long_tail:
         said = f"{name} has positive numbers with a long tail, {number(shape.values.mean)} on average and at most "
+        if is_sum():
+            why = f"{said}{number(high)}, but columns add up to them: a line explains them far better than their logs."
+            return TargetLook(TargetKind.SKEWED, "linear", why)
         why = f"{said}{number(high)}: a gamma model lets columns multiply them, a lognormal one does so by logarithms."
         return TargetLook(TargetKind.SKEWED, "gamma", why, (LOGARITHMS,))
     return TargetLook(TargetKind.NUMBER, "linear", f"{name} has numbers from {low:g} to {high:g}.")

@@ -22,9 +22,10 @@ from shoal.fitting.reports import (
 )
 from shoal.losses.base import RowLoss
 from shoal.passes.losses import LossSums, PartScores, Ranked
-from shoal.results.findings import LEAVE_OUT, Finding, FindingKind, in_order, no_end
+from shoal.results.findings import LEAVE_OUT, Finding, FindingKind, in_order, no_end, worse_than_nothing
 from shoal.results.fit import FitInference, FitReport, FitScores, PredictionInterval
 from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
+from shoal.settings.when import penalty_knob
 from shoal.solve.conformal import prediction_interval, prediction_sets
 from shoal.solve.ranking import area_under_roc, average_precision, calibration, grid_for, threshold_curve
 from shoal.words import listed
@@ -40,6 +41,7 @@ def described_loss(fit: LossFit) -> Trained:
 def _report(fit: LossFit) -> FitReport:
     config, names = fit.config, fit.prepared.encoding.names
     shrunk, outcome = config.shrink != "none", _outcome(fit)
+    test = _plain_scores(fit, fit.scores.test.sums)
     return FitReport(
         model=config.model,
         target=config.target,
@@ -49,7 +51,7 @@ def _report(fit: LossFit) -> FitReport:
         coefficients=named_values(names, fit.coef),
         coefficients_standardized=named_values(names, fit.w),
         train=_plain_scores(fit, fit.scores.train.sums),
-        test=_plain_scores(fit, fit.scores.test.sums),
+        test=test,
         inference=_inference(fit, names),
         certificate=certified(fit.certificate),
         condition=finite(fit.condition),
@@ -57,12 +59,26 @@ def _report(fit: LossFit) -> FitReport:
         rows_dropped=finite(fit.rows_dropped),
         **of_the_table(config, fit.prepared, fit.w),
         findings=in_order(
-            (*fit.prepared.findings, *([no_end()] if fit.separated and not shrunk else []), *_too_good(fit, outcome))
+            (
+                *fit.prepared.findings,
+                *([no_end()] if fit.separated and not shrunk else []),
+                *_too_good(fit, outcome),
+                *_worse(fit, test, outcome),
+            )
         ),
         **warned(fit.notes, fit.scores.unseen, fit.prepared),
         outcome=outcome,
         prediction_interval=_sets(fit) if fit.values else _interval(fit),
     )
+
+
+def _worse(fit: LossFit, test: FitScores, outcome: Outcome) -> tuple[Finding, ...]:
+    """By the squares of its errors where columns multiply: its own deviance hides how far off the largest are."""
+    multiplies = fit.loss.link == "log"
+    found = outcome.test.scores
+    explained = test.r2 if multiplies else found.get("deviance_explained", found.get("loss_explained"))
+    knob = "" if fit.separated else penalty_knob(fit.config.as_dict())  # what has no end is told of a penalty already
+    return worse_than_nothing(explained, multiplies, knob)
 
 
 def _too_good(fit: LossFit, outcome: Outcome) -> Iterator[Finding]:

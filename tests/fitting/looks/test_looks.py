@@ -107,3 +107,24 @@ def test_sums_of_blocks_have_the_skewness_of_all_values() -> None:
     assert total.skewness == pytest.approx(stats.skew(values), rel=1e-6)
     assert total.variance == pytest.approx(values.var(), rel=1e-9)
     assert CentralSums.of(np.full(3, 2.0)).skewness == 0
+
+
+@pytest.mark.parametrize(("effects", "model"), [("add", "linear"), ("multiply", "gamma")])
+def test_a_long_tail_that_columns_add_up_to_asks_for_a_line(tmp_path: Path, effects: str, model: str) -> None:
+    random = np.random.default_rng(3)
+    days, ward = random.exponential(6.0, N), random.choice(["a", "b"], N)
+    mean = (
+        500 + 900 * days + 2000 * (ward == "b") if effects == "add" else 500 * np.exp(0.3 * days + 0.5 * (ward == "b"))
+    )
+    noise = random.normal(0, 100, N) if effects == "add" else 0.0
+    cost = np.maximum(mean + noise, 1.0) * (1 if effects == "add" else random.gamma(9.0, 1 / 9.0, N))
+    gaps = np.where(random.random(N) < 0.9, np.nan, random.normal(size=N))  # hardly a row has all columns
+    path = tmp_path / "cost.csv"
+    pd.DataFrame({"days": days, "ward": ward, "gaps": gaps, "cost": cost}).to_csv(path, index=False)
+    assert package.inspect(path, target="cost")["target"]["model"] == model
+    told = [finding["kind"] for finding in package.inspect(path, target="cost")["findings"]]
+    assert ("skewed_target" in told) == (model == "gamma")
+    worse = package.fit(path, "cost", model="gamma", test_every=5).findings
+    assert [one.values for one in worse if one.kind == "worse"] == ([("linear",)] if effects == "add" else [])
+    fitted = package.fit(path, "cost", model="auto", test_every=5)
+    assert not [one for one in fitted.findings if one.kind == "worse"]
