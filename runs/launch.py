@@ -164,6 +164,15 @@ def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None
         return _start(directory, job, config)
 
 
+def job_before(task: str, config: RunConfig, arguments: Mapping[str, Any]) -> Run | None:
+    """One that is under way or has its answer, as `launch_job` would find it; none is started, and none made again."""
+    jobs.check(task, named(config.file), arguments)
+    run = Run(jobs_directory() / task / _fingerprint(config, task, dict(arguments)))
+    if not run.directory.is_dir() or run.damage or made_files.damage(run.directory):
+        return None
+    return run if run.is_active or run.result is not None else None
+
+
 def sees_job(job: Run) -> bool:
     """Whether whoever acts sees all that a job has read: what it found is for nobody else."""
     known = sees_everything() or bool(job.config)  # one that does not say what it has read is for admins

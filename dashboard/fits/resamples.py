@@ -18,11 +18,12 @@ from shoal.results.answers.explanation import ModelExplanation, ResampledInterva
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed
 from shoal.results.tuned import FormulaInterval, FormulaIntervals
-from shoal.runs.launch import Run
+from shoal.runs.launch import Run, job_before
 from shoal.settings.values import page_config
 from shoal.settings.when import RESAMPLED_LOSSES
 from shoal.words import listed
 
+USUAL = 500  # resamples that are drawn where rows and columns allow it
 OFTEN, SELDOM = 0.95, 0.5  # shares of the resamples
 
 
@@ -32,7 +33,7 @@ def coefficients(report: FitReport, model: Path, file: str, download: str) -> No
         results.coefficients(report, download)
         return
     key = f"resamples:{model}"
-    run = _job(model, file, anew=False) if st.session_state.get(key) else None
+    run = _job(model, file, anew=False) if st.session_state.get(key) else _before(model, file)
     found = _explained(run)
     drawn = found.bootstrap if found else None
     results.coefficients(with_resamples(report, drawn), download)
@@ -56,7 +57,8 @@ def with_resamples(report: FitReport, found: ResampledIntervals | None) -> FitRe
     if found is None:
         return report
     ends = {name: FormulaInterval(one["estimate"], one["low"], one["high"]) for name, one in found.coefficients.items()}
-    meaning = f"{found.resamples:,} resamples. {found.meaning}"
+    fewer = "" if found.resamples >= USUAL else f" of {USUAL}, as many as so many rows and columns allow"
+    meaning = f"{found.resamples:,} resamples{fewer}. {found.meaning}"
     return replace(report, intervals=(FormulaIntervals(RESAMPLED, found.confidence, meaning, ends),))
 
 
@@ -78,6 +80,14 @@ def _job(model: Path, file: str, anew: bool) -> Run | None:
         return None
 
 
+def _before(model: Path, file: str) -> Run | None:
+    """What somebody has asked for already; nothing is said of one that failed, or that this person may not see."""
+    try:
+        return job_before("explain", page_config(file), {"model": str(model)})
+    except (TrainingError, OSError):
+        return None
+
+
 def _explained(run: Run | None) -> ModelExplanation | None:
     try:
         return ModelExplanation.from_dict(run.result) if run and run.result is not None else None
@@ -92,7 +102,7 @@ def _offer(run: Run | None, found: ModelExplanation | None, key: str, model: Pat
         return
     if run:
         notice("error", wording.told(run.error), "The rows were not resampled")
-    line("Beside a penalty no formula gives intervals: the model can be fitted anew to 500 resamples of its rows.")
+    line(f"Beside a penalty no formula gives intervals: the model can be fitted anew to {USUAL} resamples of its rows.")
     if st.button("Intervals by resamples", icon=":material/casino:", key=f"{key}:button"):
         st.session_state[key] = True
         if run:

@@ -75,6 +75,8 @@ def _beside(finding: Finding, chosen: dict[str, Any]) -> Finding | None:
     """A finding with the advice that suits what is chosen; the columns were looked at for a linear model."""
     if finding.kind == FindingKind.FEW_ROWS:
         return few_rows(finding.said, penalty_knob({**RunConfig().as_dict(), **chosen}))
+    if finding.kind == FindingKind.DATES and places.is_on("tune") and "time:" in st.query_params.get("study", ""):
+        return None  # the advice is taken
     if finding.knob in SWITCHES and chosen.get(finding.knob):
         return None
     if finding.kind == FindingKind.SKEWED_TARGET and chosen.get("model") in LOSSES:
@@ -108,7 +110,7 @@ def _list(found: Asked, findings: list[Finding], switch_on: Callable[[str], None
 
 
 def _finding(found: Asked, finding: Finding, place: int, switch_on: Callable[[str], None]) -> None:
-    if finding.kind == FindingKind.DATES and "time:" not in st.query_params.get("study", ""):
+    if finding.kind == FindingKind.DATES:
         with _row():
             line(words(finding))
             by_time = json.dumps({"fold_by": f"time:{finding.columns[0]}"})

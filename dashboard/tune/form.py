@@ -13,7 +13,7 @@ from shoal.dashboard.forms.handed import KEPT, KNOBS, NOTHING, STUDY, differing,
 from shoal.dashboard.forms.knob_widgets import KnobWidgets, forget
 from shoal.dashboard.forms.model_form import ENOUGH_TO_SPLIT, USUAL_EVERY
 from shoal.dashboard.forms.problems import product_problems
-from shoal.dashboard.parts import places, wording
+from shoal.dashboard.parts import places, widget_values, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import offered, pick_column
 from shoal.dashboard.parts.targets import PLACEHOLDER, SUITED, suited_model, tunable, why_not_tuned
@@ -237,21 +237,23 @@ class Preparation:
     def _folds(self) -> tuple[int, str]:
         by, _, column = self.choice.fold_by.partition(":")
         left, middle, right = st.columns(3)
+        # Values are given, not only begun with: a browser keeps what a field of the same key had at another address.
         folds = left.number_input(
-            "Folds", 2, 1000, self.choice.folds, key=f"{self.prefix}:folds",
+            "Folds", 2, 1000, key=widget_values.begin(f"{self.prefix}:folds", self.choice.folds),
             help="The model is fitted that often, each time tested on other rows.",
         )  # fmt: skip
         way = middle.selectbox(
-            "Folds by", list(self.ways), list(self.ways).index(by), format_func=self.ways.__getitem__,
-            key=f"{self.prefix}:way:{'-'.join(self.ways)}",
+            "Folds by", list(self.ways), format_func=self.ways.__getitem__,
+            key=widget_values.begin(f"{self.prefix}:way:{'-'.join(self.ways)}", by),
             help="Which rows are tested together.",
         )  # fmt: skip
         if way not in ("group", "time"):
             return int(folds), str(way)
         options = offered(self.columns, [column] if column in self.types else [])
+        begun = column if column in options else next(iter(options), None)
         chosen = right.selectbox(
-            "Column of the folds", options, options.index(column) if column in options else 0,
-            key=f"{self.prefix}:fold column", accept_new_options=len(options) < len(self.columns),
+            "Column of the folds", options, key=widget_values.begin(f"{self.prefix}:fold column", begun),
+            accept_new_options=len(options) < len(self.columns),
             help="Groups or points in time; it can predict as well. Where columns are many, type its name.",
         )  # fmt: skip
         return int(folds), f"{way}:{chosen}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -44,6 +46,12 @@ def test_a_penalised_model_is_resampled_when_somebody_asks(key: str) -> None:
         assert (rows[name]["Low"], rows[name]["High"]) == pytest.approx((one["low"], one["high"]), rel=1e-12)
     assert "95% intervals: 500 resamples." in said(page)
     assert "In at least 95% of the resamples a weight is left to x." in said(page)
+    again = settle(open_page("train", run=run.id))  # another session
+    assert BUTTON not in labels(again)
+    assert "95% intervals: 500 resamples." in said(again)
+    assert run.report is not None
+    fewer = with_resamples(run.report, replace(expected, resamples=494)).intervals[0]
+    assert fewer.meaning.startswith("494 resamples of 500, as many")
 
 
 def test_one_without_a_penalty_has_its_formula(key: str) -> None:

@@ -139,8 +139,16 @@ def test_dates_lead_to_folds_by_time(key: str) -> None:
     address = dict(urllib.parse.parse_qsl(link.proto.query_string))
     assert json.loads(address["study"]) == {"fold_by": "time:day"}
     assert (address["data"], address["target"]) == (key, "sold")
-    page = settle(open_page("tune", **address))
+    page = settle(open_page("tune", data=key, target="sold"))
+    assert widget(page, "selectbox", "Folds by").value == "hash"
+    page.query_params["study"] = address["study"]
+    page = checked(page.run())
+    by = widget(page, "selectbox", "Folds by")  # said to the browser, which would else keep what this field had before
+    assert (by.value, by.proto.set_value) == ("time", True)
+    page = settle(page)
     assert "folds by time (day)" in said(page)
+    assert widget(page, "selectbox", "Column of the folds").value == "day"
+    assert "Tune with folds by time" not in said(page)
     assert not any(one.proto.label == "Tune by time" for one in page.get("page_link"))
 
 
