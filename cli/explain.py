@@ -163,7 +163,8 @@ def _show_importance(found: ColumnWorth) -> None:
         )
     error = found.error or 1.0
     shown = [(name, short(rise), _percent((rise or 0.0) / error)) for name, rise in list(found.rises.items())[:SHOWN]]
-    table(("column", "rise without it", "in percent"), shown, right={1, 2})
+    rise = "rise with its values shuffled" if found.is_borrowed else "rise without it"  # only folds are fitted anew
+    table(("column", rise, "in percent"), shown, right={1, 2})
     if len(shown) < len(found.rises):
         print(f"({len(shown)} of {len(found.rises)}; --json gives all)")
     _say(found.meaning)

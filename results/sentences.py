@@ -203,12 +203,16 @@ def _moving(name: str, weight: float, report: FitReport) -> str:
 
 
 def _by_chance(report: FitReport, names: list[str]) -> str:
-    """Where not even the first columns are told from 0."""
+    """Which of the first columns are not told from 0, as one is not that another says nearly the same as."""
     known = report.inference.coefficients if report.inference else {}
-    p_values = [known[name].p_value for name in names if name in known]
-    if p_values and all(p is not None and p > CHANCE for p in p_values):
+    p_values = {name: known[name].p_value for name in names if name in known}
+    unsure = [name for name, p in p_values.items() if p is not None and p > CHANCE]
+    if not unsure:
+        return ""
+    if len(unsure) == len(p_values):
         return " (none of them surely: the intervals have 0 in them)" if len(names) > 1 else " (not surely)"
-    return ""
+    why = "its interval has 0 in it" if len(unsure) == 1 else "their intervals have 0 in them"
+    return f" ({listed(unsure)} not surely: {why})"
 
 
 def _caveat(report: FitReport) -> str:

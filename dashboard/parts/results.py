@@ -26,7 +26,7 @@ from shoal.results.plain import plain
 from shoal.results.sentences import left_out, three_sentences, usual_range
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
-from shoal.settings.when import is_penalised, mixes_penalties
+from shoal.settings.when import has_other_loss, is_penalised, mixes_penalties
 from shoal.words import compared, duration, number, plural, short, shortened
 
 ROWS = 1_000  # of coefficients in one table
@@ -43,7 +43,8 @@ ENDINGS = {
 def subtitle(config: dict[str, Any], name: str) -> str:
     values = {**RunConfig().as_dict(), **config}
     chosen = "by cross-validation" if config.get("alpha") is None else short(config["alpha"])
-    penalty = f" · alpha {chosen}" if is_penalised(values) else ""
+    kind = f"{wording.choice_for('shrink', values['shrink']).lower()}, " if has_other_loss(values) else ""
+    penalty = f" · {kind}alpha {chosen}" if is_penalised(values) else ""
     ratio = f" · l1_ratio {short(config.get('l1_ratio'))}" if mixes_penalties(values) else ""
     return f"{name}{penalty}{ratio}"
 

@@ -1,4 +1,4 @@
-"""What columns are worth to a model: by how much its error rises without each of them."""
+"""What columns are worth to a model: by how much its error rises without each of them, or with its values shuffled."""
 
 from __future__ import annotations
 

@@ -176,3 +176,13 @@ def test_warnings_come_first_and_what_is_routine_last(tmp_path: Path) -> None:
     held = shoal(*ask, "--shrink", "ridge").out
     assert "--shrink" not in held
     assert "no finite optimum" not in held
+
+
+def test_a_column_that_another_says_nearly_the_same_as_is_not_named_as_sure() -> None:
+    random = np.random.default_rng(4)
+    a, c = random.normal(size=(2, 300))
+    twin = a + 0.01 * random.normal(size=300)  # either takes the place of the other
+    y = random.random(300) < 1 / (1 + np.exp(-a - 0.6 * c))
+    fitted = package.fit(pd.DataFrame({"a": a, "twin": twin, "c": c, "y": y.astype(int)}), "y", "logistic")
+    told = str(fitted.summary()).splitlines()[2]
+    assert "(a, twin not surely: their intervals have 0 in them)" in told.replace("(twin, a", "(a, twin")

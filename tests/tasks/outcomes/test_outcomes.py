@@ -117,6 +117,8 @@ def test_explain_of_a_penalised_or_unfindable_model_says_what_is_missing(tmp_pat
     assert told.code == 0, told.err
     assert "pulled toward 0" in told.out
     assert "test rows" in told.out
+    assert "rise with its values shuffled" in told.out
+    assert "without it" not in told.out  # nothing is fitted anew
     with pytest.raises(ConfigError, match="Train it at that alpha"):
         explain_model(model, ExplainRequest(alpha=1.0))
     data.unlink()
