@@ -17,7 +17,7 @@ from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import label, line
 from shoal.dashboard.parts.targets import SUITED
 from shoal.dashboard.parts.waiting import watch
-from shoal.dashboard.tables import choices
+from shoal.dashboard.tables import at_hand, choices
 from shoal.dashboard.tables.needed import inspection
 from shoal.dashboard.tables.sources import Asked
 from shoal.results.answers.table import ColumnLook
@@ -26,6 +26,8 @@ from shoal.settings.config import RunConfig
 from shoal.settings.when import LOSSES, TUNED_LOSSES, penalty_knob
 from shoal.words import listed, plural, shortened
 
+STUDY = "study"  # the part of an address that says how a table is prepared and tested
+BY_TIME = "Tune by time"
 OPEN = 3  # lines that are not folded away
 NAMES = 5  # columns in one line
 SWITCHES = {"indicators": "Mark missing numbers"}  # knobs of a model that a click switches on
@@ -75,7 +77,7 @@ def _beside(finding: Finding, chosen: dict[str, Any]) -> Finding | None:
     """A finding with the advice that suits what is chosen; the columns were looked at for a linear model."""
     if finding.kind == FindingKind.FEW_ROWS:
         return few_rows(finding.said, penalty_knob({**RunConfig().as_dict(), **chosen}))
-    if finding.kind == FindingKind.DATES and places.is_on("tune") and "time:" in st.query_params.get("study", ""):
+    if finding.kind == FindingKind.DATES and places.is_on("tune") and "time:" in st.query_params.get(STUDY, ""):
         return None  # the advice is taken
     if finding.knob in SWITCHES and chosen.get(finding.knob):
         return None
@@ -111,10 +113,7 @@ def _list(found: Asked, findings: list[Finding], switch_on: Callable[[str], None
 
 def _finding(found: Asked, finding: Finding, place: int, switch_on: Callable[[str], None]) -> None:
     if finding.kind == FindingKind.DATES:
-        with _row():
-            line(words(finding))
-            by_time = json.dumps({"fold_by": f"time:{finding.columns[0]}"})
-            places.link("tune", "Tune by time", ":material/tune:", **{**found.address, "study": by_time})
+        _dates(found, finding, place)
         return
     if finding.knob in SWITCHES:
         _line(words(finding), {SWITCHES[finding.knob]: partial(switch_on, finding.knob)}, f"guidance:{place}")
@@ -126,6 +125,32 @@ def _finding(found: Asked, finding: Finding, place: int, switch_on: Callable[[st
         return
     _line(words(finding), {text: partial(choices.choose, found, finding.knob, _with(found, finding.knob, values))
                            for text, values in _buttons(finding).items()}, f"guidance:{place}")  # fmt: skip
+
+
+def _dates(found: Asked, finding: Finding, place: int) -> None:
+    """To folds by time; on the page that has them by a button, since a link to itself leaves the browser's address."""
+    by_time = _by_time(finding.columns[0])
+    if places.is_on("tune"):
+        _line(words(finding), {BY_TIME: partial(_take_study, by_time)}, f"guidance:{place}")
+        return
+    with _row():
+        line(words(finding))
+        places.link("tune", BY_TIME, ":material/tune:", **{**found.address, STUDY: by_time})
+
+
+def _by_time(column: str) -> str:
+    """The study of the address with other folds; its preparation stays."""
+    try:
+        said = json.loads(st.query_params.get(STUDY, "{}"))
+    except (ValueError, RecursionError):
+        said = {}
+    kept = said if isinstance(said, dict) else {}
+    return json.dumps({**kept, "fold_by": f"time:{column}"}, separators=(",", ":"), sort_keys=True)
+
+
+def _take_study(said: str) -> None:
+    places.amend(**{STUDY: said})
+    at_hand.hand_over("train", STUDY, said)
 
 
 def _offered_model(finding: Finding) -> str:
