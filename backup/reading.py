@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import os
@@ -118,13 +119,15 @@ def _database_for(contents: Contents) -> Iterator[Any]:
 
 
 def _members(path: Path) -> Iterator[tuple[str, tarfile.TarInfo, IO[bytes]]]:
-    """In their order."""
-    with path.open("rb") as raw, tarfile.open(fileobj=raw, mode="r|gz") as tar:
+    """In their order; what is packed is proven as a whole when the last one was taken."""
+    with gzip.open(path, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
         for entry in tar:
             file = tar.extractfile(entry) if entry.isreg() else None
             if file is None or not _is_ours(entry.name):
                 raise _damaged(path, f"it holds '{entry.name[:80]}'")
             yield entry.name, entry, file
+        while stream.read(PIECE):  # the checksum of the whole comes after its end
+            pass
 
 
 @contextlib.contextmanager

@@ -206,7 +206,9 @@ def test_tables_of_a_team_are_found_in_an_empty_database(
 
     monkeypatch.setenv("SHOAL_DATABASE", another_database)
     restored(tmp_path / "all.tar.gz", tmp_path / "new", monkeypatch)
-    assert rows() == before
+    found = rows()
+    found["audit"] = found["audit"][:-2]  # that it was made, and restored
+    assert found == before
     restored_then, made, *before_that = accounts.audit()
     assert (accounts.everybody(), before_that, accounts.first_broken()) == (people, log, None)
     assert [one.deed for one in (made, restored_then)] == [
