@@ -107,8 +107,7 @@ def _with_line(error: ConfigError, lines: Mapping[str, int]) -> str:
 
 
 def command_line(config: RunConfig) -> str | None:
-    """`shoal train` with the flags that mean this config; None if flags cannot say it (a column's name
-    ends in a blank)."""
+    """`shoal train` with the flags that mean this config; None if flags cannot say it."""
     config = effective(config)
     files = named(config.file)
     arguments = ["shoal", "train", *files]

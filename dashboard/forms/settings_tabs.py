@@ -75,7 +75,7 @@ def show_command(config: RunConfig) -> None:
     """The line that does the same in a terminal."""
     found = command_line(config)
     if found is None:
-        line("Flags cannot say these settings (a name ends in a blank). Download the YAML and use it like this:")
+        line("Flags cannot say these settings. Download the YAML and use it like this:")
         found = "shoal train --config run.yaml"
     st.code(found, language="bash", wrap_lines=True)
     st.caption("In a terminal on this machine. `shoal runs` lists the runs of both ways.")

@@ -228,5 +228,5 @@ def command(study: studies.OpenStudy, asked: Parameters) -> Answer:
     state, question, alpha = _asked_at(study, asked)
     lines = command_lines(study.run, state.settings(question, alpha))
     if lines is None:
-        raise ConfigError("A column's name has a comma in it, which flags cannot say. Use a YAML file instead.")
+        raise ConfigError("Flags cannot say these settings. Use a YAML file instead.")
     return {"lines": lines}
