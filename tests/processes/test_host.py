@@ -67,9 +67,9 @@ def test_a_host_that_is_killed_loses_its_runs_to_another_that_goes_on_from_the_c
     run = training(launch(endless_run(data, retries=3)))
     family = psutil.Process(first.process.pid).children(recursive=True)
     until(lambda: list(run.checkpoints_path.glob("step-*")))
-    made = rounds(run)
     first.kill()
     assert not psutil.wait_procs(family, timeout=60)[1], "processes of a host end with it"
+    made = rounds(run)  # now that nobody makes more of them
     start("second")
     until(lambda: job_of(run.id).host == "second" and run.state == "running" and rounds(run) > made)
     assert job_of(run.id).fence == 1

@@ -14,7 +14,7 @@ import shoal as api
 from shoal.data import files
 from shoal.data.first_look import source
 from shoal.errors import DataError, StateError
-from shoal.fitting import leaks
+from shoal.fitting.guidance import leaks
 from shoal.settings.config import RunConfig
 from shoal.tasks.train import look, train
 from support.tables import opened, shoal, written
