@@ -20,6 +20,7 @@ INTRODUCTION = (
     "without a cache of its own and writes float64 blocks. Memory: Pss_Anon + Pss_Shmem over all processes.",
     "Gradient training, the last part, is compared with its copy of the rows warm and its workers started;",
     "SGDRegressor has the same standardised float32 rows in memory, and the bare loop is NumPy over the same shards.",
+    "How costs grow with rows and columns: [growth](growth.md).",
 )
 PACKAGES = ("numpy", "scipy", "polars", "pandas", "scikit-learn", "duckdb", "celer", "skglm")
 

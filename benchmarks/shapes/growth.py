@@ -60,14 +60,19 @@ def _columns(rows: int, first: int) -> Callable[[int], MadeTable]:
 
 
 RIDGE, LASSO = ("--model", "ridge", "--alpha", "1"), ("--model", "lasso", "--alpha", "8")
-STEPS = (*RIDGE, "--solver", "gradient", "--epochs", "20", "--workers", "1")
+STEPS = (*RIDGE, "--solver", "gradient", "--epochs", "20", "--tolerance", "0", "--workers", "1")
 TALL, MORE = _rows(20, 500_000), _columns(20_000, 100)
 FROM_TALL, FROM_MORE = "rows, from 500,000 x 20", "columns, from 20,000 x 100"
 WORKS = (
     GrowingWork("ridge from the CSV", FROM_TALL, TALL, RIDGE, 1, "every cell is read once"),
     GrowingWork("ridge from the CSV", FROM_MORE, MORE, RIDGE, 2, "sums of all pairs of columns"),
     GrowingWork(
-        "lasso, wide", "columns, from 300 x 2,500", _columns(300, 2_500), LASSO, 1, "every column is looked at"
+        "lasso, wide",
+        "columns, from 300 x 2,500",
+        _columns(300, 2_500),
+        LASSO,
+        2,
+        "columns times weights, which are more with them",
     ),
     GrowingWork(
         "lasso, 10 folds", "rows, from 100,000 x 50", _rows(50, 100_000), ("--model", "lasso"), 1, "one reading", "tune"
