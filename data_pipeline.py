@@ -23,7 +23,7 @@ from shoal.data.encoding import Encoding
 from shoal.data.shapes.expression import Expression
 from shoal.data.splits import row_weights, target_values
 from shoal.data.terms import MISSING_LEVEL, Factor, Indicator, Level, Number, Offset, Product, Shaped
-from shoal.files.checksums import RunningProof, damaged, mapped
+from shoal.files.checksums import RunningProof, file_of_size, mapped
 from shoal.files.elsewhere import seen_folder
 from shoal.files.read_ahead import ReadAhead, advise, bring_in
 from shoal.lazy.classes import dataclass
@@ -293,7 +293,7 @@ class Shards:
         sizes = dict(zip(paths, self.rows, strict=False)) | {held_path(self.directory): self.held_rows}
         row = (self.width + len(self.beside)) * np.dtype(self.dtype).itemsize
         for path, rows in sizes.items():
-            _identity(path, rows * row)
+            file_of_size(path, rows * row)
 
 
 def shard_path(directory: str, shard: int) -> str:
@@ -307,18 +307,7 @@ def held_path(directory: str) -> str:
 def _mapped(path: str, rows: int, width: int, beside: int, dtype: str, checksum: int) -> tuple[Values, Values]:
     """A look at the file each time: one that was made anew is mapped anew, one cut short is no SIGBUS later."""
     size = rows * (width + beside) * np.dtype(dtype).itemsize
-    return _map(path, rows, width, beside, dtype, size, checksum, _identity(path, size))
-
-
-def _identity(path: str, size: int) -> tuple[int, int]:
-    """Which file this is, if it has that size."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise damaged(path, "a file", str(error.strerror)) from None
-    if found.st_size != size:
-        raise damaged(path, f"{size} bytes", str(found.st_size))
-    return found.st_ino, found.st_mtime_ns
+    return _map(path, rows, width, beside, dtype, size, checksum, file_of_size(path, size))
 
 
 @functools.lru_cache(MAPPED)

@@ -114,6 +114,17 @@ def _identity(found: os.stat_result, expected: int) -> Proven:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, expected
 
 
+def file_of_size(path: str, size: int) -> tuple[int, int]:
+    """Which file this is and of when; refused if it has another size, before a look beyond its end is a SIGBUS."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise damaged(path, "a file", str(error.strerror)) from None
+    if found.st_size != size:
+        raise damaged(path, f"{size} bytes", str(found.st_size))
+    return found.st_ino, found.st_mtime_ns
+
+
 def mapped(path: str, size: int, expected: int) -> FileBytes:
     """A file's bytes, read-only and mapped; they are proven unless this process has done so since the file was made."""
     data, proof = mapped_to_prove(path, size, expected)

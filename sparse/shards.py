@@ -22,7 +22,7 @@ from shoal.data.splits import Split, shard_of
 from shoal.data_pipeline import Shards, held_path, shard_path
 from shoal.errors import DamagedFile, DataError, StateError
 from shoal.files import sealed
-from shoal.files.checksums import Seal, damaged, mapped, write_whole
+from shoal.files.checksums import Seal, file_of_size, mapped, write_whole
 from shoal.files.locks import hold
 from shoal.home import MANIFEST, SHARDS
 from shoal.kernels.rows_kernel import CentredRows
@@ -57,12 +57,12 @@ class SparseShards(Shards):
 
     def centre(self) -> Array:
         path = os.path.join(self.directory, CENTRE)
-        return _centre(path, self.width, self.centre_checksum, _identity(path, 8 * self.width))
+        return _centre(path, self.width, self.centre_checksum, file_of_size(path, 8 * self.width))
 
     def _rows(self, path: str, rows: int, values: int, checksum: int) -> tuple[Any, Any]:
         """A look at the file each time, as dense rows have it."""
         size = _size(rows, values)
-        y, starts, stored, places = _map(path, rows, values, size, checksum, _identity(path, size))
+        y, starts, stored, places = _map(path, rows, values, size, checksum, file_of_size(path, size))
         return CentredRows(starts, places, stored, self.centre()), y
 
     def check_sizes(self) -> None:
@@ -71,22 +71,11 @@ class SparseShards(Shards):
         sizes[held_path(self.directory)] = _size(self.held_rows, self.held_values)
         sizes[os.path.join(self.directory, CENTRE)] = 8 * self.width
         for path, size in sizes.items():
-            _identity(path, size)
+            file_of_size(path, size)
 
 
 def _size(rows: int, values: int) -> int:
     return 16 * rows + 8 + STORED * values
-
-
-def _identity(path: str, size: int) -> tuple[int, int]:
-    """Which file this is, if it has that size."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise damaged(path, "a file", str(error.strerror)) from None
-    if found.st_size != size:
-        raise damaged(path, f"{size} bytes", str(found.st_size))
-    return found.st_ino, found.st_mtime_ns
 
 
 @functools.lru_cache(256)

@@ -7,8 +7,11 @@ Server, policy, step rules, compression, conductor, checkpoints and pages see no
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from shoal.coordinator import Coordinator
 from shoal.data.cache import digest
@@ -84,6 +87,26 @@ class Concluded(NamedTuple):
 
     away: DistanceToOptimum | None  # where it knows better than the run did
     described: Callable[[GradientTraining, Sequence[str]], Trained]
+
+
+class OneCoefficientAColumn(ABC):
+    """Of an objective whose parameters are the coefficients of its columns and nothing else, and begin at 0."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int: ...
+
+    @property
+    def size(self) -> int:
+        return self.width
+
+    @property
+    def parts(self) -> tuple[ParameterPart, ...]:
+        return (ParameterPart("coefficients", self.width),)
+
+    @property
+    def start(self) -> Array:
+        return np.zeros(self.width)
 
 
 class Objective(Protocol):

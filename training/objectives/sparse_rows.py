@@ -41,7 +41,7 @@ from shoal.training.objectives.base import (
     Bounds,
     Concluded,
     DistanceToOptimum,
-    ParameterPart,
+    OneCoefficientAColumn,
     UsualWork,
 )
 
@@ -57,7 +57,7 @@ BETWEEN = 9  # times as long as that what workers do between two messages
 LOCAL_ROWS, LOCAL_STEPS = 256, 8  # of a batch in mode local, and the fewest steps of a round
 
 
-class SparseObjective:
+class SparseObjective(OneCoefficientAColumn):
     """F over the training rows of one run; the intercept is eliminated by centring, as for tables of cells."""
 
     evenly_curved = convex = scores_cheaply = True
@@ -86,18 +86,6 @@ class SparseObjective:
     @property
     def width(self) -> int:
         return len(self.columns.there)
-
-    @property
-    def size(self) -> int:
-        return self.width
-
-    @property
-    def parts(self) -> tuple[ParameterPart, ...]:
-        return (ParameterPart("coefficients", self.width),)
-
-    @property
-    def start(self) -> Array:
-        return np.zeros(self.width)
 
     @property
     def penalised(self) -> bool:

@@ -46,7 +46,14 @@ from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments, residual_squares
 from shoal.solve.paths import Solution, solve
 from shoal.solve.smooth import dependence
-from shoal.training.objectives.base import UNKNOWN, Bounds, Concluded, DistanceToOptimum, ParameterPart, table_identity
+from shoal.training.objectives.base import (
+    UNKNOWN,
+    Bounds,
+    Concluded,
+    DistanceToOptimum,
+    OneCoefficientAColumn,
+    table_identity,
+)
 from shoal.training.objectives.shards import derive, top_eigenvalue
 
 
@@ -80,7 +87,7 @@ class Held:
         return float(residual @ residual), float(centred @ centred)
 
 
-class SquaredObjective:
+class SquaredObjective(OneCoefficientAColumn):
     """F(w) = 1/(2n) sum_i c_i (y_i - xs_i'w)^2 + penalty(w) over the training rows of one run.
 
     The rows' weights c_i are 1, or those of a column, which come to n in all; the intercept is eliminated by centring.
@@ -108,18 +115,6 @@ class SquaredObjective:
     @property
     def width(self) -> int:
         return len(self.prepared.encoding.terms)
-
-    @property
-    def size(self) -> int:
-        return self.width
-
-    @property
-    def parts(self) -> tuple[ParameterPart, ...]:
-        return (ParameterPart("coefficients", self.width),)
-
-    @property
-    def start(self) -> Array:
-        return np.zeros(self.width)
 
     @property
     def penalised(self) -> bool:

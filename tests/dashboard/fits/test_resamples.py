@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.fits.resamples import is_resampled, kept, with_resamples
 from shoal.dashboard.parts.results import coefficient_table
-from shoal.dashboard.tables import uploads
 from shoal.results.answers.explanation import ResampledIntervals, SelectionShares
 from shoal.tasks.explain import ExplainRequest, explain_model
-from support.dashboard.train_page import apply, start
-from support.pages import checked, open_page, said, settle, uploaded, widget
+from support.dashboard.train_page import answers, apply, start
+from support.pages import checked, open_page, said, settle, widget
 
 BUTTON = "Intervals by resamples"
 
 
 @pytest.fixture
 def key() -> str:
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=300).round(3)
-    y = np.where(rng.random(300) < 1 / (1 + np.exp(-2 * x)), "ja", "nein")
-    lines = ["x,z,y", *(f"{a},{i % 7},{b}" for i, (a, b) in enumerate(zip(x, y, strict=True)))]
-    return uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "answers.csv")) or ""
+    return answers()
 
 
 def labels(page: AppTest) -> list[str]:

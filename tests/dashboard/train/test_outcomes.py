@@ -22,7 +22,7 @@ from shoal.results.outcome import CalibrationBin, ThresholdCurve
 from shoal.results.thresholds import calls_at
 from shoal.runs.launch import Run
 from shoal.words import number
-from support.dashboard.train_page import apply, start
+from support.dashboard.train_page import answers, apply, start
 from support.pages import checked, now_on, open_page, said, settle, uploaded, widget
 
 CURVE = ThresholdCurve(4, 6, (0.1, 0.4, 0.5, 0.9), (4, 3, 2, 1), (6, 2, 1, 0))
@@ -34,11 +34,7 @@ def text(page: AppTest) -> str:
 
 @pytest.fixture
 def key() -> str:
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=300).round(3)
-    y = np.where(rng.random(300) < 1 / (1 + np.exp(-2 * x)), "ja", "nein")
-    lines = ["x,z,y", *(f"{a},{i % 7},{b}" for i, (a, b) in enumerate(zip(x, y, strict=True)))]
-    return uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "answers.csv")) or ""
+    return answers()
 
 
 def test_coefficients_that_grow_without_end_are_called_no_optimum() -> None:

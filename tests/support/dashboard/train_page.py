@@ -50,3 +50,12 @@ def apply(page: AppTest, text: str) -> AppTest:
 def labels(page: AppTest) -> set[str]:
     kinds = ("selectbox", "number_input", "button_group", "multiselect", "toggle", "radio", "text_input")
     return {w.label for kind in kinds for w in page.get(kind)}
+
+
+def answers() -> str:
+    """An uploaded table with a yes/no column (ja, nein) that x tells of; the key by which pages know it."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=300).round(3)
+    y = np.where(rng.random(300) < 1 / (1 + np.exp(-2 * x)), "ja", "nein")
+    lines = ["x,z,y", *(f"{a},{i % 7},{b}" for i, (a, b) in enumerate(zip(x, y, strict=True)))]
+    return uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "answers.csv")) or ""
