@@ -312,7 +312,7 @@ def offers(column: ColumnLook) -> list[str]:
         flag = shlex.quote(list_text(word for word, _ in words))
         lost = "These rows cannot be read. " if column.is_measured else "So it is read as text. "
         found.append(
-            f"Column '{name}' holds numbers but for words: {told(words)}. {lost}"
+            f"Column '{name}' holds {column.values_are} but for words: {told(words)}. {lost}"
             f"If they mean that there is no value: --also-missing {flag}"
         )
     if column.totals:

@@ -45,7 +45,7 @@ def _all_words(found: Asked, columns: Sequence[ColumnLook]) -> None:
     if len(words) > 1:
         every = list(dict.fromkeys(word for pairs in words for word, _ in pairs))
         with _row():
-            line(f"{plural(len(words), 'column')} hold numbers but for words.")
+            line(f"{plural(len(words), 'column')} hold numbers or dates but for words.")
             _button(found, "Treat all these words as missing", every, "words", "primary")
 
 

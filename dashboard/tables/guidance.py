@@ -56,7 +56,8 @@ def _words_among_numbers(columns: Sequence[ColumnLook]) -> list[Finding]:
     if len(having) > OPEN - 1:
         every = tuple(dict.fromkeys(word for column in having for word, _ in column.words))
         names = listed([f"'{column.name}'" for column in having], NAMES)
-        return [_as_missing(having, f"{plural(len(having), 'column')} hold numbers but for words: {names}.", every)]
+        said = f"{plural(len(having), 'column')} hold numbers or dates but for words: {names}."
+        return [_as_missing(having, said, every)]
     return [_as_missing([column], words_told(column), tuple(word for word, _ in column.words)) for column in having]
 
 
@@ -68,9 +69,9 @@ def _as_missing(columns: Sequence[ColumnLook], said: str, values: tuple[str, ...
 
 
 def words_told(column: ColumnLook) -> str:
-    """Which words are among the numbers of a column, and how often."""
+    """Which words are among the numbers or dates of a column, and how often."""
     told = ", ".join(f"'{word}' ({plural(count, 'row')})" for word, count in column.words)
-    return f"'{column.name}' holds numbers but for words: {told}."
+    return f"'{column.name}' holds {column.values_are} but for words: {told}."
 
 
 def _beside(finding: Finding, chosen: dict[str, Any]) -> Finding | None:

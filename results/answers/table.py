@@ -37,6 +37,11 @@ class ColumnLook:
     levels: tuple[str, ...] | None = None  # of names, in their order; the first is what others are compared with
 
     @property
+    def values_are(self) -> str:
+        """What a person sees in it."""
+        return "dates" if self.type == "datetime" else "numbers"
+
+    @property
     def is_measured(self) -> bool:
         return self.type in MEASURED
 

@@ -224,7 +224,7 @@ def test_what_mends_rows_comes_before_them_and_many_lines_are_folded() -> None:
     rows = "".join(",".join(row) + "\n" for row in cells)
     page = view(",".join(f"c{j}" for j in range(9)) + f"\n{rows}")
     shown = html.unescape(said(page))
-    assert shown.index("9 columns hold numbers but for words") < shown.index("rows could not be read")
+    assert shown.index("9 columns hold numbers or dates but for words") < shown.index("rows could not be read")
     folded = next(each for each in page.expander if each.label == "6 more of these")
     assert [button.key for button in folded.button] == [f"gaps:words:c{j}" for j in range(3, 9)]
 
