@@ -3,7 +3,8 @@
 # Pass more to the program behind a target with ARGS, for example: make test ARGS="-k moments"
 
 PYTHON ?= python3
-JOBS ?= 2
+# Test files at a time. Many tests wait for processes and browsers: two of them keep two cores busy for two thirds of the time.
+JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 7 ? cores + 1 : 8)))
 ARGS ?=
 comma := ,
 VERSION = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -33,7 +34,7 @@ help: ## list these commands
 run: $(VENV)/.kernel ## start the dashboard; it prints its address
 	@$(BIN)/shoal dashboard $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.kernel ## run the whole test suite; JOBS=3 for three files at a time
+test: $(VENV)/.dev $(VENV)/.kernel ## run the whole test suite; JOBS=2 for two files at a time, else one more than cores
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest tests -n $(JOBS) --dist loadfile $(ARGS)
 
 cluster-test: $(VENV)/.dev $(VENV)/.kernel ## three hosts as network namespaces, without a common disk (needs root)

@@ -129,7 +129,7 @@ class ParameterServer:
         self.version, self.rate = 0, 0.0
         self.workers: dict[int, WorkerTally] = {}
         self.hired: dict[int, float] = dict.fromkeys(range(engine.workers), math.inf)
-        self.elastic, self.finished, self.patience = engine.elastic, False, self.POLL
+        self.elastic, self.here, self.finished, self.patience = engine.elastic, engine.maps, False, self.POLL
         self._engine, self._failure, self._observer = engine, failure, observer
         self._touches = isinstance(model, TouchingModel)
         self._tally, self._news, self._ticked, self._together = Tally(), False, math.inf, math.inf

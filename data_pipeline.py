@@ -51,9 +51,11 @@ class Chunk(NamedTuple):
 
 
 def design_rows(
-    encoding: Encoding, dataset: Dataset, block: Block, with_target: bool = True, proving: bool = False
-) -> Iterator[Chunk]:
+    encoding: Encoding, dataset: Dataset, block: Block, with_target: bool = True, proving: bool = False,
+    at_once: bool = False,
+) -> Iterator[Chunk]:  # fmt: skip
     """A block's rows, mapped and cleaned a few at a time: missing values filled, levels coded, columns multiplied.
+    `at_once`: all of them, where they need not be copied.
 
     With `proving`, the block may be proven on the way, which costs less: a damaged one is then refused after its last
     rows, and whoever asks for that is ready for any numbers until then.
@@ -61,7 +63,7 @@ def design_rows(
     Rows without a target, or without a weight above 0, are left out if a target is asked for, and rows with gaps where
     the encoding says so.
     """
-    return _Cleaning(encoding, dataset, block, with_target, proving).chunks()
+    return _Cleaning(encoding, dataset, block, with_target, proving).chunks(at_once)
 
 
 class _Cleaning:
@@ -81,6 +83,9 @@ class _Cleaning:
             self.target: Array | None = self.numbers[:, dataset.columns[encoding.target].slot]
         else:
             self.target = target_values(dataset, block, encoding.target, encoding.yes) if with_target else None
+        column = dataset.columns.get(encoding.target)
+        self.gaps = column is None or not column.is_number or column.missing > 0 or isinstance(encoding.yes, tuple)
+        self.gaps |= dataset.manifest.bad_count > 0  # rows that could not be read are without any value
         weighted = with_target and bool(encoding.weights)
         scale = encoding.weight_scale
         self.weights = scale * row_weights(dataset, block, encoding.weights) if weighted else None
@@ -129,8 +134,9 @@ class _Cleaning:
         table = np.array([terms.get(lv, -1) if lv in known else -2 for lv in levels], np.intp)
         return self.dataset.codes(self.block, column.slot), table
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, at_once: bool = False) -> Iterator[Chunk]:
         step = max(256, CHUNK_BYTES // (8 * max(1, len(self.encoding.terms))))
+        step = max(1, self.block.rows) if at_once and self._as_they_are and _side_by_side(self.slots) else step
         for start in range(0, self.block.rows, step):
             rows = slice(start, min(start + step, self.block.rows))
             if self.proof:
@@ -156,7 +162,7 @@ class _Cleaning:
     def _kept(self, numbers: Array, rows: slice, y: Array) -> npt.NDArray[np.bool_] | None:
         """The rows that count, or None if all do."""
         kept = np.ones(len(numbers), bool)
-        if self.target is not None:
+        if self.target is not None and self.gaps:
             kept &= ~np.isnan(y)
         if self.weights is not None:
             kept &= self.weights[rows] > 0
@@ -171,7 +177,7 @@ class _Cleaning:
 
     def _encode(self, numbers: Array, rows: slice) -> tuple[Array, npt.NDArray[np.bool_]]:
         unseen = np.zeros(len(numbers), bool)
-        if len(self.places) == len(self.encoding.terms) and not self.has_missing:
+        if self._as_they_are:
             return _columns(numbers, self.slots), unseen
         order: Literal["C", "F"] = "F" if self.products or self.shaped else "C"  # these are written column by column
         X = np.zeros((len(numbers), len(self.encoding.terms)), order=order)
@@ -196,6 +202,11 @@ class _Cleaning:
             for i, term in self.products:
                 X[:, i] = term.of(factors)
         return X, unseen
+
+    @property
+    def _as_they_are(self) -> bool:
+        """Whether all terms are numbers of the file."""
+        return len(self.places) == len(self.encoding.terms) and not self.has_missing
 
     def _shaping(self, numbers: Array) -> Callable[[Shaped], Array]:
         """The values of shapes in some rows; what those of one column have in common is computed once."""
@@ -224,9 +235,13 @@ class _Cleaning:
 
 def _columns(numbers: Array, slots: Sequence[int]) -> Array:
     """Some columns; a view where they stand side by side."""
-    if slots and slots == list(range(slots[0], slots[-1] + 1)):
+    if _side_by_side(slots):
         return numbers[:, slots[0] : slots[-1] + 1]
     return np.asarray(numbers[:, slots])
+
+
+def _side_by_side(slots: Sequence[int]) -> bool:
+    return bool(slots) and list(slots) == list(range(slots[0], slots[-1] + 1))
 
 
 # ------------------------------------------------------------------ partitions

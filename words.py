@@ -176,6 +176,17 @@ def totals_told(name: str, totals: Iterable[Sequence[Any]]) -> str:
     )
 
 
+def way_for(limits: Iterable[Sequence[Any]]) -> str:
+    """What limits are read as where nobody says more: half of what is above all of them; what is below can be any."""
+    return "half" if any(sign[0] in "<≤" for sign, _ in limits) else "limit"
+
+
+def limits_told(name: str, limits: Iterable[Sequence[Any]]) -> str:
+    """That some numbers are limits, such as <0.5, and in how many rows."""
+    shown = " and ".join(f"{sign} in {plural(count, 'row')}" for sign, count in limits)
+    return f"'{name}' has limits among its numbers: {shown}."
+
+
 def tidy_name(name: str) -> str:
     """A column's name in one line, without blanks around it: forms and spreadsheets break long ones."""
     return LINE_BREAKS.sub(" ", name.strip())

@@ -239,7 +239,8 @@ class FittedModel:
         from shoal.api.summary import ModelSummary, residuals_of
 
         if self._report.outcome or self._report.network:
-            return ModelSummary.of(self._report, {})
+            known = self._report.collinearity.inflation if self._report.collinearity else {}
+            return ModelSummary.of(self._report, {name: value for name, value in known.items() if value is not None})
         try:
             self._basis = basis = self._basis or Basis.of_model(self._file)
         except TrainingError:  # the file is gone or another one, or the fit was made without sums of all pairs

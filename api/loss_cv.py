@@ -96,6 +96,8 @@ class LogisticRegressionCV(LogisticRegression):
     (1.0, (2, 5))
     """
 
+    _takes_sparse = False
+
     def __init__(
         self,
         Cs: int | Sequence[float] = 100,

@@ -12,7 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.api.array_fits import SharedRows, check_squares, engine_on
-from shoal.api.estimators import check, check_workers, counted_rows, is_real
+from shoal.api.estimators import check, check_workers, counted_rows, is_real, is_sparse_matrix
+from shoal.api.sparse_fits import as_dense, minimise_sparse
 from shoal.fitting.classes.fit import MOST_PARAMETERS, best_constant, descend_classes, rows_of_classes
 from shoal.fitting.losses.descent import descend
 from shoal.fitting.losses.rows import centre_for
@@ -47,9 +48,14 @@ class ExactLoss(BaseEstimator):  # type: ignore[misc]
     engine: str
     l1_ratio: float
     _scale: Scale | None
+    _takes_sparse = False
 
     def _fitted(self, X: Any, y: Floats, loss: RowLoss, penalty: L1L2, weights: Floats | None) -> tuple[Floats, float]:
         """The coefficients and the intercept; bits are the same for any engine and number of workers."""
+        if is_sparse_matrix(X):
+            if penalty != L1L2() and not loss.has_scale:
+                return self._fitted_sparse(X, y, loss, penalty, weights)
+            X = as_dense(X)
         Y = y.reshape(-1, 1)
         plan_cells(X.shape[1] + 1, 1, memory_for_exact(available_memory()), SOLVING)
         with (
@@ -85,11 +91,19 @@ class ExactLoss(BaseEstimator):  # type: ignore[misc]
         coef = np.asarray(found.point.w / units.scale, np.float64)
         return coef, found.point.b - float(units.centre @ coef) if units.intercept else 0.0
 
+    def _fitted_sparse(
+        self, X: Any, y: Floats, loss: RowLoss, penalty: L1L2, weights: Floats | None
+    ) -> tuple[Floats, float]:
+        """The same from a matrix whose zeros are not filled in, by this process."""
+        found = minimise_sparse(loss, X, y, weights, penalty, bool(self.fit_intercept), bool(self.standardize))
+        self.certificate_, self.n_iter_, self.notes_, self._scale = found.certificate, found.steps, (), None
+        return np.asarray(found.coef, np.float64), found.intercept if self.fit_intercept else 0.0
+
     def _fitted_classes(
         self, X: Any, places: Any, count: int, penalty: L1L2, weights: Floats | None
     ) -> tuple[Floats, Floats]:
         """Coefficients (K, p) and intercepts (K,) of several classes."""
-        p = X.shape[1]
+        X, p = as_dense(X) if is_sparse_matrix(X) else X, X.shape[1]
         plan_cells(min(count * (p + 1), max(MOST_PARAMETERS, p + 1)), 1, memory_for_exact(available_memory()), SOLVING)
         with (
             engine_on(self.engine, self.n_workers, X.shape[0], count * p) as engine,
@@ -117,6 +131,11 @@ class ExactLoss(BaseEstimator):  # type: ignore[misc]
         coef = np.asarray(found.point.W / units.scale, np.float64)
         return coef, np.asarray(found.point.b - coef @ units.centre if units.intercept else found.point.b, np.float64)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
     def _check_knobs(self) -> None:
         l1_ratio: Any = self.l1_ratio
         check("l1_ratio", l1_ratio, "a number from 0 to 1", is_real(l1_ratio) and 0 <= l1_ratio <= 1)
@@ -142,6 +161,8 @@ class LogisticRegression(ClassifierMixin, ExactLoss):  # type: ignore[misc]
     (['yes'], [[0.5, 0.5]])
     """
 
+    _takes_sparse = True
+
     def __init__(
         self,
         C: float = 1.0,
@@ -162,11 +183,12 @@ class LogisticRegression(ClassifierMixin, ExactLoss):  # type: ignore[misc]
         self.engine = engine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to X (n, p) and y (n,) with two or more different values; rows count as sample_weight (n,) says."""
+        """Fit to X (n, p) and y (n,) with two or more different values; rows count as sample_weight (n,) says. A sparse
+        X (scipy, any format) stays sparse where there are two and a penalty, and one process solves it."""
         C: Any = self.C
         check("C", C, "a number greater than 0", is_real(C) and C > 0)
         self._check_knobs()
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_classification_targets(y)
         X, y, weights = counted_rows(X, y, sample_weight)
         self.classes_, places = np.unique(y, return_inverse=True)
@@ -175,8 +197,8 @@ class LogisticRegression(ClassifierMixin, ExactLoss):  # type: ignore[misc]
                 f"Expected two classes, got one class: {self.classes_[0]!r}. There is nothing to tell apart."
             )
         if self.class_weight is not None:
-            weights = self._by_class(places, np.ones(len(X)) if weights is None else weights)
-        strength = 1 / (float(C) * (len(X) if weights is None else float(weights.sum())))
+            weights = self._by_class(places, np.ones(len(y)) if weights is None else weights)
+        strength = 1 / (float(C) * (len(y) if weights is None else float(weights.sum())))
         penalty = L1L2(strength * self.l1_ratio, strength * (1 - self.l1_ratio))
         if len(self.classes_) > 2:
             self.coef_, self.intercept_ = self._fitted_classes(X, places, len(self.classes_), penalty, weights)
@@ -200,7 +222,7 @@ class LogisticRegression(ClassifierMixin, ExactLoss):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Floats:
         """(n,): the log odds of the second class; (n, K) of several: the score of each."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         if len(self.classes_) > 2:
             return np.asarray(X @ self.coef_.T + self.intercept_, np.float64)
         scores: Floats = X @ self.coef_[0] + self.intercept_[0]
@@ -228,6 +250,7 @@ class _Mean(RegressorMixin, ExactLoss):  # type: ignore[misc]
     _loss: RowLoss
     _low = 0.0
     _lowest = ""
+    _takes_sparse = True
 
     def __init__(
         self,
@@ -251,7 +274,7 @@ class _Mean(RegressorMixin, ExactLoss):  # type: ignore[misc]
         alpha: Any = self.alpha
         check("alpha", alpha, "a finite number of at least 0", is_real(alpha) and 0 <= alpha < np.inf)
         self._check_knobs()
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True)
         X, y, weights = counted_rows(X, np.asarray(y, np.float64), sample_weight)
         self._check_range(y)
         penalty = L1L2(float(alpha) * self.l1_ratio, float(alpha) * (1 - self.l1_ratio))
@@ -268,7 +291,7 @@ class _Mean(RegressorMixin, ExactLoss):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """(n,): the expected values."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(self._loss.mean(X @ self.coef_ + self.intercept_), np.float64)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -12,7 +12,7 @@ from shoal.results.network import NetworkReport
 from shoal.runs import commands, made_files
 from shoal.runs import launch as launching
 from shoal.runs.folder import Run, find_run
-from shoal.settings.checks import check_aggregation, check_one_machine
+from shoal.settings.checks import check_aggregation
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.settings.when import MODULE
@@ -134,7 +134,6 @@ def config_for(knobs: dict[str, Any]) -> RunConfig:
     if knobs.get("mode") == "local":
         usual["step_rule"] = "sgd"
     config = config_from({**usual, **knobs})
-    check_one_machine(config)
     check_aggregation(config)
     return config
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from shoal.api.array_fits import FitPlan, check_finite
 from shoal.kernels.threads import one_thread
-from shoal.models import Floats
+from shoal.losses.base import LossOfRows, RowLoss
+from shoal.models import L1L2, Floats
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.paths import Solution
 from shoal.solve.rows.along import points_along
 from shoal.solve.rows.sparse import SparseRows
+from shoal.solve.rows.steps import RowsOptimum, minimise_rows
 from shoal.solve.rows.wide import solve_wide
 from shoal.utils import available_memory
 from shoal.whatif.curve import CrossValidation
@@ -36,6 +38,29 @@ def _rows(plan: FitPlan, X: Any, y: Floats, weights: Floats | None) -> SparseRow
     rows = SparseRows.of(X, y, plan.intercept, plan.standardize, weights, most)
     check_finite(rows.squares, rows.y_scatter)
     return rows
+
+
+def minimise_sparse(
+    loss: RowLoss, X: Any, y: Floats, weights: Floats | None, penalty: L1L2, intercept: bool, standardize: bool
+) -> RowsOptimum:
+    """The minimum of another loss with a penalty, certified by the rows of X (n, p), a matrix of scipy."""
+    with one_thread, np.errstate(over="ignore", invalid="ignore"):
+        rows = SparseRows.of(X, y, intercept, standardize, weights)
+        check_finite(rows.squares, rows.y_scatter)
+        constant = loss.eta(rows.units.y_mean) if intercept else 0.0
+        return minimise_rows(rows, LossOfRows(loss, y, weights), penalty, constant)
+
+
+def as_dense(X: Any) -> Floats:
+    """Of what has no way for sparse rows yet, filled in where there is memory for it."""
+    need, free = 24 * X.shape[0] * X.shape[1], memory_for_exact(available_memory())
+    if need > free:
+        raise ValueError(
+            "Expected two classes and a penalty beside a sparse X of this size: without them zeros are filled in, "
+            f"which takes {need / 1e6:,.0f} MB of the {free / 1e6:,.0f} MB that may be used. Give fewer columns, or a "
+            "penalty."
+        )
+    return np.asarray(X.toarray(), np.float64)
 
 
 # ------------------------------------------------------------------ splits

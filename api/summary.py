@@ -77,11 +77,12 @@ class ModelSummary:
 
     def notes(self) -> list[str]:
         """What was worth knowing before the fit, and what is to be said of it."""
-        said = compared(self.report.references)
+        said, together = compared(self.report.references), self.report.collinearity
         return [
             *filter(None, (left_out(self.report), filled(self.report), said)),
             *map(str, self.report.findings),
             *self.report.warnings,
+            *(together.sentences(self.report.condition) if together else ()),
         ]
 
     def rows(self) -> list[tuple[str, list[str]]]:

@@ -24,12 +24,14 @@ GRACE = 0.5  # seconds for helpers to end after the process itself
 
 @dataclass(frozen=True)
 class ProcessOutcome:
-    """What came of one run. `peak_memory`: bytes, 0 unless it was watched."""
+    """What came of one run. `peak_memory`: bytes, 0 unless it was watched; `processor`: seconds of all cores, of the
+    process and of those that it started and waited for."""
 
     seconds: float
     output: str
     peak_memory: int
     left_behind: tuple[str, ...]
+    processor: float = 0.0
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], watch_memory: bool = False) -> ProcessOutcome:
@@ -37,15 +39,15 @@ def run(command: Sequence[str], environment: Mapping[str, str], watch_memory: bo
     mark, segments = secrets.token_hex(8), shared_memory()
     with tempfile.TemporaryDirectory(prefix="shoal-bench-tmp-") as scratch:
         variables = {**os.environ, **environment, MARK: mark, "TMPDIR": scratch}
-        start = time.perf_counter()
+        start, spent = time.perf_counter(), sum(os.times()[2:4])
         process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with memory_watched(process.pid if watch_memory else None) as memory:
             output, complaint = process.communicate()
-        seconds = time.perf_counter() - start
+        seconds, processor = time.perf_counter() - start, sum(os.times()[2:4]) - spent
         if process.returncode:
             raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}: {complaint.strip()[-2000:]}")
         left = [*processes_left(mark), *sorted(shared_memory() - segments), *sorted(os.listdir(scratch))]
-    return ProcessOutcome(seconds, output, max(memory, default=0), tuple(left))
+    return ProcessOutcome(seconds, output, max(memory, default=0), tuple(left), processor)
 
 
 def shared_memory() -> set[str]:

@@ -37,6 +37,7 @@ from shoal.cli.printing import (
     show_predicted,
     show_sparse,
     table,
+    words_of_many,
 )
 from shoal.errors import ConfigError, TrainingError
 from shoal.home import keep_private, tightened
@@ -288,7 +289,9 @@ def _inspect(chosen: argparse.Namespace) -> None:
         print(f"\n{plural(count, 'row')} could not be read:")
         for entry in found.bad_rows.first[:10]:
             print(f"  {line_told(entry.as_dict())}")
-    offered = (line for column in found.columns for line in offers(column))
+    many = words_of_many(found.columns)
+    lost = found.bad_rows.lost > 0
+    offered = (*many, *(line for column in found.columns for line in offers(column, not many, lost)))
     others = (one for one in found.findings if one.kind != FindingKind.MISSING_CODE)  # which are offered already
     show_notes((*found.notes, *offered, *others))
     if target := found.target:

@@ -15,6 +15,7 @@ from shoal.files.output import Output
 from shoal.words import (
     compared,
     from_optimum,
+    limits_told,
     line_told,
     list_text,
     listed,
@@ -22,6 +23,7 @@ from shoal.words import (
     seen,
     short,
     totals_told,
+    way_for,
     within_words,
 )
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 SHOWN = 40  # coefficients in a table
 CALLED = 8  # classes side by side
+MANY_WORDS = 5  # columns with words among their numbers that have a line each
 LOST = 10  # rows without a prediction that are listed
 CLEAR_LINE = "\r\x1b[2K"
 
@@ -305,22 +308,48 @@ def show_solver(report: FitReport) -> None:
     print(f"{found.ending.state}: {found.ending.cause}")
 
 
-def offers(column: ColumnLook) -> list[str]:
-    """What of a column, as `inspect` describes it, may be meant for missing, with its flag; a page has a click."""
+def words_of_many(columns: Sequence[ColumnLook]) -> list[str]:
+    """One line for words among numbers where more columns have some than a person reads lines of."""
+    having = [column for column in columns if column.words]
+    if len(having) <= MANY_WORDS:
+        return []
+    rows: dict[str, int] = {}
+    for word, count in (pair for column in having for pair in column.words):
+        rows[word] = rows.get(word, 0) + count
+    names = listed([f"'{seen(column.name)}'" for column in having], 3)
+    words = listed([f"'{word}' ({plural(count, 'time')})" for word, count in rows.items()], 8)
+    return [
+        f"{len(having):,} columns hold numbers or dates but for words: {names}. The words: {words}. If they mean that "
+        f"there is no value: --also-missing {shlex.quote(list_text(rows))}"
+    ]
+
+
+def offers(column: ColumnLook, words_too: bool = True, some_lost: bool = False) -> list[str]:
+    """What of a column, as `inspect` describes it, may be meant for missing, with its flag; a page has a click.
+    `some_lost`: rows that cannot be read may have more of its codes."""
     name, found = column.name, []
-    if words := column.words:
+    if words_too and (words := column.words):
         flag = shlex.quote(list_text(word for word, _ in words))
         lost = "These rows cannot be read. " if column.is_measured else "So it is read as text. "
         found.append(
             f"Column '{name}' holds {column.values_are} but for words: {told(words)}. {lost}"
             f"If they mean that there is no value: --also-missing {flag}"
         )
+    if column.limits:
+        lost = "These rows cannot be read" if column.is_measured else "So it is read as text"
+        half = way_for(column.limits) == "half"
+        flag, others = (f"{name}=half", "=limit or =missing") if half else (f"{name}=limit", "or =missing")
+        found.append(
+            f"Column {limits_told(name, column.limits)} {lost}. To read {'half of them, ' if half else ''}the limits "
+            f"themselves, or none: --limits {shlex.quote(list_text([flag]))}, {others}"
+        )
     if column.totals:
         found.append(totals_told(name, column.totals))
+    least = "at least " if some_lost else ""
     for value, count in column.codes:
         flag = shlex.quote(list_text([f"{name}={value:.15g}"]))
         found.append(
-            f"Column '{name}' is {value:.15g} in {count:,} rows, far from its other values. "
+            f"Column '{name}' is {value:.15g} in {least}{count:,} rows, far from its other values. "
             f"If that means that there is no value: --also-missing {flag}"
         )
     return found
@@ -361,7 +390,7 @@ def show_predicted(found: FilePredictions) -> None:
         within = within_words("the prediction", found.half_width, found.half_width_of, found.centre)
         print(f"with intervals of {found.level}: {within}")
     if found.threshold is not None:
-        print(f"called yes from a probability of {found.threshold:g} on")
+        print(f"called '{found.yes}' from a probability of {found.threshold:g} on; probabilities are of '{found.yes}'")
     show_notes(found.warnings)
     if lost := found.not_predicted:
         print("without a prediction:")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from shoal.data.files import Source
 from shoal.data.kinds import also_fitting, date_of, encoded_marks, months
 from shoal.data.notation.dates import means_no_day
+from shoal.data.notation.limits import told_as
 from shoal.data.notation.numbers import ODD_SHARE
 from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.errors import DataError, OutOfMemory
@@ -213,7 +214,7 @@ class _Reading:
             column = int(odd["column"])
             absent = text.isspace() or text in self.layout.absent.get(column, ())
             if not absent and self._value(odd, text) is None:
-                wrong.setdefault(column, Counter())[text] += 1
+                wrong.setdefault(column, Counter())[told_as(text)] += 1
         return [
             c for c, texts in wrong.items()
             if self._is_dated_otherwise(c, texts) or (c not in self.layout.fixed and self._is_stranger(c, texts))
@@ -252,10 +253,10 @@ class _Reading:
             if value is not None:
                 self.numbers[row, self.slots[column]] = value
             elif not text.isspace() and text not in self.layout.absent.get(column, ()):
-                named = text.strip() == self.layout.names[column]
+                named = f" {self.layout.names[column]}".endswith(f" {text.strip()}")  # the second of two lines
                 names[row] = names.get(row, True) and named
                 if not named:
-                    self._count(column, text)
+                    self._count(column, told_as(text))
                 kind = EXPECTED.get(self.kinds[column], "a number")
                 shown = text if len(text) <= 40 else text[:40] + "..."
                 bad.setdefault(row, BadRow(row, int(odd["line"]),

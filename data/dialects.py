@@ -30,6 +30,7 @@ SAMPLE_LEAST = 5  # rows, however wide
 SAMPLE_MOST = 1 << 20  # cells: what has more before its fifth row is no table that anybody can use
 
 NUMBER = pattern(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+HASHED = pattern(r"#\s*[^\W\d]")  # a name behind the mark of a comment
 GROUPED = pattern(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
 
 
@@ -204,12 +205,12 @@ def column_names(
     elif len(names) != width:
         notes.append(f"The header has {len(first)} names, the rows have {width} cells; names were cut or numbered.")
         names = (names + [""] * width)[:width]
-    if all(name.startswith("#") for name in names if name):  # as some banks mark every name
+    if all(HASHED.match(name) for name in names if name):  # as some banks mark every name
         names = [name.removeprefix("#").strip() for name in names]
     unique: dict[str, None] = {}
     nameless: list[str] = []
     for i, name in enumerate(names):
-        name = name.removeprefix("#").strip() if i == 0 else name
+        name = name.removeprefix("#").strip() if i == 0 and HASHED.match(name) else name
         if not name:
             name = str(i)
             nameless += [f"'{name}'"] if i not in empty else []

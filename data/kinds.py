@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.dialects import Dialect
-from shoal.data.notation import dates
+from shoal.data.notation import dates, limits
 from shoal.data.notation.grouping import Grouping, grouping
 from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation, notation_from, notation_of
 from shoal.data.notation.words import without_words
@@ -39,6 +39,7 @@ class Layout:
     unseen: frozenset[int] = frozenset()  # columns without a value in what was looked at: they may be of any kind
     order: tuple[int, ...] = ()  # of the columns in their table, where that is made of files that differ in it
     many: frozenset[str] = frozenset()  # names of columns of which all different texts are told apart, however many
+    limits: Mapping[int, str] = field(default_factory=dict)  # how <0.5 is read in columns where somebody said
 
     @property
     def columns(self) -> Sequence[int]:
@@ -83,6 +84,12 @@ class Layout:
         """The value of a text in a column of numbers."""
         if self.kinds[column] == FieldKind.TIME:
             return time_of(text)
+        found = self._written(column, text, dialect)
+        if found is None and column in self.limits:
+            return limits.value(text, self.limits[column], lambda rest: self._written(column, rest, dialect))
+        return found
+
+    def _written(self, column: int, text: str, dialect: Dialect) -> float | None:
         notation = self.notations.get(column)
         if notation is not None:
             return notation.number(text)
@@ -257,6 +264,19 @@ def given_orders(entries: Iterable[str], names: Sequence[str]) -> dict[str, int]
             f"Expected dates to be one of {', '.join(dates.ORDERS)}, or COLUMN= and one of them, got '{error}'. "
             "Correct it.",
             knobs=["dates"],
+        ) from None
+
+
+def given_limits(entries: Sequence[str], names: Sequence[str], all_here: bool) -> dict[str, str]:
+    """How limits such as <0.5 are read by column, under "" those of all others; columns may be absent from a file to
+    predict."""
+    try:
+        return limits.given(entries, names, all_here)
+    except ValueError as error:
+        raise ConfigError(
+            f"Expected limits to be one of {', '.join(limits.WAYS)}, or COLUMN= and one of them, got '{error}'. "
+            "Correct it.",
+            knobs=["limits"],
         ) from None
 
 

@@ -26,6 +26,8 @@ from shoal.data.formats.headers import names_of_numbers
 from shoal.data.formats.mended import mended_names
 from shoal.data.notation.dates import TIME, is_date
 from shoal.data.notation.grouping import other_mark
+from shoal.data.notation.limits import without_sign
+from shoal.data.notation.numbers import marks_of
 from shoal.errors import ConfigError, DataError
 from shoal.lazy.patterns import pattern
 from shoal.settings.limits import ROW_BYTES
@@ -78,7 +80,8 @@ def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
     known = {f.name for f in fields(Dialect)}
     overrides = dict(overrides)
     more = tuple(overrides.pop("also_missing", None) or ())
-    overrides.pop("dates", None)  # which does not change how the text is split
+    for name in ("dates", "limits"):  # which do not change how the text is split
+        overrides.pop(name, None)
     for name in overrides:
         if name not in known:
             raise ConfigError(f"Expected one of {', '.join(sorted(known))}, got '{name}'. Correct the name.")
@@ -204,7 +207,7 @@ def _cell_quality(cell: str) -> float:
     if cell in DEFAULT_MISSING or NUMBER.fullmatch(cell) or GROUPED.fullmatch(cell) or is_date(cell):
         return 1.0
     untidy = any(d in cell for d in DELIMITERS) or '"' in cell
-    return 0.1 if untidy else 0.7
+    return 0.1 if untidy and marks_of(without_sign(cell)) is None else 0.7  # <0,5 and 0,78 mg are tidy
 
 
 def usual_width(table: Sequence[Sequence[str]]) -> int:

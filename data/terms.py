@@ -321,7 +321,9 @@ _KINDS: dict[str, type[Number] | type[Indicator] | type[Level]] = {
 
 def _factor_from(found: Mapping[str, Any]) -> Factor:
     if (kind := _KINDS.get(found["type"])) is not None:
-        return kind(**{name: value for name, value in found.items() if name != "type"})
+        own = dict(found)
+        del own["type"]
+        return kind(**own)
     if found["type"] == "shaped":
         names = {name: found[name] for name in ("name", "equals", "group", "level") if name in found}
         shape = ColumnShape(expression=from_text(found["expression"]), **names)

@@ -113,6 +113,10 @@ class Helpers(ABC):
         """Let one go, if it is there."""
 
     @abstractmethod
+    def kill(self, rank: int) -> None:
+        """End one as if something had happened to it: `news` has it when that is noticed."""
+
+    @abstractmethod
     def news(self) -> list[WorkerFailed]:
         """Take in who has come, without waiting; returns who was lost since."""
 
@@ -158,6 +162,11 @@ class Engine(ABC):
     def maps(self) -> bool:
         """Whether workers see memory of this process; if not, all that they are to know is sent to them."""
         return True
+
+    @property
+    def node(self) -> str:
+        """This machine, as those of a cluster know it; empty where there is but one."""
+        return ""
 
     @abstractmethod
     def run_workers(self, loop: Request, server: Server) -> None:

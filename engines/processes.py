@@ -13,10 +13,12 @@ import numpy.typing as npt
 
 from shoal.engines.base import Helpers, WorkerEvent, laid_out
 from shoal.engines.crewed import CrewEngine
-from shoal.engines.helper_processes import HelperProcesses
+from shoal.engines.helping import CrewHelpers
 from shoal.engines.worker_process import ProcessCrew, WorkerProcess
 from shoal.utils import anonymous_file, write_at
 from shoal.worker import SharedArray
+
+HELPING = 3.0  # seconds in which a helper that is asked may do nothing; one that works may take any time
 
 
 class ProcessEngine(CrewEngine):
@@ -61,7 +63,9 @@ class ProcessEngine(CrewEngine):
 
     def helpers(self, preload: Sequence[str]) -> Helpers:
         self._check_open()
-        return HelperProcesses(self._shared, preload)
+        crew = ProcessCrew(lambda event: None, preload, self._shared)
+        crew.lease = HELPING
+        return CrewHelpers(crew)
 
     def works(self, rank: int) -> bool:
         member = self._crew.members.get(rank)

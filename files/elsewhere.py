@@ -40,3 +40,13 @@ def staged_pieces(folder: str, pieces: Sequence[tuple[str, int, int]]) -> npt.ND
                 raise EOFError(f"'{name}' is shorter than expected.")
         filled += length
     return found
+
+
+def piece_of(path: str, offset: int, length: int) -> npt.NDArray[np.uint8]:
+    """Bytes of a file of this machine: for another one."""
+    found = np.empty(length, np.uint8)
+    with open(path, "rb") as file:
+        file.seek(offset)
+        if file.readinto(found.data) != length:
+            raise EOFError(f"'{path}' is shorter than expected.")
+    return found

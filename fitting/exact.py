@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from shoal.data.columns import ColumnChoice, check_names, choose_columns, design
 from shoal.data.dataset import Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.formats.headers import names_totals
+from shoal.data.notation.limits import TOLD as LIMITS
 from shoal.data.notation.words import told
 from shoal.data.splits import Split
+from shoal.data.summaries.columns import training_columns
 from shoal.data.terms import Indicator, Number
 from shoal.data_pipeline import design_rows
 from shoal.errors import BadRowsError, DataError, Remedy
@@ -27,6 +30,7 @@ from shoal.passes.quantiles import base_for
 from shoal.passes.quantiles import medians as exact_medians
 from shoal.passes.weights import Weighting, weighted, weighting_of
 from shoal.results.findings import Finding, Routine, routine
+from shoal.results.model import TrainingColumn
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import POLISHED_CELLS, SOLVING, allowed_bad_rows, has_gradient_way, memory_for_exact
 from shoal.settings.strength import strength
@@ -35,7 +39,7 @@ from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data
 from shoal.solve.moments import FEWER, STEPS, Moments, plan_cells
 from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
 from shoal.utils import available_memory
-from shoal.words import list_text, plural
+from shoal.words import list_text, plural, way_for
 
 SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
 NEARLY_DEPENDENT = 1e6  # condition number from which it is said
@@ -57,6 +61,11 @@ class Prepared:
     def repeats(self) -> bool:
         """Whether weights say how many equal rows each one stands for."""
         return self.weighting is not None and self.weighting.repeats
+
+    @cached_property
+    def training_columns(self) -> dict[str, TrainingColumn]:
+        """What the columns are like, looked at once however many penalties are then asked about."""
+        return training_columns(self.dataset, [*dict.fromkeys((*self.encoding.columns, *self.encoding.known))])
 
 
 @dataclass(frozen=True)
@@ -157,15 +166,20 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
     if count <= limit:
         return
     if words := {word: None for column in manifest.columns for word, _ in column.words}:
-        values = [word for word in words if not names_totals(word)]  # a row of totals is none with a value missing
-        treat = Remedy.set(
+        values = [word for word in words if not names_totals(word) and word not in LIMITS]  # totals lack no value
+        remedies = [Remedy.set(
             "If these words mean that there is no value, treat them as missing", "also_missing",
             list_text([*config.also_missing, *values]),
-        )  # fmt: skip
-        leave = Remedy.set("Or leave these rows out" if values else "Leave these rows out", "on_bad_rows", "skip")
+        )] if values else []  # fmt: skip
+        if ways := _ways(dataset):
+            advice = "Read limits as half of them, limit or missing" if "half" in ways.values() else (
+                "Read limits as limit or missing")  # fmt: skip
+            entries = [*config.limits, *(f"{name}={way}" for name, way in ways.items())]
+            remedies.append(Remedy.set(advice, "limits", list_text(entries)))
+        leave = "Or leave these rows out" if remedies else "Leave these rows out"
         raise BadRowsError(
             f"{count} of {manifest.rows} rows could not be read, expected at most {limit}: "
-            f"{words_told(dataset)}.", *([treat] if values else []), leave,
+            f"{words_told(dataset)}.", *remedies, Remedy.set(leave, "on_bad_rows", "skip"),
         )  # fmt: skip
     shown = "; ".join(bad.told for bad in manifest.bad_rows[:5])
     more = f" (and {count - 5} more)" if count > 5 else ""
@@ -196,10 +210,19 @@ def bad_row_notes(dataset: Dataset) -> list[str]:
     return [f"{plural(count, 'row')} could not be read and left out ({shown})."]
 
 
+def _ways(dataset: Dataset) -> dict[str, str]:
+    """For each column with limits among its numbers, what these may be read as."""
+    found = {c.name: [pair for pair in c.words if pair[0] in LIMITS] for c in dataset.manifest.columns if not c.is_date}
+    return {name: way_for(pairs) for name, pairs in found.items() if pairs}
+
+
 def words_told(dataset: Dataset) -> str:
-    """The columns of numbers with words among them."""
+    """The columns of numbers with words or limits among them."""
     having = [column for column in dataset.manifest.columns if column.words]
-    return "; ".join(f"column '{column.name}' has words among its numbers: {told(column.words)}" for column in having)
+    return "; ".join(
+        f"column '{column.name}' has {'limits' if all(word in LIMITS for word, _ in column.words) else 'words'} among "
+        f"its numbers: {told(column.words)}" for column in having
+    )  # fmt: skip
 
 
 def check_rows(count: float, config: RunConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from shoal.data.dataset import BadLine, Block, Column, Dataset
 from shoal.data.formats.headers import names_totals
 from shoal.data.formats.workbooks import sheet_names
 from shoal.data.notation.dates import has_times
+from shoal.data.notation.limits import TOLD as LIMITS
+from shoal.data.notation.limits import told_as
 from shoal.data.notation.numbers import notation_of
 from shoal.data.notation.words import MOST, is_word
 from shoal.data.splits import Bits, Split, mixed
@@ -215,7 +218,8 @@ def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLo
         flags=(*flags, *(["leak"] if leaks else [])),
         written=column.written,
         orders=tuple(column.orders),
-        words=_pairs(pair for pair in words if not names_totals(pair[0])),
+        words=_pairs(pair for pair in words if not names_totals(pair[0]) and pair[0] not in LIMITS),
+        limits=_pairs(pair for pair in words if pair[0] in LIMITS and not column.is_date),
         totals=_pairs(pair for pair in words if names_totals(pair[0])),
         codes=_pairs(profile.get("codes", ())),
         **shown,
@@ -258,7 +262,7 @@ def _described_profile(dataset: Dataset, total: Profile) -> dict[str, dict[str, 
         found[column.name] = {
             "distinct": count,
             "exact": exact,
-            "id_like": column.type == "numeric" and _is_id_like(sketch, int(bars.sum())),
+            "id_like": column.type == "numeric" and not _is_amount(column) and _is_id_like(sketch, int(bars.sum())),
             "histogram": bars.tolist(),
             "codes": ends.codes(column.minimum or 0.0, column.maximum or 0.0) if ends else [],
         }
@@ -269,12 +273,21 @@ def _described_profile(dataset: Dataset, total: Profile) -> dict[str, dict[str, 
 
 def _words(column: Column, counts: Integers) -> list[tuple[str, int]]:
     """The words of a text column that would be one of numbers without them."""
-    pairs = list(zip(column.levels, counts.tolist(), strict=True))
-    words = [(level, count) for level, count in pairs if is_word(level)]
-    rest = {level: count for level, count in pairs if not is_word(level)}
+    words: Counter[str] = Counter()
+    rest: dict[str, int] = {}
+    for level, count in zip(column.levels, counts.tolist(), strict=True):
+        if is_word(told := told_as(level)):
+            words[told] += count
+        else:
+            rest[level] = count
     few = 0 < len(words) <= MOST and len(rest) >= 3 and not column.more_levels
-    most = sum(rest.values()) >= sum(count for _, count in words)
-    return words if few and most and notation_of(list(rest)) else []
+    most = sum(rest.values()) >= sum(words.values())
+    return list(words.items()) if few and most and notation_of(list(rest)) else []
+
+
+def _is_amount(column: Column) -> bool:
+    """Whether its numbers are written as nobody writes keys: with a unit or currency behind them, or grouped digits."""
+    return bool(column.written) and (not column.written[-1].isdigit() or "1234" not in column.written)
 
 
 def _is_id_like(sketch: Sketch, present: int) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 
 from shoal.data.dataset import Dataset, Manifest
 from shoal.data.encoding import Encoding, encoding_from
-from shoal.data.summaries.columns import training_columns
 from shoal.data.terms import Factor, HashedText, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DamagedFile, StateError
 from shoal.files.output import Output
@@ -41,6 +40,7 @@ from shoal.results.model import (
     ModelFile,
     Origin,
     OriginPart,
+    TrainingColumn,
     model_bytes,
     read_model,
     unproven,
@@ -145,15 +145,14 @@ def not_there(report: FitReport, what: str) -> str:
 
 def model_of(
     encoding: Encoding, report: FitReport, config: RunConfig, dataset: Dataset, written: Mapping[str, str],
-    layers: StoredLayers | None = None,
+    columns: Mapping[str, TrainingColumn], layers: StoredLayers | None = None,
 ) -> ModelFile:  # fmt: skip
     """The model file of a fit to a data set; how long it took and in which run is not part of it."""
     known, data = {column: tuple(levels) for column, levels in encoding.known.items()}, dataset.manifest
     if encoding.offset:
         encoding = replace(encoding, terms=(*encoding.terms, encoding.offset))
-    columns = training_columns(dataset, [*dict.fromkeys((*encoding.columns, *encoding.known))])
     design = Design(
-        tuple(encoding.as_list()), known, dict(encoding.usual), dict(written), _seen(encoding, data), columns
+        tuple(encoding.as_list()), known, dict(encoding.usual), dict(written), _seen(encoding, data), dict(columns)
     )
     parts = tuple(OriginPart(title(part.file), part.rows, part.content) for part in data.parts)
     origin = Origin(title(config.file), data.content, report.rows_read, parts)

@@ -66,8 +66,8 @@ def described(fit: Fit, training: GradientTraining | None = None, notes: Iterabl
 
 def trained(fit: Fit | None, said: FitReport, config: RunConfig, prepared: Prepared) -> Trained:
     """A fit with its report, and the model file that follows from them."""
-    columns = written_columns(prepared)
-    return Trained(fit, said, model_of(prepared.encoding, said, config, prepared.dataset, columns))
+    columns = written_columns(prepared), prepared.training_columns
+    return Trained(fit, said, model_of(prepared.encoding, said, config, prepared.dataset, *columns))
 
 
 def noted(trained: Trained, notes: tuple[str, ...]) -> Trained:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from shoal.coordinator import Coordinator
@@ -30,7 +31,14 @@ from shoal.words import listed, no_such_column, number
 
 YES = frozenset({
     "yes", "y", "true", "t", "1", "on", "ja", "j", "oui", "o", "si", "sí", "sim", "s", "da", "positive", "pos",
-    "success", "won", "died", "churned", "default", "defaulted",
+    "success", "won", "died", "churned", "default", "defaulted", "evet", "var", "tak", "ano", "áno", "igen", "да",
+    "так", "ναι", "kyllä", "jah", "jā", "taip", "bai", "sì", "ya", "có", "はい", "有", "是", "예", "네", "نعم", "כן",
+    "हाँ",
+})  # fmt: skip
+NO = frozenset({
+    "no", "n", "false", "f", "0", "off", "nein", "nee", "nej", "nei", "non", "não", "nao", "negative", "neg",
+    "hayır", "yok", "nie", "ne", "nem", "нет", "ні", "не", "όχι", "ei", "nē", "tidak", "không", "いいえ", "無", "否",
+    "아니오", "아니요", "لا", "לא", "नहीं",
 })  # fmt: skip
 FEW_ROWS = 10  # training rows of the rarer value for each column, below which it is said that they are few
 
@@ -95,16 +103,29 @@ def _not_two(target: str, names: list[str], more: bool) -> DataError | ConfigErr
             f"Expected two values of the target '{target}', such as yes and no, got one in all rows: '{names[0]}'. "
             "There is nothing to tell apart. Choose another target or other rows."
         )
-    many = f"more than {len(names) - 1}" if more else str(len(names))
+    many, twice = f"more than {len(names) - 1}" if more else str(len(names)), spelled_twice(names)
     return ConfigError(
-        f"Expected two values of the target '{target}', such as yes and no, got {many}: {listed(names[:5])}.",
+        f"Expected two values of the target '{target}', such as yes and no, got {many}: {listed(names[:5])}."
+        f"{' ' if twice else ''}{twice}",
         *([] if more else [Remedy.set("For 3 to 50 classes, fit them", "model", CLASSES)]),
         knobs=["target", "model"],
     )
 
 
+def spelled_twice(names: Sequence[str]) -> str:
+    """A sentence on values that are one but for capitals and blanks around them; empty where there are none."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.strip().casefold(), []).append(f"'{name}'")
+    groups = [" and ".join(group) for group in alike.values() if len(group) > 1]
+    if not groups:
+        return ""
+    return f"Only capitals or blanks tell these apart: {listed(groups, 3)}. Write each value in one way in the file."
+
+
 def _yes_of(names: list[str], wanted: str, numbers: bool) -> int:
-    """The one that is asked for; else the word for yes, the larger number, or the second in order."""
+    """The one that is asked for; else the word for yes, or the one that is not the word for no, the larger number, or
+    the second in order."""
     if wanted:
         if wanted not in names:
             near = [name for name in names if name.casefold() == wanted.strip().casefold()]
@@ -115,8 +136,13 @@ def _yes_of(names: list[str], wanted: str, numbers: bool) -> int:
                 knobs=["positive"],
             )  # fmt: skip
         return names.index(wanted)
-    words = [name.strip().casefold() in YES for name in names]
-    return 0 if words == [True, False] and not numbers else 1
+    first, second = (_leaning(name) for name in names)
+    return 0 if first > second and not numbers else 1
+
+
+def _leaning(name: str) -> int:
+    word = name.strip().casefold()
+    return (word in YES) - (word in NO)
 
 
 def check_numbers(column: Column | None, loss: RowLoss) -> None:

@@ -21,6 +21,7 @@ EXTRA_FLAGS: dict[str, list[str]] = {
     "columns_kernel": [],
     "csv_kernel": [],
     "lines_kernel": [],
+    "losses_kernel": ["-ffp-contract=fast"],  # as weighted_kernel
     "pairs_kernel": [],
     "rows_kernel": [],
     # Sums may be taken in any order: they are dot products of Gram matrices, and the answer is checked against its

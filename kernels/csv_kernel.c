@@ -15,6 +15,7 @@
 #include "csv_types.h"
 #include "csv_fields.h"
 #include "csv_numbers.h"
+#include "csv_plain.h"
 #include "csv_dates.h"
 #include "csv_levels.h"
 
@@ -120,7 +121,8 @@ static int read_row(Parser *a) {
     int64_t line = a->lines, newlines = 0, odd = a->oddity_count, fields = 0;
     Field f = {0};
     for (;; fields++, p = f.terminator + 1) {
-        if (!d->numbers_missing && read_plain_numbers(a, &fields, &p)) {
+        int64_t upto = d->numbers_missing ? fields : end_of_run(a, fields, p);
+        if (upto > fields ? read_run(a, &fields, &p, upto) : !d->numbers_missing && read_plain_numbers(a, &fields, &p)) {
             f.end = f.terminator = p;
             break;
         }

@@ -153,6 +153,8 @@ class ParserState(ctypes.Structure):
         ("dictionaries", ctypes.POINTER(Dictionary)),
         ("level_columns", ctypes.c_int64),
         ("powers_of_five", ctypes.c_void_p),
+        ("run_from", ctypes.c_int64),
+        ("run_upto", ctypes.c_int64),
     )
 
 

@@ -80,6 +80,7 @@ typedef struct {
     Dictionary *dictionaries;
     int64_t level_columns;
     const uint64_t *powers_of_five; /* (high, low) of 5^q for q = -342 .. 308 */
+    int64_t run_from, run_upto; /* columns of numbers next to one another; 0 at first */
 } Parser;
 
 typedef struct {

@@ -5,41 +5,10 @@
  * What the weights mean is not known here. Rows are copied a tile at a time beside their multiples by h, which then lie
  * in the nearest caches; blocks of the sums stay in registers while a tile is gone through.
  */
-#include <stdint.h>
+#include "vector_math.h"
+#include "weighted_tiles.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define WIDTH 8 /* numbers of a vector; rows of a tile are padded with zeros to a multiple of it */
-#define TILE 32 /* rows */
-
-typedef double Vector __attribute__((vector_size(8 * WIDTH), aligned(8), may_alias));
-
-/* A block of the sums: so many rows, so many vectors wide; both in registers. */
-#define BLOCK(NAME, TARGET, ROWS, VECTORS)                                                             \
-    TARGET static void NAME(const double *u, const double *hu, int64_t P, int64_t rows, double *sums) { \
-        Vector s[ROWS][VECTORS];                                                                       \
-        for (int i = 0; i < ROWS; i++)                                                                 \
-            for (int v = 0; v < VECTORS; v++) s[i][v] = ((const Vector *)(sums + i * P))[v];           \
-        for (int64_t k = 0; k < rows; k++, u += P, hu += P)                                            \
-            for (int i = 0; i < ROWS; i++)                                                             \
-                for (int v = 0; v < VECTORS; v++) s[i][v] += u[i] * ((const Vector *)hu)[v];           \
-        for (int i = 0; i < ROWS; i++)                                                                 \
-            for (int v = 0; v < VECTORS; v++) ((Vector *)(sums + i * P))[v] = s[i][v];                 \
-    }
-
-/* The upper half of all blocks; what lies below the diagonal inside a block is summed and not used. */
-#define TILES(NAME, TARGET, ROWS, ONE, TWO, THREE, MOST)                                                   \
-    TARGET static void NAME(const double *u, const double *hu, int64_t P, int64_t rows, double *sums) { \
-        for (int64_t i = 0; i < P; i += ROWS)                                                          \
-            for (int64_t j = i / WIDTH * WIDTH; j < P;) {                                              \
-                int64_t left = (P - j) / WIDTH;                                                        \
-                double *at = sums + i * P + j;                                                         \
-                int64_t taken = left < MOST ? left : MOST;                                             \
-                if (taken == 3) THREE(u + i, hu + j, P, rows, at);                                     \
-                else if (taken == 2) TWO(u + i, hu + j, P, rows, at);                                  \
-                else ONE(u + i, hu + j, P, rows, at);                                                  \
-                j += taken * WIDTH;                                                                    \
-            }                                                                                          \
-    }
 
 typedef struct {
     const double *X; /* (rows, columns), rows `stride` numbers apart */
@@ -78,22 +47,11 @@ typedef struct {
         }                                                                                                   \
     }
 
-#define ANY
-BLOCK(any_one, ANY, 4, 1)
-TILES(any_tiles, ANY, 4, any_one, any_one, any_one, 1)
 PACK(any_pack, ANY)
 SUMS(any, ANY, any_pack, any_tiles)
 #if defined(__x86_64__)
-#define WIDE __attribute__((target("avx512f")))
-BLOCK(wide_one, WIDE, 8, 1)
-BLOCK(wide_two, WIDE, 8, 2)
-BLOCK(wide_three, WIDE, 8, 3)
-TILES(wide_tiles, WIDE, 8, wide_one, wide_two, wide_three, 3)
 PACK(wide_pack, WIDE)
 SUMS(wide, WIDE, wide_pack, wide_tiles)
-#define FUSED __attribute__((target("avx2,fma")))
-BLOCK(fused_one, FUSED, 4, 1)
-TILES(fused_tiles, FUSED, 4, fused_one, fused_one, fused_one, 1)
 PACK(fused_pack, FUSED)
 SUMS(fused, FUSED, fused_pack, fused_tiles)
 #endif

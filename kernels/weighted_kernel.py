@@ -48,14 +48,19 @@ def _by_tiles(way: Any, X: Array, h: Array, *slopes: Array) -> tuple[Array, ...]
     n, p = X.shape
     padded, count = -(-(p + 1) // WIDTH) * WIDTH, len(slopes)
     h, g = np.ascontiguousarray(h), np.stack(slopes) if slopes else np.empty((0, n))
-    sums = _aligned((padded + count) * padded).reshape(padded + count, padded)
-    room = _aligned(2 * TILE * padded)
+    sums = aligned((padded + count) * padded).reshape(padded + count, padded)
+    room = aligned(2 * TILE * padded)
     rows = WeightedRows(X.ctypes.data, n, X.strides[0] // X.itemsize, p, padded, h.ctypes.data, g.ctypes.data, count)
     way(ctypes.byref(rows), room.ctypes.data, sums.ctypes.data, sums[padded:].ctypes.data)
-    order = np.r_[p, :p]  # the ones stand behind the columns there, where these are aligned
-    upper = np.triu(sums[: p + 1, : p + 1])
+    return whole_square(sums, p), *sums[padded:, np.r_[p, :p]]
+
+
+def whole_square(sums: Array, p: int) -> Array:
+    """From the upper half that tiles leave to all of (p + 1, p + 1), exactly symmetric, the ones first: in tiles they
+    stand behind the columns, so that these are aligned."""
+    upper, order = np.triu(sums[: p + 1, : p + 1]), np.r_[p, :p]
     square = upper + np.triu(upper, 1).T
-    return square[np.ix_(order, order)], *sums[padded:, order]
+    return np.asarray(square[np.ix_(order, order)])
 
 
 def _by_blas(X: Array, h: Array, *slopes: Array) -> tuple[Array, ...]:
@@ -66,7 +71,7 @@ def _by_blas(X: Array, h: Array, *slopes: Array) -> tuple[Array, ...]:
     return U.T @ U, *(np.append(g.sum(), g @ X) for g in slopes)
 
 
-def _aligned(count: int) -> Array:
+def aligned(count: int) -> Array:
     """Zeros that begin with a line of the caches: a vector across two of them would be read twice."""
     room = np.zeros(count + LINE // 8)
     start = -room.ctypes.data % LINE // 8

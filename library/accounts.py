@@ -10,7 +10,6 @@ Archived runs have their account beside the archive (see `archives`). What is de
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import math
@@ -107,6 +106,7 @@ class Summary:
 
 
 _known: dict[str, tuple[_FileStamps, Summary]] = {}  # by folder or archive: what it was made from, and the account
+_waiting: dict[str, tuple[int, Summary]] = {}  # in the queue of a team, by folder: when its files last changed
 
 
 # ------------------------------------------------------------------ lists
@@ -118,6 +118,9 @@ def summaries(archived: bool = False) -> list[Summary]:
     found = []
     for name in run_names():  # there may be thousands, so that every look at a file counts
         folder = f"{root}/{name}"
+        if queue and (waiting := _waits_still(folder, queue)):
+            found.append(waiting)
+            continue
         stamps = _stamps(folder)
         if stamps[0] is not None or is_run(name):
             found.append(_account(folder, stamps, queue))
@@ -152,8 +155,9 @@ def _archived() -> list[Summary]:
 
 def _forget_all_but(count: int) -> None:
     """Runs that are gone leave the memory, of this home and of any other."""
-    if len(_known) > 2 * count + 1000:
-        _known.clear()
+    for known in (_known, _waiting):
+        if len(known) > 2 * count + 1000:
+            known.clear()
 
 
 def find_named(name: str) -> Run:
@@ -186,18 +190,15 @@ def _glance() -> team.Glance | None:
 def _account(folder: str, key: _FileStamps, queue: team.Glance | None) -> Summary:
     known = _known.get(folder)
     if known and known[0] == key:
-        if known[1].state in ENDED:
-            return known[1]
-        # Hundreds may wait in the queue of a team, and nothing else of them changes meanwhile.
-        if queue and (place := team.place_at(queue, known[1].id)):
-            return _said_anew(folder, key, known[1], place)
+        return known[1]
     run = Run(Path(folder))
     kept = _kept(f"{folder}/{FILE}", key)
     if kept is None:
+        changed = _changed(folder)
         kept = _made(run)
         if kept.state not in ENDED:
-            if team.is_set() and kept.state == "queued":
-                _known[folder] = key, kept
+            if queue and kept.state == "queued":
+                _waiting[folder] = changed, kept
             return kept
         with contextlib.suppress(OSError):  # without room it is made anew the next time
             write_json(run.directory / FILE, {"version": VERSION, "key": key, "summary": kept.as_dict()})
@@ -205,14 +206,33 @@ def _account(folder: str, key: _FileStamps, queue: team.Glance | None) -> Summar
     return kept
 
 
-def _said_anew(folder: str, key: _FileStamps, before: Summary, cause: str) -> Summary:
-    """The same account with another cause."""
-    if before.cause == cause:
+def _waits_still(folder: str, queue: team.Glance) -> Summary | None:
+    """The account of a run that waits in the queue of a team as it did before, but for how many are ahead of it.
+
+    Hundreds may. Each of their files is renamed into place, so that one look at the folder tells whether any is new.
+    """
+    known = _waiting.get(folder)
+    if known is None:
+        return None
+    changed, before = known
+    place = team.place_at(queue, before.id) if _changed(folder) == changed else None
+    if place is None:
+        del _waiting[folder]
+        return None
+    if place == before.cause:
         return before
-    found = copy.copy(before)  # a tenth of the time that `dataclasses.replace` takes
-    vars(found)["cause"] = cause
-    _known[folder] = key, found
+    found = object.__new__(Summary)  # a small part of the time that `dataclasses.replace` takes
+    vars(found).update(vars(before), cause=place)
+    _waiting[folder] = changed, found
     return found
+
+
+def _changed(folder: str) -> int:
+    """When a file in it last got its name, or was removed."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def key_of(run: Run) -> _FileStamps:

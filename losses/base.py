@@ -31,6 +31,17 @@ class Pieces(NamedTuple):
     curvature: Array
 
 
+class LossOfRows:
+    """A loss of given rows at scores eta (n,), times what each row counts, for steps on all of them at once."""
+
+    def __init__(self, loss: RowLoss, y: Array, weights: Array | None = None) -> None:
+        self.loss, self.y, self.weights = loss, y, weights
+
+    def __call__(self, eta: Array) -> Pieces:
+        found = self.loss.steps(self.y, eta)
+        return found if self.weights is None else Pieces(*(part * self.weights for part in found))
+
+
 class AlongScale(NamedTuple):
     """A loss at some rows by its own scale, each (n,): first and second derivative, and that by the scale and eta."""
 
@@ -66,6 +77,7 @@ class RowLoss(Protocol):
     has_scale: bool = False  # whether a scale of residuals is found together with the coefficients
     constant_at: float | None = None  # the quantile of y that is said where nothing is known; None for the mean
     mean_is_constant: bool = True  # whether the best constant is the link of the mean
+    in_c: bool = False  # whether losses_kernel.c has it too, by its name, so that a pass reads rows once
     smears: bool = False  # whether what is fitted is no mean of y, so that a shift of the scores makes it one
 
     @property
@@ -156,9 +168,10 @@ class RowLoss(Protocol):
         none, one = self.at(np.array([0.0, 1.0]), np.full(2, self.eta(mean))).slope.tolist()
         return float(variance * (none - one) ** 2)
 
-    def constant_step(self, slope: float, curvature: float, n: float, /) -> float:
-        """From the sums of n rows of one and the same constant beside their offsets towards the best one."""
-        return min(max(-slope / max(curvature, TINY), -1.0), 1.0)
+    def constant_step(self, slope: float, curvature: float, n: float, most: float = 1.0, /) -> float:
+        """From the sums of n rows of one and the same constant beside their offsets towards the best one; Newton's, and
+        at most so far: where offsets lead away from it, there is hardly a curvature."""
+        return min(max(-slope / max(curvature, TINY), -most), most)
 
 
 class IdentityLink(RowLoss, Protocol):

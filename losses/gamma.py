@@ -17,6 +17,7 @@ class Gamma(RowLoss):
 
     name = "gamma"
     link = "log"
+    in_c = True
     dispersed = True
     target = "positive"
     spread_is = "deviance"
@@ -54,7 +55,7 @@ class Gamma(RowLoss):
         ratio = y / mean
         return np.sqrt(np.maximum(2 * (ratio - 1 - np.log(ratio)), 0.0))
 
-    def constant_step(self, slope: float, curvature: float, n: float) -> float:
+    def constant_step(self, slope: float, curvature: float, n: float, most: float = 1.0) -> float:
         """The mean of y / e^offset: there at once, where doubles hold it."""
         if not TINY < curvature < math.inf:
             return -FAR_OFF if curvature <= TINY else FAR_OFF

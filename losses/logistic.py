@@ -15,6 +15,7 @@ class Logistic(RowLoss):
 
     name = "logistic"
     link = "logit"
+    in_c = True
     dispersed = False
     target = "two"
     beside_sum = True

@@ -91,6 +91,6 @@ class Lognormal(RowLoss):
     def noise(self, mean: float, variance: float, deviance: float) -> float:
         return deviance
 
-    def constant_step(self, slope: float, curvature: float, n: float) -> float:
+    def constant_step(self, slope: float, curvature: float, n: float, most: float = 1.0) -> float:
         """The mean of log y less offsets: there at once."""
         return -slope / curvature

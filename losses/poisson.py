@@ -18,6 +18,7 @@ class Poisson(RowLoss):
 
     name = "poisson"
     link = "log"
+    in_c = True
     dispersed = False
     target = "counts"
     spread_is = "root"
@@ -48,7 +49,7 @@ class Poisson(RowLoss):
     def sizes(self, y: Array, mean: Array) -> Array:
         return np.abs(y - mean) / np.sqrt(mean)
 
-    def constant_step(self, slope: float, curvature: float, n: float) -> float:
+    def constant_step(self, slope: float, curvature: float, n: float, most: float = 1.0) -> float:
         """sum y / sum mean: there at once, unless one of them is lost beside the other."""
         if not TINY < curvature < math.inf:
             return FAR_OFF if curvature <= TINY else -FAR_OFF

@@ -66,7 +66,12 @@ def computing_for(config: RunConfig, precision: str, full: int, gpus: Gpus) -> t
 
 
 def _device(config: RunConfig, gpus: Gpus) -> str:
-    if config.device == "cpu":
+    if config.device == "cuda" and config.engine == "ray":
+        raise ConfigError(
+            "Expected device cpu or auto with engine ray, got cuda: workers of a cluster compute on its cores, so far.",
+            Remedy.set("Use these", "device", "auto"), knobs=["device", "engine"],
+        )  # fmt: skip
+    if config.device == "cpu" or config.engine == "ray":
         return "cpu"
     if gpus.is_available():
         return "cuda"

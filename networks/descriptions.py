@@ -10,24 +10,19 @@ What cannot be written so is refused in a sentence: a module that came back as a
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 import math
-import sys
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shoal.errors import ConfigError
+from shoal.networks.code import named, reference
 
 Description = dict[str, Any]
-SCRIPT = "__main__"
 INSIDE = frozenset(vars(nn.Module()))  # what every module has; hooks among them
 KEPT = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"}
 
@@ -41,71 +36,6 @@ def described(module: nn.Module) -> tuple[Description, dict[str, Tensor]]:
 def rebuilt(found: Description, tensors: Mapping[str, Tensor]) -> nn.Module:
     """The module of a description, with these tensors as its parameters and buffers."""
     return _Reader(tensors).whole(found)
-
-
-def reference(thing: Any, where: str) -> list[str]:
-    """A class or function by its name, if that leads back to it."""
-    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
-    home = ""
-    if module and name:
-        home = _home(module)
-        try:
-            if functools.reduce(getattr, name.split("."), sys.modules.get(module)) is thing and home is not None:
-                return [module, name, home]
-        except AttributeError:
-            pass
-    raise ConfigError(
-        f"Expected classes and functions that other processes can import by their names, got {name or thing!r} of "
-        f"'{module}' as {where}. Define it at the top level of a file, not in a function or a notebook's cell."
-    )
-
-
-def named(found: list[str]) -> Any:
-    """What a reference leads to."""
-    module, name, home = found
-    return functools.reduce(getattr, name.split("."), _imported(module, home))
-
-
-def _home(module: str) -> str:
-    """The folder to import a module from, or the file of a script; None where there is no file, as in a notebook."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if module == SCRIPT:
-        return str(Path(file).resolve()) if file else None  # type: ignore[return-value]
-    if module.partition(".")[0] in ("torch", "builtins", "shoal") or not file:
-        return ""
-    path = Path(file).resolve()
-    depth = module.count(".") + (path.name == "__init__.py")
-    return str(path.parents[depth])
-
-
-def _imported(module: str, home: str) -> types.ModuleType:
-    if module == SCRIPT:
-        return _script(home)
-    if home and home not in sys.path and importlib.util.find_spec(module.partition(".")[0]) is None:
-        sys.path.append(home)
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"Expected to import '{module}' from '{home}', got: {error}. Put the code of the module back to where it "
-            "was when the run was started."
-        ) from None
-
-
-@functools.cache
-def _script(path: str) -> types.ModuleType:
-    """A script as a module of another name, so that what stands behind `if __name__ == "__main__"` is not done."""
-    name = "__shoal_main__"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not Path(path).is_file():
-        raise ConfigError(f"Expected the script of the module at '{path}', found none. Put it back to resume the run.")
-    module = importlib.util.module_from_spec(spec)
-    folder = str(Path(path).parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 # ------------------------------------------------------------------ writing

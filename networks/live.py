@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from shoal.models import Array, Values
 from shoal.networks.allocating import keep_memory
+from shoal.networks.code import named
 from shoal.networks.compiling import bound_memory, compiled
 from shoal.networks.computing import PLAIN, Computing
-from shoal.networks.descriptions import named, rebuilt
+from shoal.networks.descriptions import rebuilt
 from shoal.networks.saving_memory import keep_less
 from shoal.networks.stored import RowShape, StoredModule, read_module, start_of
 

@@ -9,6 +9,7 @@ from shoal.data_pipeline import Shards
 from shoal.lazy.classes import dataclass
 from shoal.models import Array, NoPenalty, Values, proximal_step
 from shoal.networks.computing import PLAIN, Computing
+from shoal.passes.shards import opened_shard
 from shoal.worker import Worker
 
 if TYPE_CHECKING:
@@ -65,5 +66,18 @@ class ModuleSums:
     statistics: dict[str, Any]
 
     def answer(self, worker: Worker) -> RowSums:
-        X, y = self.shards.open(self.shard)
+        X, y = opened_shard(worker, self.shards, self.shard)
         return self.model.live.sums(X, y, self.w, self.statistics)
+
+
+@dataclass(frozen=True)
+class ThinnedShard:
+    """Every so many-th row of a shard, for whoever does not have it."""
+
+    shards: Shards
+    shard: int
+    every: int
+
+    def answer(self, worker: Worker) -> tuple[Values, Values]:
+        X, y = opened_shard(worker, self.shards, self.shard)
+        return X[:: self.every].copy(), y[:: self.every].copy()

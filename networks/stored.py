@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from shoal.errors import ConfigError, DamagedFile, DataError
 from shoal.files import sealed
+from shoal.files.elsewhere import sees
 from shoal.home import make_folder, modules_directory, removed_path
 from shoal.lazy.classes import dataclass
 from shoal.utils import disk_errors
@@ -32,6 +33,7 @@ from shoal.utils import disk_errors
 RowValues = npt.NDArray[Any]
 RowPair = tuple[RowValues, RowValues]
 START, ENDING = "start.safetensors", ".module"
+CODE = "code"  # beside them on machines of a cluster: files of the classes
 PIECE = 1 << 16  # rows that are looked at together
 ANEW = "Call shoal.train_module again with the same module and rows, which stores them anew."
 EXACT = ("uint8", "int32", "int64", "float32", "float64")  # types that rows are kept in
@@ -205,9 +207,15 @@ def _prove(document: Path) -> None:
     start_of(str(document))
 
 
+def module_folder(file: str) -> Path:
+    """Where the module of a document is or, on another machine that does not see it, would be."""
+    folder = Path(file).parent
+    return folder if sees(folder) else modules_directory() / folder.name
+
+
 def start_of(file: str) -> bytes:
     """The tensors that a module begins with, as they were stored."""
-    path = Path(file)
+    path = module_folder(file) / Path(file).name
     try:
         start = path.with_name(START).read_bytes()
     except OSError as error:
@@ -240,7 +248,7 @@ def read_module(file: str) -> StoredModule:
             "Train modules in Python: shoal.train_module(module, (X, y)).",
             knobs=["model"],
         )
-    values = _values(path)
+    values = _values(module_folder(file) / path.name)
     shapes = {name: RowShape(tuple(values[name]["shape"]), values[name]["whole"]) for name in ("row", "target")}
     parts = tuple((name, size) for name, size in values["parts"])
     return StoredModule(**{**values, **shapes, "parts": parts, "data": StoredRows(**values["data"])})

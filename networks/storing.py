@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from shoal.errors import ConfigError, DataError
-from shoal.networks.descriptions import described, reference
+from shoal.networks.code import reference
+from shoal.networks.descriptions import described
 from shoal.networks.live import LiveModule
 from shoal.networks.stored import RowPair, RowValues, StoredModule, store_module, store_rows
 

@@ -1,5 +1,6 @@
-"""The flat vector on several parameter shards: processes of this machine that step their pieces at the same time, while
-the server's process says when; what a step is stands in `stepping`, where pieces lie in `steps.placement`.
+"""The flat vector on several parameter shards: processes that step their pieces at the same time, while the server's
+process says when, and which see its memory or, on a cluster, are sent what they need (`apart`). What a step is stands
+in `stepping`, where pieces lie in `steps.placement`.
 
 All that matters lies in memory that the run's process holds. A shard that is lost spoils nothing: the step is taken
 again from its beginning, and the others have its pieces until another process is there.
@@ -20,9 +21,11 @@ from shoal.engines.base import Engine, Helpers
 from shoal.errors import WorkerFailed
 from shoal.lazy.classes import dataclass
 from shoal.models import L1L2, Array, NoPenalty
+from shoal.parameters.apart import DistantShards
 from shoal.parameters.own import OwnParameters
 from shoal.parameters.stepping import StepMemory, StepParts, VectorStep, counted_on, stretches_of, vectors_of
 from shoal.passes.board import COPIES, MappedBoard, ServerBoard
+from shoal.passes.parcels import own_memory
 from shoal.steps.clipping import shortening
 from shoal.steps.compression import Touched
 from shoal.steps.optimizers import PartwiseRule, StepRule
@@ -67,6 +70,7 @@ class ShardedParameters(OwnParameters):
         self.steps_apart = 0  # that were taken by shards, not by the server's process
         self._engine, self._restarts, self._tell = engine, restarts, tell
         self._helpers: Helpers | None = None
+        self._distant: DistantShards | None = None  # where they see no memory of this process
         self._placement = Placement(pieces)
         self._losses: Counter[int] = Counter()  # in a row
         self._spread: _Spread | None = None
@@ -82,18 +86,20 @@ class ShardedParameters(OwnParameters):
     @property
     def possible(self) -> bool:
         """Whether there can be more than one here."""
-        return self._helpers is not None or (self._engine.maps and self._engine.elastic and self._helping())
+        return self._helpers is not None or (self._engine.elastic and self._helping())
 
     def _helping(self) -> bool:
-        self._helpers = self._engine.helpers(["shoal.parameters.stepping"])
+        self._helpers = self._engine.helpers(["shoal.parameters.apart"])
+        if self._helpers is not None and not self._engine.maps:
+            self._distant = DistantShards(self._helpers, self._worker)
         return self._helpers is not None
 
     def scale(self, count: int) -> None:
         """So many shards from now on: those that are too many go at once, others take part as soon as they are here."""
         if count > 1 and not self.possible:
             self._tell(
-                "warning", f"Parameter shards: {count} are asked for, and there is one. More are processes beside the "
-                "worker processes of one machine (engine processes).",
+                "warning", f"Parameter shards: {count} are asked for, and there is one. More are processes beside "
+                "worker processes (engine processes or ray).",
             )  # fmt: skip
             count = 1
         self.count = count
@@ -107,6 +113,11 @@ class ShardedParameters(OwnParameters):
                 self._changed(f"Parameter shard {shard} has left.")
         for shard in self._wanted:
             self._helpers.hire(shard)
+
+    def kill(self, shard: int) -> None:
+        """End its process, to see what comes of that."""
+        if self._helpers is not None:
+            self._helpers.kill(shard)
 
     @property
     def _wanted(self) -> range:
@@ -173,7 +184,7 @@ class ShardedParameters(OwnParameters):
 
         Nothing where this process has all.
         """
-        while self._spread is not None and self._placement.shards:
+        while self._spread is not None and self._placement.shards and self._distant is None:
             assert self._helpers is not None
             asked = {n: request(n, self._spread.places, s, self._spread.side) for n, s in self._stretches.items()}
             reports = self._helpers.ask(asked)
@@ -230,7 +241,7 @@ class ShardedParameters(OwnParameters):
             return self._asked({
                 shard: StepParts(spread.places, stretches, stages, step, rows, spread.side, spread.rule, **known)
                 for shard, stretches in (self._pieces if pieces else self._stretches).items()
-            })  # fmt: skip
+            }, version)  # fmt: skip
 
         if step.local_steps:
             ask("gather")
@@ -247,11 +258,11 @@ class ShardedParameters(OwnParameters):
         else:
             ask(*gather, "step", **known)
 
-    def _asked(self, requests: dict[int, StepParts]) -> dict[int, Any]:
+    def _asked(self, requests: dict[int, StepParts], version: int) -> dict[int, Any]:
         if OWN in requests:
             return {OWN: self._worker.handle(requests[OWN])}
         assert self._helpers is not None
-        reports = self._helpers.ask(requests)
+        reports = self._distant.ask(requests, version) if self._distant else self._helpers.ask(requests)
         if len(reports) < len(requests):
             raise _ShardLost
         return reports
@@ -265,15 +276,15 @@ class ShardedParameters(OwnParameters):
 
     def _spread_out(self) -> _Spread:
         """Put what the rule remembers where shards see it; the weights are on the board already."""
-        rule, board = self.rule, self._board.shared
+        rule, board = self.rule, self._board.places
         assert isinstance(rule, PartwiseRule)
-        assert isinstance(board, MappedBoard)
         width, memory, shared = len(self.w), {}, []
-        place, gradient = self._engine.allocate((width,), np.float64)
+        allocate = self._engine.allocate if self._engine.maps else own_memory
+        place, gradient = allocate((width,), np.float64)
         self._board.lend(self._worker)
         self._worker.hold(place, gradient)
         for name in vectors_of(rule):
-            there, memory[name] = self._engine.allocate((2, width), rule.memory[name].dtype)
+            there, memory[name] = allocate((2, width), rule.memory[name].dtype)
             memory[name][0] = rule.memory[name]
             self._worker.hold(there, memory[name])
             shared.append((name, there))

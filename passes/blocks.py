@@ -310,7 +310,7 @@ class Lines(NamedTuple):
     undefined: tuple[tuple[int, str], ...] = ()  # rows with a shape without a value, and which; the first of them
 
 
-def _as_field(name: str) -> str:
+def as_field(name: str) -> str:
     """As CSV has it: in quotes where the text has a comma, a quote or an end of line."""
     return '"' + name.replace('"', '""') + '"' if any(mark in name for mark in ',"\r\n') else name
 
@@ -339,7 +339,7 @@ class PredictLines:
                 predictions, self.of.block.first, *loss.interval(predictions, self.width, self.spread)
             )
         elif self.times is None:
-            fields = tuple(map(_as_field, (*self.classes, "|".join(self.classes)) if self.classes else ()))
+            fields = tuple(map(as_field, (*self.classes, "|".join(self.classes)) if self.classes else ()))
             text = prediction_lines(predictions, self.of.block.first, self.width, fields, self.threshold)
         else:
             text = "".join(self._date_lines(predictions.tolist(), self.times)).encode()
@@ -365,10 +365,10 @@ class PredictLines:
             if own[0] != own[0]:
                 cells = ["", *("" for _ in own), *([""] if self.width is not None else [])]
             else:
-                cells = [_as_field(self.classes[place]), *map(repr, own)]
+                cells = [as_field(self.classes[place]), *map(repr, own)]
                 if self.width is not None:
                     kept = [name for k, name in enumerate(self.classes) if k == place or usual[row, k]]
-                    cells.append(_as_field("|".join(kept)))
+                    cells.append(as_field("|".join(kept)))
             yield f"{row + self.of.block.first},{','.join(cells)}\n"
 
     def _date_lines(self, predictions: list[float], times: bool) -> Iterator[str]:

@@ -116,7 +116,8 @@ class ServerBoard:
         slots, self._slots = allocate((shards, slot_bytes(width)), np.uint8)
         residuals, self._residuals = allocate((2, shards, width), np.float64)
         self.memory: tuple[SharedArray, ...] = weights, version, slots, residuals
-        self.shared: Board = MappedBoard(weights, version, slots, residuals)
+        self.places = MappedBoard(weights, version, slots, residuals)
+        self.shared: Board = self.places
         self._plain_slots = self._slots.view(np.float64)[:, :width]
         self._sides = np.zeros(shards, np.int8)
         self._width = width
@@ -143,10 +144,9 @@ class ServerBoard:
         return self.row(version).copy()
 
     def lend(self, worker: Worker) -> None:
-        """Let a worker of this process see weights and slots; over mapped memory only."""
-        if isinstance(self.shared, MappedBoard):
-            worker.hold(self.shared.weights, self._weights)
-            worker.hold(self.shared.slots, self._slots)
+        """Let a worker of this process see weights and slots."""
+        worker.hold(self.places.weights, self._weights)
+        worker.hold(self.places.slots, self._slots)
 
     def hand_out(self, tasks: Sequence[Task], compression: str, share: float) -> tuple[int, ...]:
         """Note how the updates of these tasks will be encoded; returns the side of the residuals that each reads."""

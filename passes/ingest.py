@@ -151,6 +151,7 @@ class Ingest:
         head = [  # not among the hashed ranges; what is said of one file is not said of another
             layout.names, layout.styles, examples, dict(layout.absent), self.source.data_start,
             *([layout.order] if layout.order else []), *([["many", *sorted(layout.many)]] if layout.many else []),
+            *([["limits", *sorted(layout.limits.items())]] if layout.limits else []),
             *([self.source.notes] if self.source.notes else []),
         ]  # fmt: skip
         key = digest([DATA_FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,17 +12,19 @@ import numpy.typing as npt
 from shoal.data.dataset import Block
 from shoal.data.splits import Split, row_weights, target_values
 from shoal.data_pipeline import Chunk, design_rows
+from shoal.kernels.losses_kernel import KernelSums, loss_sums, takes
 from shoal.kernels.weighted_kernel import weighted_sums
 from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss, Totals
 from shoal.metrics import Residuals
-from shoal.models import Array, Bools, Floats
+from shoal.models import Array, Bools
 from shoal.passes.arrays import RangeRequest
 from shoal.passes.blocks import BlockRequest, opened
 from shoal.solve.newton import Curvature, ScaleSums
+from shoal.solve.ranking import Ranked, tallied
 from shoal.worker import Worker
 
-MOST_PLACES = 2**20  # of scores on a grid that are counted place by place
+FIRST_ROWS = 256  # that values of a target are looked for in first
 MOST_VALUES = 51  # of a target that are told apart: more than any model of classes takes
 
 
@@ -47,11 +49,6 @@ class TargetSeen(NamedTuple):
         return TargetSeen(values[:MOST_VALUES], train, rows, more, self.whole and other.whole)
 
 
-def tallied(place: npt.NDArray[np.intp], weights: Array, count: int) -> Floats:
-    """The sum of weights at each of `count` places."""
-    return np.asarray(np.bincount(place, weights, count), np.float64)
-
-
 @dataclass(frozen=True)
 class LookAtTarget:
     """Which values a target has."""
@@ -72,10 +69,19 @@ class LookAtTarget:
             weights = row_weights(dataset, self.block, self.weights)
             there, count = there & (weights > 0), np.asarray(weights, np.float64) if self.repeats else count
         y, test, count = y[there], self.split.is_test(index[there]), count[there]
-        values, place = np.unique(y, return_inverse=True)
+        values, place = _told_apart(y)
         rows, train = (tallied(place, weights, len(values)) for weights in (count, count * ~test))
         seen = TargetSeen(values, train, rows, False, bool((values == np.floor(values)).all()))
         return seen.merge(TargetSeen(np.zeros(0), np.zeros(0), np.zeros(0), False, True))
+
+
+def _told_apart(y: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+    """The different values in order, and where among them each is; unsorted where the first rows have them all."""
+    values = np.unique(y[:FIRST_ROWS])
+    place = np.minimum(np.searchsorted(values, y), max(len(values) - 1, 0))
+    if len(values) <= MOST_VALUES and bool((values[place] == y).all()):
+        return values, place
+    return np.unique(y, return_inverse=True)
 
 
 # ------------------------------------------------------------------ Newton steps
@@ -93,11 +99,13 @@ class LossRequest(BlockRequest):
 
     def scored(self) -> Iterator[tuple[Chunk, Array, Array]]:
         """Chunks with X less the centre and eta."""
-        moved = bool(self.centre.any())
         for chunk in design_rows(self.encoding, self.dataset, self.block):
-            X = chunk.X - self.centre if moved else chunk.X
-            eta = X @ self.coef + self.at_centre
-            yield chunk, X, eta if chunk.offset is None else eta + chunk.offset
+            yield chunk, *self.moved(chunk)
+
+    def moved(self, chunk: Chunk) -> tuple[Array, Array]:
+        X = chunk.X - self.centre if self.centre.any() else chunk.X
+        eta = X @ self.coef + self.at_centre
+        return X, eta if chunk.offset is None else eta + chunk.offset
 
     def counted(self, chunk: Chunk) -> Array | None:
         """How much each row counts in the fit; None where all do alike."""
@@ -106,22 +114,55 @@ class LossRequest(BlockRequest):
         own = np.where(chunk.y == 1, self.class_weight[1], self.class_weight[0])
         return own if chunk.weight is None else own * chunk.weight
 
+    def by_kernel(
+        self, chunk: Chunk, squares: bool, beside: Array | None = None, rows: bool = False
+    ) -> tuple[Curvature, KernelSums]:
+        """Sums over the training rows of a chunk, in one reading of them; `beside` is another slope."""
+        weight, used = self.counted(chunk), None
+        n = float(len(chunk.y)) if weight is None else float(weight.sum())
+        if self.split.tests:
+            used = ~self.split.is_test(chunk.row)
+            n = float(used.sum()) if weight is None else float(weight[used].sum())
+        centre = self.centre if self.centre.any() else None
+        found = loss_sums(
+            self.loss.name, chunk.X, chunk.y, self.coef, self.at_centre, centre=centre, offset=chunk.offset,
+            weight=weight, used=used, beside=beside, squares=squares, rows=rows,
+        )  # fmt: skip
+        return kernel_curvature(found, self.loss, n), found
+
 
 @dataclass(frozen=True)
 class SumCurvature(LossRequest):
     """The sums of a Newton step over the training rows; `expected`: with the curvature that standard errors rest on;
-    `own`: with that of the loss as it is, where steps have another."""
+    `own`: with that of the loss as it is, where steps have another; without `squares`, slopes alone, if it is less."""
 
     expected: bool = False
     own: bool = False
+    squares: bool = True
 
     def answer(self, worker: Worker) -> Curvature:
-        total = Curvature.none(len(self.coef))
-        for chunk, X, eta in self.scored():
-            train = ~self.split.is_test(chunk.row)
-            how = self.counted(chunk), self.expected, self.own
-            total = total.merge(curved(self.loss, X, chunk.y, eta, train, *how))
+        quick = in_c(self.loss, len(self.coef), self.squares) and not self.expected
+        total = Curvature.none(len(self.coef), self.squares or not quick)
+        if not quick:
+            for chunk, X, eta in self.scored():
+                train = ~self.split.is_test(chunk.row)
+                how = self.counted(chunk), self.expected, self.own
+                total = total.merge(curved(self.loss, X, chunk.y, eta, train, *how))
+            return total
+        for chunk in design_rows(self.encoding, self.dataset, self.block, at_once=True):
+            total = total.merge(self.by_kernel(chunk, self.squares)[0])
         return total
+
+
+def in_c(loss: RowLoss, columns: int, squares: bool) -> bool:
+    """Whether sums of a loss are made in one reading of the rows."""
+    return loss.in_c and takes(columns, squares)
+
+
+def kernel_curvature(sums: KernelSums, loss: RowLoss, rows: float) -> Curvature:
+    margin = sums.margin if loss.target == "two" else np.inf
+    square = np.zeros((0, 0)) if sums.square is None else sums.square
+    return Curvature(rows, sums.value, sums.slope, square, sums.reach, margin)
 
 
 def curved(
@@ -181,8 +222,10 @@ class LossSums:
         return Totals(self.total, self.value, self.deviance, self.likelihood)
 
     @classmethod
-    def of(cls, loss: RowLoss, y: Array, eta: Array, value: Array, weight: Array | None = None) -> LossSums:
-        mean = loss.mean(eta)
+    def of(
+        cls, loss: RowLoss, y: Array, eta: Array, value: Array, weight: Array | None = None, mean: Array | None = None
+    ) -> LossSums:
+        mean = loss.mean(eta) if mean is None else mean
         residual = y - mean
         pearson = loss.pearson(y, mean) if loss.dispersed else np.zeros(1)
         parts = [value, loss.deviance(y, eta, value), loss.likelihood(y, value), pearson]
@@ -201,41 +244,19 @@ class LossSums:
         )  # fmt: skip
 
 
-class Ranked(NamedTuple):
-    """Scores of rows in order, each once, and how many rows of no and of yes have it."""
+class RowsAt(NamedTuple):
+    """Of rows (n,) each: the score, the mean there, and the loss."""
 
-    eta: Floats
-    no: Floats
-    yes: Floats
-    grid: float = 0.0  # what scores are whole multiples of; 0 where they are not
-
-    @classmethod
-    def rows(cls, y: Array, eta: Array, grid: float, weight: Array | None = None) -> Ranked:
-        """As they come, for `together`. With a grid, scores are rounded down to multiples of it: then they are few,
-        whatever the number of rows."""
-        scores = np.floor(eta / grid) * grid if grid else eta
-        no, yes = (1.0 - y, y) if weight is None else (weight * (1.0 - y), weight * y)
-        scores, no, yes = (np.asarray(part, np.float64) for part in (scores, no, yes))
-        return cls(scores, no, yes, grid)
+    eta: Array
+    mean: Array
+    value: Array
 
     @classmethod
-    def of(cls, y: Array, eta: Array, grid: float, weight: Array | None = None) -> Ranked:
-        return cls.together([cls.rows(y, eta, grid, weight)])
+    def of(cls, loss: RowLoss, y: Array, eta: Array) -> RowsAt:
+        return cls(eta, loss.mean(eta), loss.at(y, eta).value)
 
-    @classmethod
-    def together(cls, parts: Sequence[Ranked]) -> Ranked:
-        if not parts:
-            return cls(np.zeros(0), np.zeros(0), np.zeros(0))
-        eta, no, yes = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        grid = parts[0].grid
-        low, high = (float(eta.min()), float(eta.max())) if len(eta) else (0.0, 0.0)
-        if not grid or not len(eta) or not (high - low) / grid < MOST_PLACES:
-            values, place = np.unique(eta, return_inverse=True)
-            return cls(values, tallied(place, no, len(values)), tallied(place, yes, len(values)), grid)
-        place = ((eta - low) / grid).astype(np.intp)  # counting them is quicker than putting them in order
-        there = np.flatnonzero(np.bincount(place))
-        no, yes = (tallied(place, part, there[-1] + 1)[there] for part in (no, yes))
-        return cls(np.asarray(low + there * grid, np.float64), no, yes, grid)
+    def some(self, rows: Bools | slice) -> RowsAt:
+        return RowsAt(self.eta[rows], self.mean[rows], self.value[rows])
 
 
 @dataclass(frozen=True)
@@ -292,36 +313,62 @@ class ScoreLoss(LossRequest):
 
     null_eta: float  # the score of the model that knows the mean alone
     grid: float
+    squares: bool  # whether the curvature is asked for, or slopes alone, if that is less
 
     def answer(self, worker: Worker) -> LossScores:
-        p = len(self.coef)
-        found = LossScores(PartScores.none(), PartScores.none(), Curvature.none(p), np.zeros(p + 1), 0)
-        for chunk, X, eta in self.scored():
+        p, quick = len(self.coef), in_c(self.loss, len(self.coef), self.squares)
+        none = Curvature.none(p, self.squares or not quick)
+        found = LossScores(PartScores.none(), PartScores.none(), none, np.zeros(p + 1), 0)
+        for chunk in design_rows(self.encoding, self.dataset, self.block, at_once=quick):
             test = self.split.is_test(chunk.row)
-            weight, counted = chunk.weight, self.counted(chunk)
-            null = np.full(len(eta), self.null_eta) if chunk.offset is None else self.null_eta + chunk.offset
-            train, held = (
-                self._part(chunk.y[rows], eta[rows], null[rows], None if weight is None else weight[rows], held)
-                for rows, held in ((~test, False), (test, True))
-            )
-            curvature = curved(self.loss, X, chunk.y, eta, ~test, counted)
-            g = np.where(test, 0.0, self.loss.of_constant.at(chunk.y, null).slope)
-            g = g if counted is None else g * counted
-            null_slope = np.append(g.sum(), g @ X)
-            found = found.merge(LossScores(train, held, curvature, null_slope, chunk.unseen))
+            at, null, curvature, null_slope = self._by_kernel(chunk, test) if quick else self._by_rows(chunk, test)
+            parts = [PartScores.none(), PartScores.none()]
+            chosen: tuple[Bools | slice, ...] = (~test, test) if self.split.tests else (slice(None),)
+            for held, rows in enumerate(chosen):
+                weight = None if chunk.weight is None else chunk.weight[rows]
+                parts[held] = self._part(chunk.y[rows], at.some(rows), null.some(rows), weight, bool(held))
+            found = found.merge(LossScores(parts[0], parts[1], curvature, null_slope, chunk.unseen))
         return replace(found, train=found.train.settled(), test=found.test.settled())
 
-    def _part(self, y: Array, eta: Array, null_eta: Array, weight: Array | None, held: bool = False) -> PartScores:
+    def _by_kernel(self, chunk: Chunk, test: Bools) -> tuple[RowsAt, RowsAt, Curvature, Array]:
+        null, g = self._null(chunk, test)
+        curvature, sums = self.by_kernel(chunk, self.squares, g, rows=True)
+        assert sums.rows is not None
+        assert sums.beside is not None
+        return RowsAt(*sums.rows), null, curvature, sums.beside
+
+    def _by_rows(self, chunk: Chunk, test: Bools) -> tuple[RowsAt, RowsAt, Curvature, Array]:
+        X, eta = self.moved(chunk)
+        null, g = self._null(chunk, test)
+        curvature = curved(self.loss, X, chunk.y, eta, ~test, self.counted(chunk))
+        return RowsAt.of(self.loss, chunk.y, eta), null, curvature, np.append(g.sum(), g @ X)
+
+    def _null(self, chunk: Chunk, test: Bools) -> tuple[RowsAt, Array]:
+        """What rows come to where a constant alone is known, and slopes there of those that are fitted."""
+        loss, y, counted = self.loss.of_constant, chunk.y, self.counted(chunk)
+        if loss.target == "two" and chunk.offset is None:  # two values have two losses
+            eta, yes = np.full(2, self.null_eta), y == 1
+            value, slope = (np.where(yes, part[1], part[0]) for part in loss.at(np.array([0.0, 1.0]), eta)[:2])
+            constant, mean = (np.full(len(y), part[0]) for part in (eta, loss.mean(eta)))
+            rows = RowsAt(constant, mean, np.asarray(value))
+        else:
+            null = np.full(len(y), self.null_eta) if chunk.offset is None else self.null_eta + chunk.offset
+            value, slope, _ = loss.at(y, null)
+            rows = RowsAt(null, loss.mean(null), value)
+        slope = np.where(test, 0.0, slope) if self.split.tests else slope
+        return rows, np.asarray(slope if counted is None else slope * counted)
+
+    def _part(self, y: Array, at: RowsAt, null: RowsAt, weight: Array | None, held: bool = False) -> PartScores:
         if not len(y):
             return PartScores.none()
         two = self.loss.target == "two"
-        ranked = (Ranked.rows(y, eta, self.grid, weight),) if two else ()
-        pairs = ((self.loss, eta), (self.loss.of_constant, null_eta))
-        sums, null = (LossSums.of(loss, y, at, loss.at(y, at).value, weight) for loss, at in pairs)
+        ranked = (Ranked.rows(y, at.eta, self.grid, weight),) if two else ()
+        pairs = ((self.loss, at), (self.loss.of_constant, null))
+        sums, of_null = (LossSums.of(loss, y, rows.eta, rows.value, weight, rows.mean) for loss, rows in pairs)
         if two or not held:
-            return PartScores(sums, null, ranked)
-        sizes = self.loss.sizes(y, self.loss.mean(eta))
-        return PartScores(sums, null, ranked, (sizes,), () if weight is None else (weight,))
+            return PartScores(sums, of_null, ranked)
+        sizes = self.loss.sizes(y, at.mean)
+        return PartScores(sums, of_null, ranked, (sizes,), () if weight is None else (weight,))
 
 
 # ------------------------------------------------------------------ rows of arrays
@@ -338,8 +385,16 @@ class RangeCurvature(RangeRequest):
 
     def answer(self, worker: Worker) -> Curvature:
         total = Curvature.none(len(self.coef))
+        quick = in_c(self.loss, len(self.coef), True)
         for rows, y, weight in self.pieces(worker):
-            X = np.asarray(rows, np.float64, order="C") - self.centre
-            eta = X @ self.coef + self.at_centre
-            total = total.merge(curved(self.loss, X, y[:, 0], eta, np.ones(len(eta), bool), weight))
+            X = np.asarray(rows, np.float64, order="C")
+            if quick:
+                where = self.loss.name, X, y[:, 0], self.coef, self.at_centre
+                sums = loss_sums(*where, centre=self.centre, weight=weight)
+                n = float(len(X)) if weight is None else float(weight.sum())
+                total = total.merge(kernel_curvature(sums, self.loss, n))
+            else:
+                X = X - self.centre
+                eta = X @ self.coef + self.at_centre
+                total = total.merge(curved(self.loss, X, y[:, 0], eta, np.ones(len(eta), bool), weight))
         return total

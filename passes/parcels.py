@@ -6,6 +6,7 @@ keeps anything that matters; without compression there is none.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,7 +92,7 @@ class MessageServerBoard(ServerBoard):
     """The same places, in the server's own memory: it writes into them what workers have sent."""
 
     def __init__(self, shards: int, width: int, centre: Array | None = None) -> None:
-        super().__init__(_own_memory, shards, width, centre)
+        super().__init__(own_memory, shards, width, centre)
         self.memory = ()
         self.shared = MessageBoard(width)
 
@@ -113,6 +114,10 @@ class MessageServerBoard(ServerBoard):
         return pushed.update
 
 
-def _own_memory(shape: tuple[int, ...], dtype: Any) -> tuple[SharedArray, npt.NDArray[Any]]:
+_names = itertools.count(-1, -1)  # that no engine gives
+
+
+def own_memory(shape: tuple[int, ...], dtype: Any) -> tuple[SharedArray, npt.NDArray[Any]]:
+    """Memory of this process alone, under a name of its own."""
     array = np.zeros(shape, dtype)
-    return SharedArray(-1, shape, array.dtype, writable=True), array
+    return SharedArray(next(_names), shape, array.dtype, writable=True), array

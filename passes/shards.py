@@ -27,7 +27,7 @@ from shoal.models import Array, LinearModel, StepModel, Values, chunk_rows
 from shoal.passes.blocks import BlockRequest
 from shoal.solve.least_squares import Standardisation
 from shoal.utils import disk_errors, read_at, write_at
-from shoal.worker import Worker
+from shoal.worker import Request, Worker
 
 PIECE_BYTES = 1 << 20  # rows that are gathered and written at a time
 
@@ -313,20 +313,20 @@ class KnowShards:
     """Tell a worker how the shards of this key are made."""
 
     key: str
-    gathers: tuple[Gather, ...]
+    ways: tuple[Request, ...]  # of each shard
 
     def answer(self, worker: Worker) -> None:
-        worker.know(self.key, self.gathers)
+        worker.know(self.key, self.ways)
 
 
 def opened_shard(worker: Worker, shards: Shards, shard: int) -> tuple[Values, Values]:
     """X (n, p) and y (n,) of a shard, which a machine without a disk in common makes when it is first asked for."""
     if not shards.scattered or os.path.exists(shards.path(shard)):
         return shards.open(shard)
-    gathers = worker.known.get(os.path.basename(shards.directory))
-    if gathers is None:
+    ways = worker.known.get(os.path.basename(shards.directory))
+    if ways is None:
         raise EngineError(f"A machine of the cluster was not told how shard {shard} is made. Try again.")
-    gathers[shard].answer(worker)
+    ways[shard].answer(worker)
     return shards.open(shard)
 
 

@@ -74,7 +74,7 @@ class TableReading(FileReading):
     def part_question(self, part: FileReading, layout: Layout) -> dict[str, Any]:
         notations = {i: notation.example for i, notation in layout.notations.items()}
         told = [layout.names, layout.kinds, layout.styles, sorted(layout.fixed), notations, dict(layout.absent),
-                dict(layout.written), dict(layout.others), layout.order]  # fmt: skip
+                dict(layout.written), dict(layout.others), layout.order, dict(layout.limits)]  # fmt: skip
         return {**part.question(), "layout": digest(told)}
 
     # -------------------------------------------------------------- reading

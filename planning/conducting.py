@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shoal.coordinator import ParameterServer
 from shoal.data_pipeline import Shards
-from shoal.engines.simulated import SimulatedEngine
+from shoal.engines.base import Engine
 from shoal.metrics import Event
 from shoal.results.fit import Resolved
 from shoal.settings.config import RunConfig
@@ -40,14 +40,14 @@ class EventsOnly(Recorder):
 
 
 def conductor_for(
-    config: RunConfig, resolved: Resolved, objective: Objective, engine: SimulatedEngine, shards: Shards,
-    recording: bool = False,
+    config: RunConfig, resolved: Resolved, objective: Objective, engine: Engine, shards: Shards,
+    clock: Callable[[], float], recording: bool = False,
 ) -> Conductor:  # fmt: skip
     storage = MemoryStorage()
     nowhere = Checkpoints(Path("/nonexistent"))  # none are due: `checkpoint_seconds` is 0
     session = Session(storage, nowhere, Callbacks((), _ignore), lambda level, text: None, lambda standing: None)
-    recorder = (Recorder if recording else EventsOnly)(storage, objective, engine.clock, _ignore)
-    return Conductor(config, resolved, objective, engine, shards, session, recorder, engine.clock)
+    recorder = (Recorder if recording else EventsOnly)(storage, objective, clock, _ignore)
+    return Conductor(config, resolved, objective, engine, shards, session, recorder, clock)
 
 
 def _ignore(text: str) -> None:

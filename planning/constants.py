@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from shoal.data_pipeline import Shards
-from shoal.engines.base import Instruction, Server
+from shoal.engines.base import Engine, Instruction, Server
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.engines.simulated import SimulatedEngine, Stepwise
@@ -30,11 +30,13 @@ from shoal.planning.sample import ReadyTable
 from shoal.settings.config import RunConfig
 from shoal.training.objectives.base import Bounds
 from shoal.training.resolving import resolve
-from shoal.worker import Ping, Request, Worker, pack
+from shoal.worker import Request, Worker, pack
 
 FROM_MEMORY = 32 << 20  # bytes of rows that gradients are timed on: more than the nearer caches hold
 ROUNDS = 40  # of runs that are timed
-MESSAGES = 200  # that are timed
+MESSAGES = 200  # rounds whose messages are timed ...
+SEVERAL = 8  # ... with so many shards
+BATCH = 16  # rows of a shard in them
 LOCAL = 8  # steps of a shard by itself that are timed
 REPEATS = 7
 Step = Callable[[Any], Any]  # from work to its update
@@ -122,7 +124,7 @@ def measure(
     tasks = {name: _task(ready, name, row, call) for name in compressions}
     local = _task(ready, "none", row, 0.0, LOCAL) / LOCAL
     message, step, shard, record = _server(ready)
-    sending, pipe = _messages()
+    sending, pipe = _messages(ready)
     return Constants(
         row, call, local, tasks, message + sending, step, shard, record, pipe, spread, int(objective.n),
         tuple(preparing), copying, scoring, solving,
@@ -207,8 +209,19 @@ def _short_run(
     steps: int = 0,
 ) -> int:  # fmt: skip
     """Some rounds of few rows by simulated workers; how many they were."""
-    sample = ready.shards(shards)
-    planned = ready.planned(sample, shards, shards * batch * ROUNDS)
+    with SimulatedEngine(workers) as engine:
+        return _trained(
+            ready, engine, engine.clock, shards, ROUNDS, compression, batch, timed, watch, recording, steps
+        )  # fmt: skip
+
+
+def _trained(
+    ready: ReadyTable, engine: Engine, clock: Callable[[], float], shards: int, rounds: int, compression: str = "none",
+    batch: int = BATCH, timed: Callable[[Step], Step] = lambda done: done,
+    watch: Callable[[Server], Server] = lambda server: server, recording: bool = False, steps: int = 0,
+) -> int:  # fmt: skip
+    sample, workers = ready.shards(shards), engine.workers
+    planned = ready.planned(sample, shards, shards * batch * rounds)
     mode = "local" if steps else "sync"
     config: RunConfig = replace(
         ready.objective.config, solver="gradient", mode=mode, compression=compression, workers=workers, shards=shards,
@@ -218,13 +231,14 @@ def _short_run(
     resolved = resolve(
         config, planned, ready.precision, batch, max(1, steps), bounds, ready.objective.scale, planned.width
     )
-    with SimulatedEngine(workers) as engine:
-        conductor = conductor_for(config, resolved, ready.objective, engine, planned, recording)
-        conductor.begin()
-        loop = _TimedLoop(loop_for(ready.whole, sample, planned, conductor.server.board), timed)
-        engine.run_workers(loop, watch(conductor.server))
-        conductor.server.release()
-        return conductor.server.version
+    conductor = conductor_for(config, resolved, ready.objective, engine, planned, clock, recording)
+    conductor.begin()
+    loop: Stepwise = loop_for(ready.whole, sample, planned, conductor.server.board)
+    engine.run_workers(
+        _TimedLoop(loop, timed) if isinstance(engine, SimulatedEngine) else loop, watch(conductor.server)
+    )
+    conductor.server.release()
+    return conductor.server.version
 
 
 @dataclass(frozen=True)
@@ -288,14 +302,34 @@ class ProcessorTime:
         return time.process_time()
 
 
-def _messages() -> tuple[float, float]:
-    """Seconds of the server and of a worker process for a message there and back, waking up included."""
-    with ProcessEngine(1) as engine:
+def _messages(ready: ReadyTable) -> tuple[float, float]:
+    """Seconds of the server and of a worker process for the messages of a round, waking up included: what a round of
+    few rows takes them with a process that really is one, beyond what it takes them without."""
+    spent = [0.0]
+
+    def timed(done: Step) -> Step:
+        def step(work: Assignment) -> Any:
+            started = now()
+            update = done(work)
+            spent[0] += now() - started
+            return update
+
+        return step
+
+    servers: list[_TimedServer] = []
+
+    def watched(server: Server) -> Server:
+        servers.append(_TimedServer(server))
+        return servers[-1]
+
+    with SimulatedEngine(1) as simulated:
+        rounds = _trained(ready, simulated, simulated.clock, SEVERAL, MESSAGES, timed=timed, watch=watched)
+    without = servers[0].seconds / max(1, rounds), spent[0] / max(1, rounds)
+    with ProcessEngine(1, preload=["shoal.planning.miniature"]) as engine:
+        _trained(ready, engine, time.monotonic, SEVERAL, ROUNDS)  # what is done once is done
         (before,) = engine.sweep([ProcessorTime()])
         started = now()
-        for _ in range(MESSAGES):
-            for _ in engine.sweep([Ping()]):
-                pass
-        server = (now() - started) / MESSAGES
+        rounds = _trained(ready, engine, time.monotonic, SEVERAL, MESSAGES)
+        server = (now() - started) / max(1, rounds)
         (after,) = engine.sweep([ProcessorTime()])
-    return server, (after - before) / MESSAGES
+    return max(0.0, server - without[0]), max(0.0, (after - before) / max(1, rounds) - without[1])

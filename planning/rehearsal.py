@@ -63,8 +63,12 @@ class TrainingCosts(NoCosts):
 
     def work(self, work: Assignment, update: Update) -> float:
         rows: float = sum(part[0] for part in update.parts) * (self._full if work.kind == "full" else 1.0)
-        each = work.local_steps * self._c.local if work.kind == "local" else self._c.call
-        return rows * self._c.row * self._stretch + len(work.tasks) * (each + self._task) + self._c.pipe
+        if work.kind == "local":  # at the end of an epoch a shard has fewer steps to take
+            taken: int = sum(-(-part[0] // max(1, work.batch_size)) for part in update.parts)
+            calls: float = taken * self._c.local
+        else:
+            calls = len(work.tasks) * self._c.call
+        return rows * self._c.row * self._stretch + calls + len(work.tasks) * self._task + self._c.pipe
 
     def taking(self, update: Update) -> float:
         return self.message
@@ -115,7 +119,7 @@ def rehearse(ready: ReadyTable, config: RunConfig, constants: Constants, machine
     bounds = Bounds(ready.objective.top_of_gram() or 1.0, planned.largest_row)
     resolved = resolve(config, planned, ready.precision, batch, local, bounds, ready.objective.scale, planned.width)
     with SimulatedEngine(machines.nodes, around) as engine:
-        conductor = conductor_for(config, resolved, ready.objective, engine, fewer)
+        conductor = conductor_for(config, resolved, ready.objective, engine, fewer, engine.clock)
         assert isinstance(conductor.recorder, EventsOnly)
         steps = _Steps(engine, conductor)
         conductor.recorder.on_event = steps.note

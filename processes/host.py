@@ -7,28 +7,20 @@ SIGTERM it takes nothing new: gradient runs leave a checkpoint and go back to th
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from shoal.errors import DamagedFile, Standing, TrainingError
-from shoal.home import home, runs_directory
+from shoal.home import runs_directory
 from shoal.lazy.classes import dataclass
 from shoal.queueing.jobs import LEDGER_DAYS, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.runs.commands import post, wait_settled
 from shoal.runs.documents import last_word
 from shoal.runs.folder import Run
-from shoal.utils import THREAD_LIMITS
+from shoal.runs.spawning import WarmProcess
 from shoal.words import duration, plural
 
 BEAT = 1.0  # seconds between two heartbeats
@@ -39,50 +31,20 @@ DRAINING = 120.0  # seconds for exact fits to be finished
 HANDED_ON = "Its run host was shut down."
 
 
-class WarmProcess:
-    """The process that makes those of runs (`processes.warm`), started anew when it is gone."""
-
-    def __init__(self) -> None:
-        self._start()
-
-    def _start(self) -> None:
-        self._channel, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "shoal.processes.warm", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd="/",
-            env={**os.environ, "SHOAL_HOME": str(home()), **THREAD_LIMITS},
-        )  # fmt: skip
-        theirs.close()
-        self._rest = b""
-
-    def say(self, **word: str | int) -> None:
-        with contextlib.suppress(OSError):  # it is gone, which `ended` tells
-            self._channel.sendall(json.dumps(word).encode() + b"\n")
+class HostWarmth(WarmProcess):
+    """Started anew when it is gone, and all runs that it has made with it."""
 
     def ended(self, wait: float) -> tuple[dict[str, int], bool]:
         """Runs whose processes have ended, with their exit codes; and whether the warm process itself has, and all with
         it. Waits so long for the first."""
         found: dict[str, int] = {}
-        while select.select([self._channel], [], [], 0 if found else wait)[0]:
-            try:
-                data = self._channel.recv(1 << 16)
-            except OSError:
-                data = b""
-            if not data:
+        while (words := self.heard(0 if found else wait)) != []:
+            if words is None:
                 self.close()
-                self._start()
+                self.start()
                 return found, True
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                word: dict[str, Any] = json.loads(line)
-                found[str(word["ended"])] = int(word["code"])
+            found |= {str(word["ended"]): int(word["code"]) for word in words if "ended" in word}
         return found, False
-
-    def close(self) -> None:
-        """With all processes of runs that it has made."""
-        self._channel.close()
-        self._process.kill()
-        self._process.wait()
 
 
 @dataclass
@@ -105,7 +67,7 @@ class HeldJob:
 class HostLoop:
     """One iteration is `step`; collaborators are passed in."""
 
-    def __init__(self, queue: Queue, host: RunHost, warm: WarmProcess, say: Callable[[str], None]) -> None:
+    def __init__(self, queue: Queue, host: RunHost, warm: HostWarmth, say: Callable[[str], None]) -> None:
         self.queue, self.warm, self.say = queue, warm, say
         self.held: dict[str, HeldJob] = {}
         self.host = queue.greet(host)
@@ -266,7 +228,7 @@ def _said(run: Run) -> Standing | None:
 
 def main(queue: Queue, host: RunHost, say: Callable[[str], None]) -> int:
     """Until it is told to end."""
-    warm = WarmProcess()
+    warm = HostWarmth()
     try:
         loop = HostLoop(queue, host, warm, say)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,9 +1,12 @@
-"""The warm process of a run host, `python -m shoal.processes.warm SOCKET`: it has imported what fits need, and makes a
-process for each run by a fork; which run, and what becomes of it, is decided by `processes.host`.
+"""A warm process, `python -m shoal.processes.warm SOCKET`: it has imported what fits need, and makes a process for each
+run by a fork; which run, and what becomes of it, is decided by a run host (`processes.host`), or by whoever starts many
+fits on one machine (`runs.spawning`).
 
 It has one thread and no connection, so that a fork is safe. A run's process is as any other (`processes.run`), in a
-session of its own, but ends with its host. It begins by a new lock in the folder of the run. Who had the one before,
-and does not know that its lease is over, finds another in its place before it gives any file a name, and ends.
+session of its own. That of a host ends with its host. It begins by a new lock in the folder of the run. Who had the one
+before, and does not know that its lease is over, finds another in its place before it gives any file a name, and ends.
+On one machine it outlives whoever started it, and takes its turn: as many at a time as there are cores, or after a
+moment in any case, since a person waits for it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from shoal.errors import DamagedFile, Standing
@@ -26,15 +31,18 @@ from shoal.home import keep_private, runs_directory
 from shoal.processes.run import Hosted
 from shoal.processes.run import main as main_of_run
 from shoal.runs.documents import last_word
+from shoal.runs.slots import cores
 from shoal.runs.spawning import STOPS
 from shoal.utils import check_before_naming, die_with_parent
 
+TURN = 3.0  # seconds that a fit of one machine waits for those before it at most
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
 
 
 class Warm:
     """Words come in as lines of JSON: {"start": LIFE, "run": RUN, "fence": 0, "again": ""}, {"kill": LIFE},
-    {"stop": LIFE}; out go {"ended": LIFE, "code": N}. A run that is taken once more has another life."""
+    {"stop": LIFE}; out go {"ended": LIFE, "code": N}. A run that is taken once more has another life.
+    Without a host it is {"start": NAME, "folder": PATH}, and {"begun": NAME} goes out before the end."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
@@ -44,6 +52,8 @@ class Warm:
         self.woken.setblocking(False)
         waker.setblocking(False)
         self._waker = waker
+        self._turns, self._turn_over = os.pipe()  # a byte for each that may be at work
+        os.write(self._turn_over, b"." * cores())
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
 
@@ -74,17 +84,25 @@ class Warm:
 
     def _do(self, word: dict[str, Any]) -> None:
         if "start" in word:
-            self._start(word["start"], word["run"], Hosted(word["fence"], word["again"]))
+            if "folder" in word:
+                self._start(word["start"], Path(word["folder"]), None)
+                self._say(begun=word["start"])
+            else:
+                self._start(word["start"], runs_directory() / word["run"], Hosted(word["fence"], word["again"]))
         for name, number in SIGNALS.items():
             for pid, life in self.children.items():
                 if word.get(name) == life:
                     os.kill(pid, number)
 
-    def _start(self, life: str, run: str, hosted: Hosted) -> None:
+    def _start(self, life: str, directory: Path, hosted: Hosted | None) -> None:
         pid = os.fork()
         if pid == 0:
-            self._become(runs_directory() / run, hosted)
+            self._become(directory, hosted)
         self.children[pid] = life
+
+    def _say(self, **word: str | int) -> None:
+        with contextlib.suppress(OSError):  # nobody is there to hear it
+            self.channel.sendall(json.dumps(word).encode() + b"\n")
 
     def _bury(self) -> None:
         while self.children:
@@ -92,10 +110,9 @@ class Warm:
             if pid == 0:
                 return
             life = self.children.pop(pid)
-            said = json.dumps({"ended": life, "code": os.waitstatus_to_exitcode(status)})
-            self.channel.sendall(said.encode() + b"\n")
+            self._say(ended=life, code=os.waitstatus_to_exitcode(status))
 
-    def _become(self, directory: Path, hosted: Hosted) -> NoReturn:
+    def _become(self, directory: Path, hosted: Hosted | None) -> NoReturn:
         """In the child: a process of a run, from its lock to its last word."""
         code = 1
         try:
@@ -103,21 +120,51 @@ class Warm:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # heard once it knows what to do about them
             os.setsid()
-            die_with_parent()
+            if hosted is not None:
+                die_with_parent()
             for own in (self.channel, self.woken, self._waker):
                 own.close()
             _write_to(directory / "log.txt")
             gc.enable()
-            fence = FolderFence(directory)
-            check_before_naming(fence.check)
-            if _last_word(directory) is None:  # its last host may have died before it told
-                main_of_run(directory, fence.lock, hosted=hosted)
+            if hosted is None:
+                with self._turn():
+                    main_of_run(directory)
+            else:
+                fence = FolderFence(directory)
+                check_before_naming(fence.check)
+                if _last_word(directory) is None:  # its last host may have died before it told
+                    main_of_run(directory, fence.lock, hosted=hosted)
             code = 0
         except BaseException:  # noqa: BLE001 - nothing may come back from here into the loop of its parent
             traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(code)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One of those who are at work at a time; one that is killed keeps its place, for which nobody waits long."""
+        mine = b""
+        signal.signal(signal.SIGALRM, _waited_enough)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, TURN)
+            mine = os.read(self._turns, 1)  # of all who read, the system wakes one
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        except _Enough:
+            pass
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        try:
+            yield
+        finally:
+            os.write(self._turn_over, mine)
+
+
+class _Enough(Exception):
+    """A fit has waited for its turn as long as it may."""
+
+
+def _waited_enough(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Enough
 
 
 class FolderFence:
@@ -157,10 +204,9 @@ def _write_to(log: Path) -> None:
 
 def _import() -> None:
     """What a fit needs, once for all of them."""
-    import numpy.ma  # noqa: F401
+    from shoal.processes.rehearsal import rehearse
 
-    import shoal.fitting.model_file
-    import shoal.tasks.train  # noqa: F401
+    rehearse()
 
     gc.collect()
     gc.freeze()  # what is shared with children is not touched by their looking for garbage

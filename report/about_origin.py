@@ -83,6 +83,8 @@ def trust(report: FitReport) -> Iterator[str]:
     yield heading("Certificate")
     yield paragraph(words.training(report))
     yield paragraph(words.certificate(report))
+    if report.collinearity and (said := report.collinearity.sentences(report.condition)):
+        yield paragraph(" ".join(said))
 
 
 def lineage(file: ModelFile, card: ModelCard) -> Iterator[str]:

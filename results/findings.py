@@ -24,6 +24,7 @@ class FindingKind(StrEnum):
     SUM_LEAK = "sum_leak"
     PRODUCT_LEAK = "product_leak"
     MISSING_CODE = "missing_code"
+    LIMITS = "limits"
     ID = "id"
     ZERO_LED = "zero_led"
     TOTALS = "totals"

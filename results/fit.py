@@ -188,7 +188,7 @@ class FitReport:
     cross_validation: CrossValidated | None = None  # of a penalty that was chosen by it
     intervals: tuple[FormulaIntervals, ...] = ()  # of its coefficients
     outcome: Outcome | None = None  # of a model of another loss than squares
-    collinearity: Collinearity | None = None  # of a linear model that was fitted from sums
+    collinearity: Collinearity | None = None  # of a model that was fitted from sums
     network: NetworkReport | None = None  # of a module
     own_metrics: dict[str, OwnMetric] = field(default_factory=dict)  # of plug-ins, by their names
     timings: dict[str, float] = field(default_factory=dict)

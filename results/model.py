@@ -11,6 +11,7 @@ from typing import Any
 
 from shoal.errors import DamagedFile
 from shoal.files import sealed
+from shoal.files.packing import packed, unpacked
 from shoal.lazy.classes import dataclass
 from shoal.results.fit import FitReport
 from shoal.results.network import StoredLayers
@@ -20,7 +21,7 @@ NAME = "shoal-model"
 # What older programs read as well; and what they cannot, so that they say so. Models of dates without WITH_DATES have
 # coefficients per second.
 VERSION, WITH_PRODUCTS, WITH_DATES, WITH_LOSS, WITH_SHAPES, WITH_OFFSET, WITH_CLASSES, WITH_RARE = range(1, 9)
-WITH_NETWORK, WITH_HASHES = 9, 10
+WITH_NETWORK, WITH_HASHES, WITH_PACKED = 9, 10, 11
 VERSIONS = (
     VERSION,
     WITH_PRODUCTS,
@@ -32,6 +33,7 @@ VERSIONS = (
     WITH_RARE,
     WITH_NETWORK,
     WITH_HASHES,
+    WITH_PACKED,
 )
 
 BY_HAND = "none"  # what stands in place of a checksum where a person has edited a file on purpose
@@ -139,8 +141,12 @@ def _short(report: FitReport) -> FitReport:
 
 
 def model_bytes(model: ModelFile) -> bytes:
-    """What a model file holds: readable JSON, whose last field is a checksum of what the others say."""
-    return sealed.sealed(model.as_dict(), NAME, lines=True, ascii=False) + b"\n"
+    """What a model file holds: readable JSON, whose last field is a checksum of what the others say; of very many
+    columns without a line for each."""
+    values = model.as_dict()
+    if (short := packed(values, WITH_PACKED)) is not None:
+        return sealed.sealed(short, NAME, ascii=False) + b"\n"
+    return sealed.sealed(values, NAME, lines=True, ascii=False) + b"\n"
 
 
 def checksum_at_end(data: bytes) -> str | None:
@@ -156,13 +162,20 @@ def read_model(path: Path) -> dict[str, Any]:
     """
     data = path.read_bytes()
     try:
-        return sealed.proven(data, str(path), NAME, sealed.never_sealed)
+        return _whole(sealed.proven(data, str(path), NAME, sealed.never_sealed), path)
     except DamagedFile as damage:
         found = _object(data)
         if found and found.pop(sealed.CHECKSUM, None) == BY_HAND:
-            return found
+            return _whole(found, path)
         what = damage.message if found else f"'{path}' is not a whole model file: {damage.message.partition(': ')[2]}"
         raise DamagedFile(f"{what} {ADVICE}", path=str(path)) from None
+
+
+def _whole(values: dict[str, Any], path: Path) -> dict[str, Any]:
+    try:
+        return unpacked(values)
+    except ValueError as error:
+        raise DamagedFile(f"'{path}' is damaged: {error}.", path=str(path)) from None
 
 
 def unproven(path: Path) -> dict[str, Any] | None:

@@ -55,11 +55,11 @@ def plain(value: Any) -> Any:
     """What JSON can hold: objects for dataclasses, in the order of their fields, and lists for tuples."""
     if type(value) in _SCALARS:  # nearly all of a long model file
         return value
+    if type(value) is dict and set(map(type, value.values())) <= _SCALARS:
+        return dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        if set(map(type, value.values())) <= _SCALARS:
-            return dict(value)
         return {key: plain(one) for key, one in value.items()}
     return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
@@ -134,6 +134,8 @@ def _each(readers: list[_Reader], value: Any) -> tuple[Any, ...]:
 
 
 def _named(reader: _Reader, value: Any) -> dict[str, Any]:
+    if reader is _as_it_is and type(value) is dict:  # a term of a design, of which there may be a million
+        return dict(value)
     _expect(dict, (Mapping,), value)
     if reader is _as_it_is:
         return dict(value)

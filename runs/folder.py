@@ -23,8 +23,9 @@ Imports are light: the dashboard and the scheduler live on this.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -379,6 +380,11 @@ def read_config(run: Run) -> RunConfig:
         values, why = None, error.message
     if values is None:
         raise StateError(f"Expected the knobs of this run. {why} Start the fit anew, or fork it from a checkpoint.")
+    if unknown := sorted(set(values) - {one.name for one in fields(RunConfig)}):
+        raise StateError(
+            f"Expected settings that this Shoal knows, got '{unknown[0][:80]}': another version launched this run. "
+            f"Install that version on {os.uname().nodename[:80]} too, then resume the run."
+        )
     return config_from(uploads_again(values))
 
 

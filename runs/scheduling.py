@@ -27,7 +27,7 @@ from shoal.queueing import team
 from shoal.runs import interruptions
 from shoal.runs.folder import Run, read_config, write_state
 from shoal.runs.slots import slots_for, slots_on_a_host, take
-from shoal.runs.spawning import spawn
+from shoal.runs.spawning import spawn, spawn_fit
 from shoal.runs.tickets import Terms, Ticket, issue, terms_here, ticket_of, tickets, tickets_at_work, withdraw
 from shoal.settings.config import RunConfig
 from shoal.utils import is_ending
@@ -67,6 +67,8 @@ def begin(run: Run, config: RunConfig) -> None:
         team.put(run.id, slots_on_a_host(config), config.retries, str(run.job.get("person") or ""))
     elif run.is_gradient:
         keep_going()
+    elif run.task == "train":
+        spawn_fit(run.directory)
     else:
         spawn(run.directory)
 

@@ -134,6 +134,9 @@ def _json_of(found: RowPredictions, served: ServedModel) -> bytes:
     }  # fmt: skip
     more = {name: getattr(found, name) for name in ("probabilities", "lower", "upper", "sets")}
     said |= {name: value for name, value in more.items() if value is not None}
+    outcome = served.predictor.model.outcome
+    if found.probabilities is not None and outcome is not None and not outcome.several:
+        said["probabilities_of"] = outcome.yes
     return json.dumps({**said, "notes": found.notes}, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -145,7 +148,7 @@ def _csv_of(found: RowPredictions, served: ServedModel) -> bytes:
         shares = [one if isinstance(one, dict) else {} for one in found.probabilities]
         columns |= {f"probability_{name}": [one.get(name) for one in shares] for name in outcome.classes}
     elif found.probabilities is not None:
-        columns["probability"] = found.probabilities
+        columns[f"probability_{outcome.yes if outcome else ''}"] = found.probabilities
     if found.lower is not None and found.upper is not None:
         columns |= {"lower": found.lower, "upper": found.upper}
     if found.sets is not None:

@@ -134,22 +134,13 @@ def check_knobs(config: Any) -> None:
         check_transform(how)
 
 
-def check_one_machine(config: Any) -> None:
-    """Refuse a network on a cluster, before anything is read there."""
-    if config.model in (MODULE, NETWORK) and config.engine == "ray":
-        raise ConfigError(
-            f"Expected engine processes or inline for model {config.model}, got ray: networks are trained on one "
-            "machine, so far.",
-            Remedy.set("Use the processors of this one", "engine", "processes"), knobs=["engine", "model"],
-        )  # fmt: skip
-
-
 def check_aggregation(config: Any) -> None:
     """Refuse sums among workers where there are none; not for a form, which keeps values of fields that it hides."""
     if config.aggregation != "server" and not may_reduce(config.as_dict()):
         raise ConfigError(
-            f"Expected a network in mode sync without compression for aggregation {config.aggregation}, got a "
-            f"{config.model} model in mode {config.mode} with compression {config.compression}.",
+            f"Expected a network in mode sync without compression on one machine for aggregation {config.aggregation}, "
+            f"got a {config.model} model in mode {config.mode} with compression {config.compression} and engine "
+            f"{config.engine}.",
             Remedy.set("Let the server add gradients up", "aggregation", "server"), knobs=["aggregation", "mode"],
         )  # fmt: skip
 

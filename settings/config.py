@@ -13,7 +13,7 @@ from shoal.settings.checks import knob, training
 ALL_MODELS = (*when.MODELS, *when.LOSSES, when.NETWORK, when.BY_TARGET, when.MODULE)
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
 DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing",
-           "also_missing", "dates", "sheet")  # fmt: skip
+           "also_missing", "dates", "limits", "sheet")  # fmt: skip
 PARTS = ("alike", "common", "mixed", "any")
 ENGINES = ("auto", "inline", "processes", "ray")
 ON_CLUSTER = ("cluster", "open_cluster")  # knobs beside engine ray
@@ -203,6 +203,10 @@ class RunConfig:
         (), "order of dates, if it cannot be told: year-first, day-first or month-first; COLUMN=... for one column",
         "reading", metavar="ORDERS",
     )
+    limits: tuple[str, ...] = knob(
+        (), "how <0.5 and >200 among numbers are read: limit (0.5), half (0.25; 200) or missing; COLUMN=... for one "
+        "column", "reading", metavar="WAYS",
+    )
     sheet: str | None = knob(None, "of a workbook, by its name or number; the first if not given", "reading")
     parts: str = knob(
         "alike", "how files of one table may differ: not at all; common: columns that some lack are left out; "
@@ -311,7 +315,7 @@ class RunConfig:
     aggregation: str = training(
         "server", "networks in mode sync: who adds gradients up, the server, or workers among themselves (all-reduce)",
         "feed", choices=checks.AGGREGATIONS, when=when.may_reduce,
-        needs=(("mode", "sync"), ("compression", "none"), ("model", when.NETWORK)))
+        needs=(("mode", "sync"), ("compression", "none"), ("model", when.NETWORK), ("engine", "processes")))
     precision: str = training("auto", "floating-point type of the gradients", "feed", choices=checks.PRECISIONS)
     mixed_precision: bool = training(
         False, "networks: compute layers in bfloat16; parameters, gradients and steps stay in their precision",
@@ -388,6 +392,5 @@ class RunConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and YAML."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
-        }
+        values = ((name, getattr(self, name)) for name in self.knobs())
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}

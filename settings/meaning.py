@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
-from shoal.settings.checks import check_one_machine
 from shoal.settings.config import DIALECT, RunConfig
 from shoal.settings.values import config_from, flattened, read_yaml
 from shoal.settings.when import NETWORK, has_other_loss, has_steps
@@ -108,7 +107,6 @@ def for_network(config: RunConfig, said: Collection[str]) -> RunConfig:
             f"Expected solver gradient beside model {NETWORK}, got {config.solver}: a network has no exact answer.",
             Remedy.set("Train it by steps", "solver", "gradient"), knobs=["model", "solver"],
         )  # fmt: skip
-    check_one_machine(config)
     usual = {name: value for name, value in FOR_NETWORK.items() if name not in said}
     if config.test_every or "test_every" in said:
         usual.pop("test_fraction", None)

@@ -119,13 +119,18 @@ def has_processes(values: _Values) -> bool:
 
 
 def steps_elsewhere(values: _Values) -> bool:
-    """Whether parameters may lie in processes beside the run's own, which see its memory."""
-    return str(values["engine"]) in ("auto", "processes")
+    """Whether parameters may lie in processes beside the run's own, here or on a cluster."""
+    return str(values["engine"]) != "inline"
 
 
 def may_reduce(values: _Values) -> bool:
     """Whether workers can add gradients up among themselves: whole ones of a network, all of a step at a time."""
-    return bool(has_module(values) and values["mode"] == "sync" and values["compression"] == "none")
+    return bool(
+        has_module(values)
+        and values["mode"] == "sync"
+        and values["compression"] == "none"
+        and values["engine"] != "ray"
+    )
 
 
 def on_cluster(values: _Values) -> bool:

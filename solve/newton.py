@@ -28,6 +28,9 @@ SETTLED = 1e-6  # a step this small, relative to the scores, is the last: the ne
 FLAT = 1e-8  # promised decrease of the summed loss below which a step that still moves scores leads to infinity
 FLATTER = 1e-6  # share of the mean curvature that is left along it
 RUNNING = 0.05  # share of the largest move of a score from which on a column is named as one that runs away
+NEAR = 1e-3  # a step this small, in scores, leaves the curvature as it was, as far as the next one is concerned
+CONTRACTS = 0.1  # how much smaller steps have to become along a curvature of another point, or it is summed again
+LEFT = 1e-10  # of scores: what a large table may leave to the pass that the certificate is from
 SHORTEST = 1e-10  # share of a step at which the search along it ends
 ROUNDING = 1e-12  # of a mean over many rows: a value that is higher by less is as low
 MOST_SWEEPS = 100
@@ -54,7 +57,8 @@ class ScaleSums(NamedTuple):
 class Curvature:
     """Sums over rows at one point, in raw columns less a centre: with u = (1, x - centre) and loss (value, g, h),
 
-    value = sum loss;  slope = sum g u (p + 1,);  square = sum h u u' (p + 1, p + 1);  reach = max |eta|;
+    value = sum loss;  slope = sum g u (p + 1,);  square = sum h u u' (p + 1, p + 1), or (0, 0) where it was not asked
+    for;  reach = max |eta|;
     margin = the smallest (2 y - 1) eta, above 0 where a yes/no target is told apart without an error.
     """
 
@@ -67,8 +71,9 @@ class Curvature:
     of_scale: ScaleSums | None = None
 
     @classmethod
-    def none(cls, p: int) -> Curvature:
-        return cls(0.0, 0.0, np.zeros(p + 1), np.zeros((p + 1, p + 1)), 0.0, np.inf)
+    def none(cls, p: int, squares: bool = True) -> Curvature:
+        q = (p + 1) * squares
+        return cls(0.0, 0.0, np.zeros(p + 1), np.zeros((q, q)), 0.0, np.inf)
 
     @property
     def is_finite(self) -> bool:
@@ -81,6 +86,28 @@ class Curvature:
             max(self.reach, other.reach), min(self.margin, other.margin),
             self.of_scale.merge(other.of_scale) if self.of_scale else other.of_scale,
         )  # fmt: skip
+
+
+@dataclass
+class ConstantSearch:
+    """The way to the best constant beside offsets, however far off: the slope of a sum of losses rises with it, so that
+    it lies between the last one where that was below 0 and the last one where it was above."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    most: float = 1.0  # how far one step goes; twice as far the next time
+
+    def step(self, at: float, slope: float, wanted: Callable[[float], float]) -> float:
+        """From `at`, where the sum has that slope; `wanted`: the step of the loss, given how far it may go."""
+        if slope > 0:
+            self.high = at
+        elif slope < 0:
+            self.low = at
+        step = wanted(self.most)
+        self.most *= 2 if abs(step) >= self.most else 1
+        if self.low < at + step < self.high or not np.isfinite(self.high - self.low):
+            return step
+        return (self.low + self.high) / 2 - at
 
 
 class Scale(NamedTuple):
@@ -192,6 +219,7 @@ class Optimum:
     notes: tuple[str, ...]
     running: NDArray[np.bool_]  # columns whose weights would go on to infinity
     reach: float
+    square: Array  # of `Curvature`, as it was last summed
 
     @property
     def separated(self) -> bool:
@@ -203,21 +231,24 @@ CurvatureAt = Callable[[NewtonPoint], Curvature]
 
 def minimise(
     sweep: CurvatureAt, centre: Array, units: Standardisation, spread: Array, penalty: L1L2, start: NewtonPoint,
-    worst: float | None = None, settled: float = SETTLED,
+    worst: float | None = None, settled: float = SETTLED, slopes: CurvatureAt | None = None,
 ) -> Optimum:  # fmt: skip
     """The minimum of F from sums at points that it asks for.
 
     `spread` (p, p) is the covariance of the columns in the units of w: a step is small where it moves no score.
-    `worst` is F at w = 0, which the first point must not pass: a start may be a step too long.
+    `worst` is F at w = 0, which the first point must not pass: a start may be a step too long. `slopes` gives sums
+    without squares, for less: once steps are small, they go on along the curvature that is known.
     """
     origin, point, aim = NewtonPoint(np.zeros_like(start.w), start.b, start.scale), start, start
     bound, promised, share = _about(worst), 0.0, 1.0
     best: Optimum | None = None
+    before, near = np.inf, False
     for sweeps in range(1, MOST_SWEEPS + 1):
-        sums = sweep(point)
+        stale = near and slopes is not None and best is not None
+        sums = sweep(point) if not (near and slopes and best) else replace(slopes(point), square=best.square)
         value = sums.value / sums.rows + penalty.value(point.w)
         if not sums.is_finite or (bound is not None and value > bound + SUFFICIENT * share * promised):
-            share /= 2 if sums.is_finite else 8
+            share, near = share / (2 if sums.is_finite else 8), False
             if best is not None and (share < SHORTEST or sweeps == MOST_SWEEPS):
                 return replace(best, sweeps=sweeps)  # nothing is lower along this line but rounding
             point, bound = origin.towards(aim, share), bound if share >= SHORTEST else None
@@ -230,14 +261,18 @@ def minimise(
         # Along a way to infinity scores move as before while the loss has become flat; elsewhere both shrink together.
         flat = abs(promised) < min(FLAT / sums.rows, FLATTER * slope.weight / sums.rows * size**2)
         lost = penalty == L1L2() and point.scale is None and (flat or 0 < sums.margin < np.inf)
+        rate = min(size / before, 1.0) if before < np.inf else 1.0
+        left = size * rate ** (1 if stale else 2)  # after this step
+        near = size <= NEAR and not lost and not (stale and size > CONTRACTS * before)
         moves = np.abs(d) * np.sqrt(np.diag(spread))
-        running = moves > RUNNING * moves.max(initial=TINY) if lost else np.zeros(len(moves), bool)
-        best = Optimum(point, slope, sweeps, found.unique, found.notes, running, sums.reach)
+        running = moves > RUNNING * moves.max(initial=TINY) if lost and not stale else np.zeros(len(moves), bool)
+        best = Optimum(point, slope, sweeps, found.unique, found.notes, running, sums.reach, sums.square)
         if running.any():
             return best
-        if size <= settled * scale or sweeps == MOST_SWEEPS:
+        enough = size <= settled * scale or (slopes is not None and left <= LEFT)
+        if (enough and not (stale and lost)) or sweeps == MOST_SWEEPS:
             return replace(best, point=aim)
-        bound, share, origin, point = _about(value), 1.0, point, aim
+        bound, share, origin, point, before = _about(value), 1.0, point, aim, size
     raise DataError("No step from the start lowers the loss: its values leave the doubles. Scale the columns.")
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from shoal.models import Array
+from shoal.models import Array, Floats
 from shoal.results.outcome import TENTH, CalibrationBin, ThresholdCurve
 
 RANKED_ROWS = 200_000  # rows up to which every score is ranked; of more, scores are rounded down to GRID first
 GRID = 2.0**-12
+MOST_PLACES = 2**20  # of scores on a grid that are counted place by place
 POINTS = 200  # thresholds that are kept of a curve
 BINS = 10  # of calibration, with about as many rows each
 NORMAL = 1.959963984540054  # the quantile behind 95 %
@@ -20,6 +23,48 @@ NORMAL = 1.959963984540054  # the quantile behind 95 %
 def grid_for(rows: int) -> float:
     """What scores of so many rows are rounded down to before they are ranked; 0 for not at all."""
     return GRID if rows > RANKED_ROWS else 0.0
+
+
+def tallied(place: npt.NDArray[np.intp], weights: Array, count: int) -> Floats:
+    """The sum of weights at each of `count` places."""
+    return np.asarray(np.bincount(place, weights, count), np.float64)
+
+
+class Ranked(NamedTuple):
+    """Scores of rows in order, each once, and how many rows of no and of yes have it."""
+
+    eta: Floats
+    no: Floats
+    yes: Floats
+    grid: float = 0.0  # what scores are whole multiples of; 0 where they are not
+
+    @classmethod
+    def rows(cls, y: Array, eta: Array, grid: float, weight: Array | None = None) -> Ranked:
+        """As they come, for `together`. With a grid, scores are rounded down to multiples of it: then they are few,
+        whatever the number of rows."""
+        scores = np.floor(eta / grid) * grid if grid else eta
+        no, yes = (1.0 - y, y) if weight is None else (weight * (1.0 - y), weight * y)
+        scores, no, yes = (np.asarray(part, np.float64) for part in (scores, no, yes))
+        return cls(scores, no, yes, grid)
+
+    @classmethod
+    def of(cls, y: Array, eta: Array, grid: float, weight: Array | None = None) -> Ranked:
+        return cls.together([cls.rows(y, eta, grid, weight)])
+
+    @classmethod
+    def together(cls, parts: Sequence[Ranked]) -> Ranked:
+        if not parts:
+            return cls(np.zeros(0), np.zeros(0), np.zeros(0))
+        eta, no, yes = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        grid = parts[0].grid
+        low, high = (float(eta.min()), float(eta.max())) if len(eta) else (0.0, 0.0)
+        if not grid or not len(eta) or not (high - low) / grid < MOST_PLACES:
+            values, place = np.unique(eta, return_inverse=True)
+            return cls(values, tallied(place, no, len(values)), tallied(place, yes, len(values)), grid)
+        place = ((eta - low) / grid).astype(np.intp)  # counting them is quicker than putting them in order
+        there = np.flatnonzero(np.bincount(place))
+        no, yes = (tallied(place, part, there[-1] + 1)[there] for part in (no, yes))
+        return cls(np.asarray(low + there * grid, np.float64), no, yes, grid)
 
 
 def area_under_roc(no: Array, yes: Array) -> float | None:

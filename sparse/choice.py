@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from shoal.coordinator import Coordinator
-from shoal.errors import ResourceError
+from shoal.errors import ConfigError, ResourceError
 from shoal.fitting.tuned import FEWEST, FOLDS, AlphaChoice, cross_validated, usual_alpha
 from shoal.metrics import Timings
 from shoal.results.tuned import BEST
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import USUAL_POINTS
 from shoal.settings.strength import chooses_alpha
+from shoal.settings.when import MODELS
 from shoal.solve.paths import Path
 from shoal.solve.rows.along import follow_wide
 from shoal.sparse.folds import sparse_cells
@@ -32,6 +33,7 @@ def tune_sparse(
     alphas: Iterable[float] | None, n_alphas: int | None, timings: Timings, seen: Onlooker = unseen,
 ) -> Tuned:  # fmt: skip
     """The whole path in every fold, from the values that are there."""
+    _check_linear(config)
     with timings.stage("ingest"):
         open_table(coordinator, config)
     with timings.stage("sums"):
@@ -50,6 +52,7 @@ def path_of_sparse(
     coordinator: Coordinator, config: RunConfig, ratio: float, alphas: Iterable[float] | None, n_alphas: int | None
 ) -> tuple[list[str], Path]:
     """Of all training rows, without folds: the columns with a weight somewhere, and the path in these."""
+    _check_linear(config)
     _, cells = sparse_cells(coordinator, config, FoldChoice(2, usual_way(config.test_every), seed=config.seed))
     given, _ = checked_alphas(config.model, alphas, n_alphas)
     cells.planned("ridge", len(given) if given is not None else n_alphas or USUAL_POINTS, 1)
@@ -60,10 +63,20 @@ def path_of_sparse(
     return names, replace(path, W=path.W[:, columns], coef=path.coef[:, columns])
 
 
+def _check_linear(config: RunConfig) -> None:
+    if config.model not in MODELS:
+        raise ConfigError(
+            f"Paths of penalties of sparse rows are for linear models, got {config.model}. Fit it with some alphas of "
+            "your own, and compare their scores on test rows.", knobs=["model"],
+        )  # fmt: skip
+
+
 def with_alpha(coordinator: Coordinator, config: RunConfig) -> AlphaChoice:
     """As it is where alpha is given or the model has no penalty."""
     if not chooses_alpha(config):
         return AlphaChoice(config)
+    if config.model not in MODELS:
+        return usual_alpha(config, "Alpha of a logistic model of sparse rows is not chosen by cross-validation")
     table = open_table(coordinator, config)
     if table.rows < FEWEST:
         return usual_alpha(config, f"{table.rows} rows are too few to choose alpha by cross-validation")

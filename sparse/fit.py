@@ -17,7 +17,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.encoding import Encoding
 from shoal.data.splits import Split
 from shoal.data.terms import Number
-from shoal.errors import ConfigError, DataError, OutOfMemory
+from shoal.errors import ConfigError, DataError, OutOfMemory, Remedy
 from shoal.files.parts import title
 from shoal.fitting.exact import check_rows
 from shoal.fitting.reports import Trained, finite, named_values, warned
@@ -50,6 +50,7 @@ OF_STEPS = {
     "checkpoint_seconds", "keep_checkpoints", "checkpoint_strategy", "on_worker_loss", "restarts", "retries",
     "recovery",
 }  # fmt: skip
+LOGISTIC, OF_YES_NO = "logistic", {"shrink", "positive"}
 VECTORS = 24  # of all weights that a gradient run holds: copies for workers, the step and its memory, the best so far
 Indices = npt.NDArray[np.intp]
 
@@ -65,12 +66,28 @@ def suited(config: RunConfig) -> RunConfig:
         raise ConfigError(
             "Coefficients of sparse rows have no bound at 0. Leave nonnegative out.", knobs=["nonnegative"]
         )
-    if config.model not in MODELS or config.engine == "ray":
+    if config.model not in (*MODELS, LOGISTIC) or config.engine == "ray":
         raise ConfigError(
-            "Sparse rows are fitted by linear, ridge, lasso and elastic-net models on one machine. Choose one of "
-            "these.", knobs=["model", "engine"],
+            "Sparse rows are fitted by linear, ridge, lasso, elastic-net and logistic models on one machine. Choose "
+            "one of these.", knobs=["model", "engine"],
         )  # fmt: skip
-    knobs, meant = RunConfig.knobs(), MEANT | (OF_STEPS if config.solver == "gradient" else set())
+    if config.model == LOGISTIC and config.solver == "gradient":
+        raise ConfigError(
+            "Gradient steps on sparse rows are for linear models; a logistic one is fitted exactly.",
+            Remedy.set("Fit it exactly", "solver", "exact"), knobs=["model", "solver"],
+        )  # fmt: skip
+    if config.model == LOGISTIC and config.shrink == "none":
+        raise ConfigError(
+            "Expected a penalty for a logistic model of sparse rows, got none: columns as many as these mostly tell "
+            "all rows apart, and coefficients have no end.",
+            Remedy.set("Shrink them", "shrink", "ridge"), knobs=["shrink"],
+        )  # fmt: skip
+    knobs = RunConfig.knobs()
+    meant = (
+        MEANT
+        | (OF_STEPS if config.solver == "gradient" else set())
+        | (OF_YES_NO if config.model == LOGISTIC else set())
+    )
     if odd := [name for name, knob in knobs.items() if name not in meant and getattr(config, name) != knob.default]:
         raise ConfigError(f"For sparse rows there is no {', '.join(odd)}. Leave it out.", knobs=odd)
     return replace(config, target=LABEL)

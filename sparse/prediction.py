@@ -17,10 +17,12 @@ from shoal.kernels.lines_kernel import prediction_lines
 from shoal.kernels.pairs_kernel import ALL_READ
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
+from shoal.passes.blocks import as_field
 from shoal.settings.config import RunConfig
 from shoal.sparse.table import Bad, SparseRange, bad_row, plain_text, ranges_of, scores
 from shoal.worker import Worker
 
+CELLS = {False: ("lower", "upper"), True: ("probability", "set")}  # beside what is predicted: with a width all
 NAME = re.compile("x([0-9]{1,10})")
 
 
@@ -65,18 +67,22 @@ def predicted(model: SavedModel, coordinator: Coordinator, config: RunConfig) ->
         for said in coordinator.swept("predicting", requests):
             if isinstance(said, Bad):
                 raise bad_row(text, said)
-            yield np.asarray(said)
+            yield np.asarray(said if model.loss is None else model.loss.mean(said))
 
 
 def write_predictions(
-    model: SavedModel, coordinator: Coordinator, config: RunConfig, output: Output, width: float | None
-) -> int:
-    """`row,prediction` for every row, with a width `lower,upper` as well; how many rows."""
-    made = ["prediction"] if width is None else ["prediction", "lower", "upper"]
+    model: SavedModel, coordinator: Coordinator, config: RunConfig, output: Output, width: float | None,
+    threshold: float = 0.5,
+) -> int:  # fmt: skip
+    """`row,prediction` for every row, with a width `lower,upper` as well; of a yes/no model `probability` and
+    `set`; how many rows."""
+    classes = model.outcome.classes if model.outcome else ()
+    made = ["prediction", *CELLS[bool(classes)][: None if width is not None else int(bool(classes))]]
+    fields = tuple(map(as_field, (*classes, "|".join(classes)) if classes else ()))
     rows = 0
     with output.open() as file:
         file.write((",".join(["row", *made]) + "\n").encode())
         for part in predicted(model, coordinator, config):
-            file.write(prediction_lines(part, rows, width))
+            file.write(prediction_lines(part, rows, width, fields, threshold))
             rows += len(part)
     return rows

@@ -69,7 +69,7 @@ def predict_file(
 
     With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level;
     of a yes/no model `set`, the values that are usual at that level: one, or both with a | between.
-    Of a yes/no model `row,prediction,probability`: its yes from the threshold on, of 0.5 if none is given. Of several
+    Of a yes/no model `row,prediction,probability_YES`: that from the threshold on, of 0.5 if none is given. Of several
     classes the likeliest, and `probability_CLASS` of each.
     `summed`: also what its columns were like, in `seen`. `like_file`: written with the marks of the file.
     With columns to `keep`, or `all` of them, or `ids`, these stand before the prediction in place of the row's number.
@@ -84,10 +84,10 @@ def predict_file(
         if keep or like_file:
             raise ConfigError("Sparse rows have no cells to stand beside predictions, and no marks. Leave these out.")
         with coordinated(config, progress) as coordinator:
-            rows = write_predictions(model, coordinator, config, output, width)
+            rows = write_predictions(model, coordinator, config, output, width, called_from)
         return FilePredictions(
             rows=rows, target=model.target, out=str(out), interval=interval, half_width=width,
-            made=1 if width is None else 3,
+            made=len(_made(model, width)), threshold=called_from if classes_of(model) else None,
         )  # fmt: skip
     with coordinated(config, progress) as coordinator, coordinator.cache.workshop() as folder:
         found = open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
@@ -106,7 +106,7 @@ def predict_file(
         unknown_levels={name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
         bad_rows=writing.empty, target=model.target, out=str(out), interval=interval, half_width=width,
         half_width_of=said.spread if said else "even", centre=said.centre if said else 1.0,
-        several=model.several,
+        several=model.several, yes=model.outcome.yes if model.outcome and not model.several else "",
         threshold=called_from if classes_of(model) and not model.several else None,
         kept=tuple(beside.keep.names) if beside else (), made=len(made), table=style,
         not_predicted=(
@@ -270,8 +270,8 @@ def _made(model: SavedModel, width: float | None) -> list[str]:
     """The columns that are predicted."""
     if not classes_of(model):
         return ["prediction"] if width is None else ["prediction", "lower", "upper"]
-    several = [f"probability_{name}" for name in classes_of(model)] if model.several else ["probability"]
-    return ["prediction", *several, *(["set"] if width is not None else [])]
+    of = classes_of(model) if model.several else (model.outcome.yes if model.outcome else "",)
+    return ["prediction", *(f"probability_{name}" for name in of), *(["set"] if width is not None else [])]
 
 
 def _requests(model: SavedModel, dataset: Dataset, width: float | None, threshold: float) -> list[PredictLines]:
@@ -311,7 +311,8 @@ def open_for(
     missing = known.missing if config.missing is None else config.missing
     config = dataclasses.replace(
         config, categorical=model.texts, numeric=model.numbers, missing=missing,
-        also_missing=config.also_missing or known.also_missing, encoding=config.encoding or _encoding_of(config, known),
+        also_missing=config.also_missing or known.also_missing, limits=config.limits or known.limits,
+        encoding=config.encoding or _encoding_of(config, known),
     )  # fmt: skip
     _check_columns(config, needed)
     config = dataclasses.replace(config, dates=config.dates or _orders(model))  # of columns that are there

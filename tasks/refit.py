@@ -100,7 +100,9 @@ class Basis:
 
     def fit(self, config: RunConfig, rows_dropped: dict[str, int]) -> Fit:
         """As `fitting.fit_exact` gives it, but for what only rows can tell: MAE and a certificate of their own."""
-        problem = dataclasses.replace(self.prepared.problem, nonnegative=config.nonnegative)
+        problem = self.prepared.problem
+        if problem.nonnegative != config.nonnegative:  # else the same, with all that it has found out about itself
+            problem = dataclasses.replace(problem, nonnegative=config.nonnegative)
         penalty = penalty_for(config.model, strength(config), config.l1_ratio, problem.n)
         solution = solve(problem, penalty)
         if config.robust != "none" and config.model == "linear":

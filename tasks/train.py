@@ -49,11 +49,14 @@ __all__ = ["cores"]
 
 
 @contextmanager
-def coordinated(config: RunConfig, progress: Progress = silent, hired: Engine | None = None) -> Iterator[Coordinator]:
-    """A coordinator with an engine of its own, or the one that was `hired` for it, which is gone afterwards."""
+def coordinated(
+    config: RunConfig, progress: Progress = silent, hired: Engine | None = None, kept_in: Path | None = None,
+) -> Iterator[Coordinator]:  # fmt: skip
+    """A coordinator with an engine of its own, or the one that was `hired` for it, which is gone afterwards; data sets
+    are kept in SHOAL_HOME, or `kept_in` another folder."""
     with hired or make_engine(config) as engine:
         engine.on_wait = lambda why: progress(why, 0.0)
-        yield Coordinator(engine, home(), progress)
+        yield Coordinator(engine, kept_in or home(), progress)
 
 
 def train_with(
@@ -96,6 +99,10 @@ def train_with(
     def fitted_sparse() -> tuple[Trained, AlphaChoice]:
         with timings.stage("tune"):
             chosen = with_sparse_alpha(coordinator, config)
+        if config.model in LOSSES:
+            from shoal.sparse.outcomes import fit_sparse_outcome
+
+            return noted(fit_sparse_outcome(coordinator, chosen.config, timings), chosen.notes), chosen
         return noted(fit_sparse(coordinator, chosen.config, timings), chosen.notes), chosen
 
     trained, chosen = coordinator.cache.mending(fitted_sparse if sparse else fitted)

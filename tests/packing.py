@@ -9,8 +9,19 @@ import pytest
 
 # So that no long file is begun when the others are done. xdist would begin with the files of most tests, and end with those of a
 # browser, which have few and long ones.
-FIRST = ("chromium", "install", "engines/cluster", "training/survival", "search", "library", "dashboard", "training")
-TOGETHER = ("engines/cluster",)  # folders whose files share what is made once a session, in one process
+FIRST = (
+    "chromium",
+    "install",
+    "engines/cluster",
+    "training/survival",
+    "people",
+    "search",
+    "library",
+    "dashboard",
+    "training",
+)
+# Folders whose files share what is made once a session, in one process: a cluster, a team and its things, two servers.
+TOGETHER = ("engines/cluster", "people", "dashboard/http")
 CLUSTER = "yard"  # a process that has joined this one can try no other address: tests of addresses come before it
 
 

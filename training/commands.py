@@ -191,8 +191,10 @@ class Commands:
 
     def do_kill_worker(self, rank: Any = 0) -> None:
         self._check_elastic()
-        self._run.server.evict(self._rank(rank), ON_REQUEST, kill=False)  # the server finds out as of any other death
-        self._signal(rank, signal.SIGKILL)
+        here = self._run.server.here  # the server finds out as of any other death
+        self._run.server.evict(self._rank(rank), ON_REQUEST, kill=not here)
+        if here:
+            self._signal(rank, signal.SIGKILL)
 
     def do_hang_worker(self, rank: Any = 0) -> None:
         self._signal(rank, signal.SIGSTOP)
@@ -207,17 +209,19 @@ class Commands:
         if not (number.is_integer() and number <= most):
             raise Refused(f"Expected a whole number of parameter shards from 1 to {most}, got {count!r}.")
         if number > 1 and not self._run.server.parameters.possible:
-            raise Refused("More parameter shards than 1 are for runs with worker processes on one machine.")
+            raise Refused("More parameter shards than 1 are for runs with worker processes.")
         self._run.server.parameters.scale(int(number))
 
     def do_kill_shard(self, shard: Any = 0) -> None:
         found = {str(line["shard"]): line["pid"] for line in self._run.server.parameters.table()}
         if not found.get(str(shard)) or found[str(shard)] == os.getpid():
             raise Refused(f"Expected the number of a parameter shard that is a process of its own, got {shard!r}.")
-        os.kill(found[str(shard)], signal.SIGKILL)
+        self._run.server.parameters.kill(int(shard))
 
     def _signal(self, rank: Any, number: signal.Signals) -> None:
         self._check_elastic()
+        if not self._run.server.here:
+            raise Refused("Workers of this run are on a cluster, where no signal reaches them. Kill one instead.")
         os.kill(self._run.server.workers[self._rank(rank)].pid, number)
 
     def _check_elastic(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from shoal.models import TINY, Array
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.descent import FOUND, Bowl, Descent, Places, anchors_of, first_steps, nearest
 from shoal.solve.moments import plan_cells
+from shoal.solve.newton import ConstantSearch
 from shoal.solve.paths import RIDGE_AS
 from shoal.tuning.designs import FoldDesign
 from shoal.tuning.points import CellSums, Lot, LotSums, PointsAsked, PointsSaid
@@ -107,10 +109,11 @@ class PathFollower:
     def _constants(self) -> tuple[list[float], list[LotSums]]:
         """The best b beside w = 0 for each fold, and the sums there."""
         b = [self._constant(design, number) for number, design in enumerate(self.designs)]
+        searches = [ConstantSearch() for _ in self.designs]
         for _ in range(CONSTANT_STEPS):
             said = self._asked(tuple(self._null(design, at) for design, at in zip(self.designs, b, strict=True)))
-            steps = [self._correction(design, own) for design, own in zip(self.designs, said.lots, strict=True)]
-            if max(map(abs, steps)) < CONSTANT_FOUND:
+            steps = [self._correction(*own) for own in zip(self.designs, said.lots, b, searches, strict=True)]
+            if max(map(abs, steps)) < CONSTANT_FOUND * max(1.0, *map(abs, b)):
                 break
             b = [at + step for at, step in zip(b, steps, strict=True)]
         return b, said.lots
@@ -133,10 +136,11 @@ class PathFollower:
         coef[0, 0] = b
         return Lot(design.trains, design.tests, coef, design.class_weight, (0,), design is self.whole)
 
-    def _correction(self, design: FoldDesign, sums: LotSums) -> float:
+    def _correction(self, design: FoldDesign, sums: LotSums, at: float, search: ConstantSearch) -> float:
         if not design.units.intercept:
             return 0.0
-        return self.loss.constant_step(float(sums.slope[0, 0]), float(sums.square[0, 0, 0]), design.n)
+        g, h = float(sums.slope[0, 0]), float(sums.square[0, 0, 0])
+        return search.step(at, g, partial(self.loss.constant_step, g, h, design.n))
 
     def _steepest(self, design: FoldDesign, null: LotSums) -> float:
         view = design.view(self.centre, np.zeros(1), np.zeros(1))

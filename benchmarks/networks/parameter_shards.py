@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from shoal.engines.base import Engine
 from shoal.engines.processes import ProcessEngine
 from shoal.models import NoPenalty
 from shoal.parameters.shards import ShardedParameters
@@ -40,9 +41,9 @@ def rules(width: int) -> dict[str, StepRule]:
 
 
 @contextlib.contextmanager
-def vector(engine: ProcessEngine, width: int) -> Iterator[tuple[ServerBoard, ShardedParameters]]:
+def vector(engine: Engine, width: int) -> Iterator[tuple[ServerBoard, ShardedParameters]]:
     """Parameters in layers of a tenth of them each, and updates in their slots."""
-    board = server_board(engine.allocate, len(ROWS), width)
+    board = server_board(engine.allocate if engine.maps else None, len(ROWS), width)
     pieces = pieces_of([(f"layer{i}", width // 10) for i in range(10)])
     held = ShardedParameters(board, np.zeros(width), pieces, engine, 3, lambda kind, text, **data: None)
     for shard in range(len(ROWS)):
@@ -82,9 +83,7 @@ def turn(held: ShardedParameters, step: Any, version: int) -> tuple[float, float
     return float(np.median(took[1:])), (processor_seconds(held) - used) / len(took), version
 
 
-def measured(
-    engine: ProcessEngine, width: int, repeats: int
-) -> Iterator[tuple[str, dict[int, list[tuple[float, float]]]]]:
+def measured(engine: Engine, width: int, repeats: int) -> Iterator[tuple[str, dict[int, list[tuple[float, float]]]]]:
     with vector(engine, width) as (_, held):
         encoding = make_compression("none", width, 1.0)
         step = VectorStep(tuple(range(len(ROWS))), (encoding,) * len(ROWS), ROWS, 1e-3, 0, 0.0, NoPenalty())
@@ -103,6 +102,15 @@ def measured(
             yield name, found
 
 
+def opened(cluster: bool) -> Engine:
+    if not cluster:
+        return ProcessEngine(1)
+    from shoal.engines.cluster.connection import Connection
+    from shoal.engines.cluster.engine import RayEngine
+
+    return RayEngine(1, Connection.to("", os.cpu_count() or 1))
+
+
 def told(turns: list[tuple[float, float]]) -> str:
     seconds, used = 1e3 * np.array(turns).T
     return f"{np.median(seconds):.3g} ({seconds.min():.3g} to {seconds.max():.3g}); {np.median(used):.3g}"
@@ -112,11 +120,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(SIZES))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cluster", action="store_true", help="shards as actors of a small cluster of this machine")
     chosen = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ms a step (quickest to slowest turn); of processors")
     print("| parameters | step rule |" + "".join(f" {count} |" for count in COUNTS))
     print("|---|---|" + "---|" * len(COUNTS))
-    with ProcessEngine(1) as engine:
+    with opened(chosen.cluster) as engine:
         for name, width in SIZES.items():
             if chosen.only in (None, name):
                 for rule, found in measured(engine, width, chosen.repeats):

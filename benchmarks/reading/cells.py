@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NONE = frozenset(("", "na", "n/a", "nan", "null", "none", "?", ".", "-", "--"))
-DATES = ("%d/%m/%Y", "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S")
+DATES = ("%d-%m-%Y %H:%M", "%d/%m/%Y", "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S")
 MARKS = re.compile(r"[$€£%\s]")
 EPOCH = datetime.date(1970, 1, 1)
 
@@ -30,7 +30,7 @@ def same_table(found: Grid, expected: Grid, headed: bool = False) -> bool:
     if not headed and list(found.names) == [str(i) for i in range(len(expected.names))]:
         expected = Grid(found.names, [expected.names, *expected.rows])
     return (
-        list(found.names) == list(expected.names)
+        [name.strip() for name in found.names] == [name.strip() for name in expected.names]
         and len(found.rows) == len(expected.rows)
         and all(
             len(row) == len(texts) and all(map(same_cell, row, texts))
@@ -73,3 +73,6 @@ def _moments(text: str) -> Iterator[datetime.date | datetime.time]:
         yield moment
     with contextlib.suppress(ValueError):
         yield datetime.time.fromisoformat(text)
+    with contextlib.suppress(ValueError):
+        moment = datetime.datetime.fromisoformat(text)
+        yield moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment

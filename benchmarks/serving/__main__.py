@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 
 TURNS = 5
-CASES = ((1, 1, 3.0), (1, 8, 3.0), (1000, 1, 3.0), (1000, 2, 3.0))  # rows a request, connections, seconds
+CASES = ((1, 1, 3.0), (1, 2, 3.0), (1, 8, 3.0), (1000, 1, 3.0), (1000, 2, 3.0))  # rows, connections, seconds
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 NUMBERS, ROWS = 20, 20_000
 

@@ -60,13 +60,15 @@ def main() -> None:
         found = list(json.loads(own[-1].output)["coefficients"].values())
         expected = json.loads(peer(path, TIGHT).output)
     for name, outcomes in (("shoal", own), ("pandas + scikit-learn", theirs)):
-        seconds = [outcome.seconds for outcome in outcomes]
+        seconds, spent = ([getattr(outcome, of) for outcome in outcomes] for of in ("seconds", "processor"))
         memory = max(outcome.peak_memory for outcome in outcomes) / 1e6
         print(
-            f"{name}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), {memory:,.0f} MB"
+            f"{name}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
+            f"{statistics.median(spent):.2f} s of processors ({min(spent):.2f} to {max(spent):.2f}), {memory:,.0f} MB"
         )
-    ratios = [other.seconds / one.seconds for one, other in zip(own, theirs, strict=True)]
-    print(f"ratio of pairs: {', '.join(f'{ratio:.1f}' for ratio in ratios)}")
+    for what, of in (("time", "seconds"), ("processor time", "processor")):
+        ratios = [getattr(other, of) / getattr(one, of) for one, other in zip(own, theirs, strict=True)]
+        print(f"ratio of pairs by {what}: {', '.join(f'{ratio:.1f}' for ratio in ratios)}")
     print(f"largest difference of coefficients: {np.abs(np.array(found) - expected).max():.1e}")
 
 

@@ -223,9 +223,12 @@ def predict(asked: ApiRequest) -> Given:
     predictor = predictor_of(version)
     found = predictor.predict(asked.body["rows"])
     _seen().add(version, predictor.model.file.design, found.columns)
+    outcome = predictor.model.outcome
     return Given({
         "model": version.name, "version": version.number, "target": predictor.model.target,
-        "predictions": found.predictions, "probabilities": found.probabilities, "notes": found.notes,
+        "predictions": found.predictions, "probabilities": found.probabilities,
+        "probabilities_of": outcome.yes if outcome and outcome.classes and not outcome.several else None,
+        "notes": found.notes,
     })  # fmt: skip
 
 

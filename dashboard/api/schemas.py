@@ -138,7 +138,7 @@ SCHEMAS: dict[str, Schema] = {
          "predictions": {"type": "array", "items": VALUE},
          "probabilities": {"type": ["array", "null"], "items": {"type": ["number", "object", "null"]},
                            "description": "of the yes, of a yes/no model; of several classes of each, by its name"},
-         "notes": {"type": "array", "items": TEXT}},
+         "probabilities_of": {"type": ["string", "null"]}, "notes": {"type": "array", "items": TEXT}},
     ),
     "PredictFile": made(
         {"dataset": DATASET_ID, "interval": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},

@@ -16,7 +16,8 @@ from shoal.dashboard.tables.sources import Asked
 from shoal.words import shortened
 
 SAID = {
-    "also_missing": "{} is missing", "exclude": "without {}", "numeric": "{} as number", "categorical": "{} as names",
+    "also_missing": "{} is missing", "exclude": "without {}",
+    "limits": "limits {}", "numeric": "{} as number", "categorical": "{} as names",
 }  # fmt: skip
 MOST = 8  # choices that have a button of their own; where they are more, one takes all back
 LONGEST = 40  # letters of one

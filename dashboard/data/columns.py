@@ -27,6 +27,7 @@ HEIGHT = 560  # pixels
 ROW = 44
 LONGEST = 40  # characters of a level; a summary is for the eye
 NAME = 32  # characters of a name; longer ones are cut in the middle
+VALUES = 44  # characters of values that a cell has room for
 REMARK = 60  # characters of what is worth knowing that a cell has room for
 LETTER, EDGE = 6.6, 20  # pixels of a letter, as most are, and beside a text
 
@@ -47,7 +48,12 @@ def column_table(found: Asked, result: TableLook, target: str | None) -> None:
         height="content" if len(columns) <= MANY else HEIGHT,
         row_height=ROW,
         disabled=[title for title in COLUMNS if title not in EDITED],
-        column_config={**COLUMNS, "Column": _name_column(names), REMARKS: _remark_column(remarks.values())},
+        column_config={
+            **COLUMNS,
+            "Column": _name_column(names),
+            "Values": _value_column(map(_values, columns)),
+            REMARKS: _remark_column(remarks.values()),
+        },
         key=key,
         on_change=_edited,
         args=(places.turn(), found, key, columns),
@@ -56,6 +62,9 @@ def column_table(found: Asked, result: TableLook, target: str | None) -> None:
     if cut := [name for name in names if len(name) > NAME]:
         with st.expander(f"Whole names of {plural(len(cut), 'column')}"):
             scroll_text("\n".join(cut), "Whole names of columns")
+    if cut := [f"{c.name}: {_values(c, whole=True)}" for c in columns if len(_values(c)) > VALUES]:
+        with st.expander(f"Whole values of {plural(len(cut), 'column')}"):
+            scroll_text("\n".join(cut), "Whole values of columns")
     if cut := [f"{name}: {remark}" for name, remark in remarks.items() if len(remark) > REMARK]:
         with st.expander(f"All that is worth knowing of {plural(len(cut), 'column')}"):
             scroll_text("\n".join(cut), "All that is worth knowing of columns")
@@ -65,6 +74,14 @@ def _name_column(names: list[str]) -> Any:
     """As wide as its names need."""
     longest = max(len(shortened(name, NAME)) for name in names)
     return st.column_config.TextColumn(pinned=True, width=max(110, round(EDGE + LETTER * longest)))
+
+
+def _value_column(values: Iterable[str]) -> Any:
+    """As wide as they need, up to a limit from which they stand below the table as well."""
+    longest = min(VALUES, max(map(len, values)))
+    return st.column_config.TextColumn(
+        width=max(170, round(EDGE + LETTER * longest)), help="Smallest and largest; or the most frequent names."
+    )
 
 
 def _remark_column(remarks: Iterable[str]) -> Any:
@@ -154,10 +171,12 @@ def described(columns: Sequence[ColumnLook], read: dict[str, Any], target: str |
     )
 
 
-def _values(column: ColumnLook) -> str:
+def _values(column: ColumnLook, whole: bool = False) -> str:
     if column.min is not None:
         return f"{_end(column.min)} to {_end(column.max)}"
-    return ", ".join(f"{shortened(level, LONGEST)} ({count:,})" for level, count in column.frequent or ())
+    return ", ".join(
+        f"{level if whole else shortened(level, LONGEST)} ({count:,})" for level, count in column.frequent or ()
+    )
 
 
 def _end(value: Any) -> str:

@@ -10,11 +10,11 @@ import streamlit as st
 
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts.literal import line
-from shoal.dashboard.tables.guidance import words_told
+from shoal.dashboard.tables.guidance import ways_of, words_told
 from shoal.dashboard.tables.sources import Asked
 from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.results.findings import Finding, FindingKind
-from shoal.words import number, plural, totals_told
+from shoal.words import limits_told, number, plural, totals_told
 
 TREAT = "Treat as missing"
 OPEN = 3  # lines that are not folded away
@@ -24,7 +24,13 @@ MOST = 50  # of those that are
 def offered(found: Asked, result: TableLook) -> None:
     """One for all words where several columns have some; then a line a column with its button, many of them folded."""
     columns = result.columns
-    lines = [*_words(found, columns), *_totals(result), *_codes(found, columns), *_zero_led(found, result.findings)]
+    lines = [
+        *_words(found, columns),
+        *_limits(found, columns),
+        *_totals(result),
+        *_codes(found, result),
+        *_zero_led(found, result.findings),
+    ]
     lines += _dates(found, columns)
     if not lines:
         return
@@ -55,17 +61,22 @@ def _words(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None
             yield partial(_offer, found, words_told(column), [word for word, _ in pairs], f"words:{column.name}")
 
 
+def _limits(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
+    return (partial(_offer_limits, found, column) for column in columns if column.limits)
+
+
 def _totals(result: TableLook) -> Iterator[partial[None]]:
     """Rows that are no data are named; to make them rows with a value missing is not offered."""
     yield from (partial(line, totals_told(c.name, c.totals)) for c in result.columns if c.totals)
     yield from (partial(line, str(one)) for one in result.findings if one.kind == FindingKind.TOTALS)
 
 
-def _codes(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
-    for column in columns:
+def _codes(found: Asked, result: TableLook) -> Iterator[partial[None]]:
+    least = "at least " if result.bad_rows.lost else ""  # rows that cannot be read may have more of them
+    for column in result.columns:
         name = column.name
         for value, count in column.codes:
-            said = f"'{name}' is {number(value, 15)} in {plural(count, 'row')}, far from its other values."
+            said = f"'{name}' is {number(value, 15)} in {least}{plural(count, 'row')}, far from its other values."
             yield partial(_offer, found, said, [f"{name}={value:.15g}"], f"code:{name}:{value:.15g}")
 
 
@@ -95,6 +106,18 @@ def _offer_names(found: Asked, finding: Finding) -> None:
             st.button(
                 text, key=f"gaps:{knob}", width="content", on_click=read_otherwise,
                 args=(found, {**found.read, knob: now}),
+            )  # fmt: skip
+
+
+def _offer_limits(found: Asked, column: ColumnLook) -> None:
+    name = column.name
+    with _row():
+        line(limits_told(name, column.limits))
+        for way, text in ways_of([column]).items():
+            others = [entry for entry in found.read.get("limits", []) if not entry.startswith(f"{name}=")]
+            st.button(
+                text, key=f"gaps:limits:{name}:{way}", width="content", on_click=read_otherwise,
+                args=(found, {**found.read, "limits": [*others, f"{name}={way}"]}),
             )  # fmt: skip
 
 

@@ -48,8 +48,13 @@ MARKS: dict[str, dict[str, Any]] = {
     "quote": QUOTES,
     "comment": COMMENTS,
 }
-TOKENS = ("missing", "also_missing", "dates")
-PLACEHOLDERS = {"missing": "NA, NaN, null, ? and the like", "also_missing": "none", "dates": AUTO}
+TOKENS = ("missing", "also_missing", "dates", "limits")
+PLACEHOLDERS = {
+    "missing": "NA, NaN, null, ? and the like",
+    "also_missing": "none",
+    "dates": AUTO,
+    "limits": "none are read",
+}
 WRITTEN = (
     "sheet",
     *MARKS,
@@ -118,7 +123,7 @@ def _words(found: Asked, knob: str, options: Sequence[str]) -> None:
 
 def _tokens(found: Asked, knob: str) -> None:
     common = _shown(found, knob, list_text(found.read.get(knob, [])))
-    if knob != "dates":
+    if knob in ("missing", "also_missing"):
         common["help"] += (
             ' Write them with commas between, and one that has a comma in double quotes: NA,-999,"<0,5". '
             "An empty field always counts."

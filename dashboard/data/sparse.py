@@ -18,8 +18,8 @@ from shoal.words import plural, short
 
 HAS_NO_WAY = (
     "Linear, ridge, lasso and elastic-net models are fitted to sparse rows exactly or by gradient steps, their penalty "
-    "chosen by cross-validation if you like, and predict for such files. Logistic and other models, searches and "
-    "leaving single columns out are for tables of cells."
+    "chosen by cross-validation if you like, logistic ones of two labels exactly with a penalty that you name; all "
+    "predict for such files. Other models, searches and leaving single columns out are for tables of cells."
 )
 
 

@@ -81,7 +81,7 @@ class KnobWidgets:
         key = more.pop("key", self.key(knob))
         widget_values.begin(key, now)
         common = {"label": label_for(knob), "help": help_for(knob), "key": key}
-        return draw(**{**common, **more})
+        return draw(**{**common, **more, **_told(draw, now, more)})
 
     def _choice(self, knob: str, options: Sequence[str], **more: Any) -> str:
         words = {option: choice_for(knob, option) for option in options}
@@ -145,6 +145,24 @@ class KnobWidgets:
             return [f"{name}={how}" for name in self.numbers[:SHAPED] for how in ways]
         of = {"numbers": self.numbers, "levels": self.levels[:LISTED]}
         return list(of.get(metadata.get("of", ""), self.columns))
+
+
+def _told(draw: Callable[..., Any], now: Any, more: dict[str, Any]) -> dict[str, Any]:
+    """What tells a browser the value with every drawing, as that with which a widget begins. It is known by its key, so
+    this changes nothing for one that is there. What is in the session's state is told once, and is lost where that
+    drawing is cut off: the browser then showed toggles as off, and a fit had no intercept."""
+    if draw in (st.toggle, st.text_input):
+        return {"value": now}
+    if draw is st.selectbox:
+        options = list(more["options"])
+        return {"index": options.index(now)} if now in options else {}
+    if draw in (st.segmented_control, st.multiselect):
+        return {"default": now}
+    if "value" in more:  # one that may be emptied begins empty, or whoever empties it would have the value back
+        return {}
+    low, high = more.get("min_value"), more.get("max_value")
+    within = now is not None and (low is None or low <= now) and (high is None or now <= high)
+    return {"value": now} if within else {}
 
 
 def _ends(knob: str, kind: type) -> tuple[Any, Any]:

@@ -53,6 +53,8 @@ def _unread_rows(config: RunConfig, result: TableLook) -> list[str]:
     skip = "leave such rows out on the Data page, under Reading options."
     if any(column.words for column in result.columns):
         return [f"{said} Treat words among numbers as missing, or {skip}"]
+    if any(column.limits for column in result.columns):
+        return [f"{said} Choose how limits among numbers are read, or {skip}"]
     return [f"{said} To go on without them, {skip}"]
 
 

@@ -320,8 +320,8 @@ class Gate:
             await run_in_threadpool(who.written, accounts.note, "logged out", "", member.name, visit.client)
         elif password is not None:
             self.sessions.end(token, password)
-        answer = _go("login")
-        answer.headers["Set-Cookie"] = self._cookie(visit, "", 0)
+        answer = await self.provider.farewell(visit, functools.partial(self._cookie, visit))
+        answer.headers.append("Set-Cookie", self._cookie(visit, "", 0))
         return answer
 
     def _not_in(self, visit: Visit, wanted: str, status: int, problem: str, wait: float = 0.0) -> Response:

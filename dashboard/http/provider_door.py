@@ -6,6 +6,7 @@ provider's word is worth, and whose account it is, is decided in `people.oidc`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hmac
 import logging
@@ -30,6 +31,8 @@ from shoal.people.oidc.provider import OpenIdProvider
 from shoal.people.oidc.settings import ADDRESS, ISSUER, OidcSettings
 from shoal.words import plural
 
+LONGEST = 3000  # characters of the provider's word that a browser is given to keep; cookies hold 4,096 bytes
+NO_WORD = "-"  # in its place, where it is longer
 AT_A_TIME = 8  # logins that wait for the provider; however slow it is, requests of others have their threads
 NOT_BEGUN = (
     "This login was not begun in this browser, or more than ten minutes ago, or in another tab since. Begin it again."
@@ -77,6 +80,10 @@ class ProviderDoor:
     def cookie(self) -> str:
         return self.sessions.cookie().replace("session", "login")
 
+    def word_cookie(self) -> str:
+        """Which of the person's sessions came by the provider; it holds what it wants to see when that one ends."""
+        return self.sessions.cookie().replace("session", "provider")
+
     async def leave(self, visit: Visit, cookie: Cookie) -> Response:
         """To the provider; what the browser keeps meanwhile is signed and for ten minutes."""
         begun = BegunLogin.now(visit.destination)
@@ -92,17 +99,30 @@ class ProviderDoor:
     async def come_back(self, visit: Visit, cookie: Cookie) -> Response:
         """From there: the code becomes a session like any other, and what the browser kept for it is done with."""
         try:
-            session, wanted = await self._admitted(visit)
+            session, wanted, word = await self._admitted(visit)
         except TrainingError as error:
             answer = _refused(visit, error)
         else:
             answer = _go(local(wanted, visit.up))
+            kept = word if len(word) <= LONGEST else NO_WORD
             answer.headers["Set-Cookie"] = cookie(session, int(access.SESSION))
+            answer.headers.append("Set-Cookie", cookie(kept, int(access.SESSION), self.word_cookie()))
         answer.headers.append("Set-Cookie", cookie("", 0, self.cookie()))
         return answer
 
-    async def _admitted(self, visit: Visit) -> tuple[str, str]:
-        """A session, and where they wanted to go; NotAllowed in words where there is none."""
+    async def farewell(self, visit: Visit, cookie: Cookie) -> Response:
+        """Whoever came by the provider is sent there to end that session too, if it can be asked where."""
+        word, where = visit.cookie(self.word_cookie()), ""
+        if not word:
+            return _go("login")
+        with contextlib.suppress(TrainingError):  # it is away, or not named any more: they are out here all the same
+            where = await self._asked(functools.partial(self._provider().farewell, word.removeprefix(NO_WORD)))
+        answer = _go(where or "login")
+        answer.headers["Set-Cookie"] = cookie("", 0, self.word_cookie())
+        return answer
+
+    async def _admitted(self, visit: Visit) -> tuple[str, str, str]:
+        """A session, where they wanted to go, and the provider's word; NotAllowed in words where there is none."""
         provider = self._provider()
         said = {name: values[0] for name, values in parse_qs(visit.query).items()}
         begun = begun_logins.read(visit.cookie(self.cookie()), self.sessions.key)
@@ -115,17 +135,19 @@ class ProviderDoor:
         if wait := self.limiter.wait(visit.client):
             raise NotAllowed(f"Too many tries. Wait {plural(int(wait) + 1, 'second')} and try again.")
         self.limiter.tried(visit.client)
-        session = await self._asked(functools.partial(self._session, provider, said["code"], begun, visit.client))
+        came = functools.partial(self._session, provider, said["code"], begun, visit.client)
+        session, word = await self._asked(came)
         self.limiter.was_right(visit.client)
-        return session, begun.wanted
+        return session, begun.wanted, word
 
-    def _session(self, provider: OpenIdProvider, code: str, begun: BegunLogin, origin: str) -> str:
-        name = admitted(provider.arrival(code, begun), provider.settings, origin).name
+    def _session(self, provider: OpenIdProvider, code: str, begun: BegunLogin, origin: str) -> tuple[str, str]:
+        arrival = provider.arrival(code, begun)
+        name = admitted(arrival, provider.settings, origin).name
         PEOPLE.look()
         now = PEOPLE.active(name)
         if now is None:
             raise NotAllowed("Your account was disabled just now. Ask an admin of this dashboard.")
-        return self.sessions.begin(access.seal_of(now), name)
+        return self.sessions.begin(access.seal_of(now), name), arrival.token
 
     def _provider(self) -> OpenIdProvider:
         if self.provider is None:

@@ -187,7 +187,7 @@ def coefficient_table(report: FitReport) -> pd.DataFrame:
             ("high", "High"),
         ):
             table[name] = [(estimates.get(column) or {}).get(key) for column in values]
-    if report.collinearity:
+    if report.collinearity and not (report.outcome and report.outcome.several):  # classes have each column once more
         table["VIF"] = [report.collinearity.inflation.get(column) for column in values]
     tuning.add_intervals(table, report.intervals)
     return table

@@ -125,6 +125,7 @@ LABELS = {
     "missing": "Texts that mean missing",
     "also_missing": "More texts that mean missing",
     "dates": "Order of dates",
+    "limits": "Limits such as <0.5",
     "sheet": "Sheet",
     "on_bad_rows": "Rows that cannot be read",
     "parts": "Files of this table may differ (parts)",

@@ -6,7 +6,7 @@ How it is found is in `fitting.guidance`; what is left out belongs to the table,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,14 +24,15 @@ from shoal.results.answers.table import ColumnLook
 from shoal.results.findings import Finding, FindingKind, few_rows
 from shoal.settings.config import RunConfig
 from shoal.settings.when import LOSSES, TUNED_LOSSES, penalty_knob
-from shoal.words import listed, plural, shortened
+from shoal.words import limits_told, listed, plural, shortened, way_for
 
 STUDY = "study"  # the part of an address that says how a table is prepared and tested
 BY_TIME = "Tune by time"
 OPEN = 3  # lines that are not folded away
 NAMES = 5  # columns in one line
 SWITCHES = {"indicators": "Mark missing numbers"}  # knobs of a model that a click switches on
-BY_BUTTON = ("exclude", "also_missing", "categorical")  # knobs of a table that a click on a finding sets
+WAYS = {"half": "Read as half", "limit": "Read as the limit", "missing": "Treat as missing"}  # of <0.5 and >200
+BY_BUTTON = ("exclude", "also_missing", "categorical", "limits")  # knobs of a table that a click on a finding sets
 TOGETHER = (FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)  # of several columns that tell only side by side
 
 
@@ -47,7 +48,8 @@ def show(found: Asked, switch_on: Callable[[str], None], **chosen: Any) -> None:
     if look.table is None:
         return
     advised = (_beside(finding, chosen) for finding in look.table.findings)
-    _list(found, [*_words_among_numbers(look.table.columns), *filter(None, advised)], switch_on)
+    columns = look.table.columns
+    _list(found, [*_words_among_numbers(columns), *_limits(columns), *filter(None, advised)], switch_on)
 
 
 def _words_among_numbers(columns: Sequence[ColumnLook]) -> list[Finding]:
@@ -59,6 +61,26 @@ def _words_among_numbers(columns: Sequence[ColumnLook]) -> list[Finding]:
         said = f"{plural(len(having), 'column')} hold numbers or dates but for words: {names}."
         return [_as_missing(having, said, every)]
     return [_as_missing([column], words_told(column), tuple(word for word, _ in column.words)) for column in having]
+
+
+def _limits(columns: Sequence[ColumnLook]) -> list[Finding]:
+    having = [column for column in columns if column.limits]
+    if len(having) > OPEN - 1:
+        said = f"{plural(len(having), 'column')} have limits such as <0.5 among their numbers: "
+        names = tuple(column.name for column in having)
+        return [_read_as(having, said + listed([f"'{name}'" for name in names], NAMES) + ".")]
+    return [_read_as([column], limits_told(column.name, column.limits)) for column in having]
+
+
+def _read_as(columns: Sequence[ColumnLook], said: str) -> Finding:
+    names = tuple(column.name for column in columns)
+    return Finding(FindingKind.LIMITS, names, said, "Say what they are read as", "limits", tuple(ways_of(columns)))
+
+
+def ways_of(columns: Iterable[ColumnLook]) -> dict[str, str]:
+    """What limits of these columns can be read as, with the words of buttons: half only of what is below them."""
+    half = any(way_for(column.limits) == "half" for column in columns)
+    return {way: text for way, text in WAYS.items() if half or way != "half"}
 
 
 def _as_missing(columns: Sequence[ColumnLook], said: str, values: tuple[str, ...]) -> Finding:
@@ -177,6 +199,12 @@ def _buttons(finding: Finding) -> dict[str, tuple[str, ...]]:
     """What a click can do about it: a word for it, and the values that it adds to the finding's knob."""
     if finding.knob == "also_missing":
         return {"Treat as missing": finding.values}
+    if finding.knob == "limits":
+        return {
+            text: tuple(f"{name}={way}" for name in finding.columns)
+            for way, text in WAYS.items()
+            if way in finding.values
+        }
     if finding.knob == "categorical":
         return {"Read as names": finding.values}
     gone = finding.leaves_out

@@ -26,12 +26,14 @@ from shoal.words import plural
 STEPS = (
     "mode", "workers", "epochs", "batch_size", "local_steps", "staleness", "step_rule", "learning_rate", "compression",
 )  # fmt: skip
-ASKED = ("model", "alpha", "l1_ratio", "test_every", "standardize", "intercept", "solver", *STEPS)
+ASKED = ("model", "shrink", "alpha", "l1_ratio", "positive", "test_every", "standardize", "intercept", "solver", *STEPS)
 USUAL_MODEL = "lasso"  # of very many columns it keeps the few that matter
 LINEAR = "Least squares, no penalty; where columns depend on one another, the smallest weights that fit best."
+YES_NO = "logistic"
+PENALTIES = ("ridge", "lasso", "elasticnet")  # of a yes/no model: without one, very many columns tell all rows apart
 WITHOUT = (
-    "Sparse rows are fitted on this machine. Logistic and other models and choices of single columns are for tables of "
-    "cells."
+    "Sparse rows are fitted on this machine. Models of counts and of classes, and choices of single columns, are for "
+    "tables of cells."
 )
 PUSHES = (
     "Workers push the coordinates that their rows touch, each with its place; the penalty is the server's. The "
@@ -70,18 +72,30 @@ def _ask(prefix: str, draft: Draft) -> None:
     widgets = KnobWidgets(prefix, draft, [])
     first, second, third = st.columns(3)
     with first:
-        widgets.ask("model", only=MODELS)
+        widgets.ask("model", only=(*MODELS, YES_NO))
+    yes_no = draft["model"] == YES_NO
+    if yes_no and draft.get("shrink") not in PENALTIES:
+        draft["shrink"] = PENALTIES[0]
     for slot, knob in ((second, "alpha"), (third, "l1_ratio")):
         if has_effect(knob, {**default_values(), **draft}):
             with slot:
                 widgets.ask(knob)
     st.caption(wording.ABOUT_MODELS[draft["model"]] if draft["model"] != "linear" else LINEAR)
-    with st.columns(3)[0]:
+    first, second, third = st.columns(3)
+    with first:
         widgets.ask("test_every", help="Rows whose number this divides are kept for testing; 0 for none.")
+    if yes_no:
+        with second:
+            widgets.ask("shrink", only=PENALTIES)
+        with third:
+            widgets.ask("positive")
     with st.container(horizontal=True, gap="medium"):
         widgets.ask("standardize")
         widgets.ask("intercept")
-    _ask_solver(widgets, draft)
+    if yes_no:
+        draft["solver"] = "exact"
+    else:
+        _ask_solver(widgets, draft)
 
 
 def _ask_solver(widgets: KnobWidgets, draft: Draft) -> None:
@@ -109,7 +123,9 @@ def _card(found: Asked, result: TableLook, draft: Draft) -> None:
     except ConfigError as error:
         line(wording.told(error))
         return
-    if config.alpha is None and config.model != "linear":
+    if config.alpha is None and config.model == YES_NO:
+        line("Alpha is 1 unless you name one: of a yes/no model of sparse rows it is not chosen by cross-validation.")
+    elif config.alpha is None and config.model != "linear":
         line("Alpha is chosen by cross-validation first, which takes seconds to a few minutes.")
     line("The fit holds the values of all training rows in memory, about 60 bytes each.")
     show_queue(config)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from shoal.data.notation import limits
 from shoal.data.notation.dates import SAYS_NOTHING, month_words
 from shoal.data.notation.words import is_word
 from shoal.lazy.classes import dataclass
@@ -99,6 +100,11 @@ def nearly(cells: Sequence[str]) -> str:
         if len(different) >= enough and all(map(way.fits, different)):
             shown = listed([f"'{cell}'" for cell in _apart(different)], 3)
             return f"its values, such as {shown}, {way.said}"
+    if shown := _limits(cells):
+        return (
+            f"some of its numbers are limits ({shown}). Say whether these are read as the limit, half of it or missing "
+            "(limits: half), to have numbers."
+        )
     if shown := _marked(cells):
         return (
             f"some of its numbers have marks beside them ({shown}). Write the numbers alone, the marks in a column of "
@@ -117,6 +123,16 @@ def _marked(cells: Sequence[str]) -> str:
     if len(plain) < SEVERAL or count < PLAIN * len(cells) or not all(map(_MARKED.fullmatch, said)):
         return ""
     return listed([f"'{cell}'" for cell in _apart([cell for cell in dict.fromkeys(said) if cell not in plain])], 3)
+
+
+def _limits(cells: Sequence[str]) -> str:
+    """Examples of limits in a column that is one of numbers and such, and perhaps of some words."""
+    said = [cell for cell in dict.fromkeys(cells) if not is_word(cell)]
+    found = [cell for cell in said if limits.parts(cell)]
+    plain = [cell for cell in said if _PLAIN.fullmatch(cell)]
+    if not found or len(plain) < CLASSES or len(found) + len(plain) < len(said):
+        return ""
+    return listed([f"'{cell}'" for cell in _apart(found)], 3)
 
 
 def _made(cells: Sequence[str]) -> str:

@@ -23,7 +23,17 @@ from shoal.data.formats.encodings import encoding_note
 from shoal.data.formats.headers import ALIGNED, are_aligned, one_column_notes
 from shoal.data.formats.pairs import refuse_pairs
 from shoal.data.formats.workbooks import chosen_sheet
-from shoal.data.kinds import Guess, Layout, Wanted, agreeing, date_notes, given_orders, guess_kind
+from shoal.data.kinds import (
+    Guess,
+    Layout,
+    Wanted,
+    agreeing,
+    date_notes,
+    given_limits,
+    given_orders,
+    guess_kind,
+)
+from shoal.data.notation.limits import limit_notes, without_sign
 from shoal.data.notation.numbers import notation_notes
 from shoal.data.notation.words import per_column
 from shoal.data.sniffing import TOO_LONG, detect, usual_width
@@ -57,10 +67,12 @@ def inspect_text(
             raise ConfigError(no_such_column(name, header.names))
     rows = sample.rows(heading)
     orders = given_orders(overrides.get("dates") or (), header.names)
-    guesses = _guesses(sample, header, rows, overrides, orders, categorical, numeric, wanted)
+    limits = given_limits(overrides.get("limits") or (), header.names, wanted is None)
+    bare = _without_limits(rows, header.names, limits)
+    guesses = _guesses(sample, header, bare, overrides, orders, categorical, numeric, wanted)
     told: list[str] = []
     if wanted is None and not _numbers_given(overrides):
-        guesses, told = like_the_others(header.names, guesses, rows, sample.dialect)
+        guesses, told = like_the_others(header.names, guesses, bare, sample.dialect)
     notes = [*said, *_about_text(sample, overrides), *header.notes, *date_notes(header.names, guesses, orders)]
     notes += notation_notes({name: g.notation for name, g in zip(header.names, guesses, strict=True) if g.notation})
     notes += told
@@ -68,13 +80,17 @@ def inspect_text(
         notes += doubts_about(
             header.names,
             [_given(g, n, categorical) for g, n in zip(guesses, header.names, strict=True)],
-            rows,
+            bare,
             sample.dialect,
         )
+        notes += limit_notes(header.names, limits, rows)
     start, line = sample.place_of_row(heading.rows)
     missing = tuple(token for token in sample.dialect.missing if not per_column((token,), header.names)[0])
     unseen = frozenset(j for j in range(sample.width) if all(row[j] in missing for row in rows))
-    layout = _layout(header.names, guesses, numeric, overrides, wanted, unseen)
+    layout = replace(
+        _layout(header.names, guesses, numeric, overrides, wanted, unseen),
+        limits=_by_place(guesses, header.names, limits),
+    )
     return Source(
         str(path), path.stat().st_size, replace(sample.dialect, missing=missing), layout, start + sample.mark, line,
         tuple(notes),
@@ -87,7 +103,7 @@ def _known(path: Path, overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any],
     How a plug-in writes its text, and how we write that of a sheet, is agreed on.
     """
     kind, wanted = file_format(path), overrides.get("sheet")
-    own = {name: overrides.get(name) for name in ("missing", "also_missing", "dates")}
+    own = {name: overrides.get(name) for name in ("missing", "also_missing", "dates", "limits")}
     if kind == "workbook":
         sheet, said = chosen_sheet(path, str(wanted or ""))
         agreed = {name: value for name, value in READER_DIALECT.items() if name not in OPEN_IN_SHEETS}
@@ -135,6 +151,11 @@ class Beginning:
         line = body(self.text, self.dialect).partition(self.dialect.newline.encode())[0]
         return line.decode(self.dialect.text_encoding, "replace")
 
+    def has_gaps(self) -> bool:
+        """Whether a line below the first is empty, but for what may follow the last newline."""
+        lines = body(self.text, self.dialect).replace(b"\r\n", b"\n").split(self.dialect.newline.encode())
+        return b"" in lines[1:-1]
+
     def rows(self, heading: Heading) -> list[list[str]]:
         """Those of data, with as many cells as there are columns."""
         return [row for row in self.table[heading.rows :] if len(row) == self.width]
@@ -167,6 +188,8 @@ def _about_text(sample: Beginning, overrides: Mapping[str, Any]) -> Iterator[str
         yield encoding_note(dialect.encoding, sample.text if not dialect.rewrites else b"")
     if sample.width == 1 and overrides.get("delimiter") is None:
         yield from one_column_notes([row[0] for row in sample.table])
+    if sample.width == 1 and sample.has_gaps():
+        yield "Empty lines are no rows. If they are missing values of the one column, write them as NA."
     if dialect.quote == "'" and overrides.get("quote") is None:
         yield "Fields are read as quoted by ' where they begin with it. If it is a letter of theirs, say so (quote)."
     if dialect.escape:
@@ -237,6 +260,24 @@ def _guesses(
         cells = ["" if row[j] in absent.get(name, ()) else row[j] for row in rows]
         found.append(guess_kind(name, cells, sample.dialect, categorical, numeric, sure, order, known))
     return agreeing(found)
+
+
+def _without_limits(rows: list[list[str]], names: Sequence[str], limits: Mapping[str, str]) -> list[list[str]]:
+    """The same cells without the signs of limits, in columns where somebody said how these are read."""
+    if not limits:
+        return rows
+    places = [j for j, name in enumerate(names) if name in limits or "" in limits]
+    bare = [list(row) for row in rows]
+    for row in bare:
+        for j in places:
+            row[j] = without_sign(row[j])
+    return bare
+
+
+def _by_place(guesses: Sequence[Guess], names: Sequence[str], limits: Mapping[str, str]) -> dict[int, str]:
+    """How limits are read, by the place of each column of numbers for which somebody said so."""
+    asked = {j: limits.get(name, limits.get("", "")) for j, name in enumerate(names)} if limits else {}
+    return {j: way for j, way in asked.items() if way and guesses[j].kind in (FieldKind.NUMBER, FieldKind.MARKED)}
 
 
 def _numbers_given(overrides: Mapping[str, Any]) -> bool:

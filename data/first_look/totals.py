@@ -57,7 +57,18 @@ def without_totals(source: Source, to_predict: bool) -> Source:
     else:
         return source
     place = text.rfind(source.dialect.newline.encode(), 0, rows[rest][0][1]) + 1
-    return replace(source, size=first + place, notes=(*source.notes, said))
+    others = [row[0][0] for row in found if row[0][1] > place and row not in rows]
+    return replace(source, size=first + place, notes=(*source.notes, said, *_another_table(others)))
+
+
+def _another_table(lines: Sequence[str]) -> list[str]:
+    """What to say of lines below the totals that have other fields than the rows above."""
+    if len(lines) < 2:
+        return []  # one is a note with a comma in it
+    return [
+        f"{len(lines)} lines below the totals, from '{lines[0]}' on, have other fields, as another table has, and are "
+        "left out. To use that table, save it as a file of its own."
+    ]
 
 
 def _may_have_foot(text: bytes, source: Source, width: int) -> bool:

@@ -32,6 +32,7 @@ WEAK = 40  # letters beyond ASCII below which a guess is one between alphabets t
 OTHERS = ("cp1252", "cp1250", "cp1254", "cp1257")  # that may be meant where little can be told
 LETTERS = re.compile(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[a-z])")
 ICELANDIC, TURKISH = frozenset(b"\xe1\xe9\xed\xf3\xe6\xc1\xcd\xd3"), frozenset(b"\xf0\xfd\xfe\xd0\xdd\xde")
+SIGNS = frozenset(b"\x80\x85\x91\x92\x93\x94\x95\x96\x97\x99")  # €, dots, quotes, dashes: also in Turkish texts
 WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
 MOST_ACCENTS = 0.35  # of the letters of words that have any
 NEAR = 0.02  # how much less tidy than the best guess another may be and still count as equal
@@ -42,8 +43,10 @@ def guess_encoding(sample: bytes) -> str:
     strange = _strange_lines(sample)
     if old := _old(strange):
         return old
-    if _is_turkish(strange) and _stand_alone(strange):
+    if _is_turkish(strange):
         return "cp1254"
+    if central := _central(strange):
+        return central
     if sum(byte >= 0x80 for byte in strange) < FEWEST:
         return _western(sample)
     from charset_normalizer import from_bytes  # where it is needed: most files are UTF-8
@@ -91,9 +94,28 @@ def _old(strange: bytes) -> str:
 
 
 def _is_turkish(strange: bytes) -> bool:
-    """Whether letters are there that Icelandic and Turkish share, and none that Icelandic words have beside them."""
+    """Whether letters are there that Icelandic and Turkish share, and none that Icelandic words have beside them; of
+    the bytes that other scripts begin their signs with, dashes, quotes and the like at most. Some letters stand side
+    by side: ığı."""
     found = frozenset(byte for byte in strange if byte >= 0x80)
-    return len(found & TURKISH) > 1 and not found & ICELANDIC and min(found) >= 0xA0
+    if len(found & TURKISH) < 2 or found & ICELANDIC or any(byte < 0xA0 and byte not in SIGNS for byte in found):
+        return False
+    runs = [len(run.group()) for run in RUNS.finditer(strange)]
+    return max(runs) <= 4 and 2 * sum(length % 2 for length in runs) >= len(runs)  # signs of two bytes come in pairs
+
+
+def _central(strange: bytes) -> str:
+    """The encoding of Czech and its neighbours, whose letters together no Western language has: č, ř and ě
+    would be è, ø and ì, without the Nordic å and æ; or one of them beside š or ž."""
+    runs = [len(run.group()) for run in RUNS.finditer(strange)]  # of accents two stand together at most: Číslo
+    if SELDOM_LATIN.search(strange) or max(runs, default=0) > 2 or 2 * runs.count(1) < len(runs):
+        return ""
+    found = frozenset(byte for byte in strange if byte >= 0x80)
+    czech = found & frozenset(b"\xf8\xd8") and found & frozenset(b"\xe8\xc8\xec") and not found & frozenset(b"\xe5\xe6")
+    hooked = found & frozenset(b"\x9a\x9e\x8a\x8e") and found & frozenset(b"\xe8\xc8\xec\xf8\xd8")
+    if not czech and not hooked:
+        return ""
+    return "iso8859-2" if min(found) >= 0xA0 and found & frozenset(b"\xb9\xbe\xa9\xae") else "cp1250"
 
 
 def _western(sample: bytes) -> str:

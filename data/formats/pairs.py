@@ -30,8 +30,9 @@ def refuse_pairs(sample: bytes, name: str) -> None:
     """DataError with the way that works, if these are such rows: they would be read as one column of text."""
     if has_pairs(sample):
         raise DataError(
-            f"'{name}' has sparse rows (svmlight: label index:value ...). Linear, ridge, lasso and elastic-net models "
-            "are fitted to them exactly (shoal train FILE --model lasso, shoal.fit), tuned (shoal tune) and predict "
+            f"'{name}' has sparse rows (svmlight: label index:value ...). Linear, ridge, lasso, elastic-net and "
+            "logistic models are fitted to them exactly (shoal train FILE --model lasso, shoal.fit), tuned (shoal "
+            "tune; logistic ones are not) and predict "
             "for them (shoal predict); what was asked for here needs a table of cells. If it is one, say what is "
             "between them (delimiter)."
         )

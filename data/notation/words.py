@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from shoal.data.notation.limits import told_as
 from shoal.words import listed
 
 MOST = 8  # different words that a column of numbers may have; where there are more it is one of texts
@@ -26,9 +27,9 @@ def is_word(text: str) -> bool:
 
 def without_words(cells: Sequence[str]) -> list[str] | None:
     """The rest of a column that seems to be numbers but for a few words; None if it does not."""
-    words = {cell for cell in cells if is_word(cell)}
+    words = {cell: told for cell in set(cells) if is_word(told := told_as(cell))}  # limits are counted as one word
     rest = [cell for cell in cells if cell not in words]
-    few = 0 < len(words) <= MOST and 2 * len(rest) >= len(cells)
+    few = 0 < len(set(words.values())) <= MOST and 2 * len(rest) >= len(cells)
     return rest if few and len(set(rest)) >= VALUES else None
 
 

@@ -22,7 +22,7 @@ from shoal.data.parquet_reader import read_row_group
 from shoal.data.recipes.sources import sources_of
 from shoal.data.texts.levels import LevelTable
 from shoal.errors import DamagedFile, DataError, ResourceError, SourceChanged, StateError, TrainingError
-from shoal.files.checksums import mapped
+from shoal.files.checksums import damaged, mapped
 from shoal.files.elsewhere import sees, staged_blocks
 from shoal.files.remote import is_address, place
 from shoal.home import MANIFEST, cache_directory, make_folder
@@ -38,6 +38,8 @@ def at_hand(directory: Path) -> Dataset:
         return refilled(dataset) if dataset.manifest.scattered or (directory / TOLD).exists() else dataset
     own = cache_directory() / directory.name
     if not (own / MANIFEST).exists():
+        if own == directory:  # the cache of this machine, of which somebody took it away just now
+            raise damaged(str(own / MANIFEST), "a file", "none")
         raise StateError(
             f"The machine {os.uname().nodename} does not see '{directory}' and was not told of it. Try again."
         )

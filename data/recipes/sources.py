@@ -35,6 +35,7 @@ def as_plain(source: Source) -> dict[str, Any]:
             "absent": _by_text(layout.absent, list), "written": _by_text(layout.written, str),
             "others": _by_text(layout.others, list), "unseen": sorted(layout.unseen), "order": list(layout.order),
             **({"many": sorted(layout.many)} if layout.many else {}),
+            **({"limits": _by_text(layout.limits, str)} if layout.limits else {}),
         },
     }  # fmt: skip
 
@@ -46,6 +47,7 @@ def source_from(values: Mapping[str, Any]) -> Source:
         frozenset(own["fixed"]), _by_number(own["notations"], lambda marks: Notation(**marks)),
         _by_number(own["absent"], tuple), _by_number(own["written"], str), _by_number(own["others"], tuple),
         frozenset(own["unseen"]), tuple(own["order"]), frozenset(own.get("many", ())),
+        _by_number(own.get("limits", {}), str),
     )  # fmt: skip
     return Source(
         values["path"], values["size"], dialect_from(values["dialect"]), layout, values["data_start"],

@@ -8,6 +8,7 @@ import platform
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from shoal.worker import Parts, Push, Reply, SharedArray, Worker, pack, portable
 if is_worker_of_ray():  # here: this module is imported before what an actor is made with is unpickled
     send_plain_arrays()
 
+TORCH = "torch"
 Arrays = list[npt.NDArray[np.uint8]]  # the parts of a message, as the cluster carries them without a copy
 
 
@@ -45,6 +47,7 @@ class Introduction:
     node: str
     address: str
     versions: dict[str, str]
+    missing: str = ""  # what it was to import and does not have
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,10 @@ class Beat:
     waits: bool = False  # for another node
 
 
-def versions() -> dict[str, str]:
-    return {"Shoal": __version__, "Python": platform.python_version(), "NumPy": np.__version__}
+def versions(*more: str) -> dict[str, str]:
+    """Of what bits depend on, and of these other distributions."""
+    found = {"Shoal": __version__, "Python": platform.python_version(), "NumPy": np.__version__}
+    return found | {name: metadata.version(name) for name in more}
 
 
 class RayWorker:
@@ -82,12 +87,17 @@ class RayWorker:
             self._worker.node, self._worker.ask_node = ray.get_runtime_context().get_node_id(), self._neighbours.ask
         self._done: Callable[[Any], Any] | None = None
         self._last: tuple[int, Arrays] = (-1, [])
+        self._missing = ""
         for module in preload:
-            importlib.import_module(module)
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                self._missing = self._missing or str(error.name)
 
     def ready(self) -> Introduction:
-        context = ray.get_runtime_context()
-        return Introduction(os.getpid(), context.get_node_id(), ray.util.get_node_ip_address(), versions())
+        context, computing = ray.get_runtime_context(), [TORCH] if TORCH in sys.modules else []
+        address = ray.util.get_node_ip_address()
+        return Introduction(os.getpid(), context.get_node_id(), address, versions(*computing), self._missing)
 
     def answer(self, request: Arrays, drop: list[int], hold: Holding, *arrays: Any) -> Arrays:
         """The reply to a request, after what has changed among the shared arrays."""

@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
 from shoal.engines.base import WorkerEvent
-from shoal.engines.cluster.actor import Beat, Brief, Introduction, RayWorker, as_arrays, as_parts, versions
+from shoal.engines.cluster.actor import TORCH, Beat, Brief, Introduction, RayWorker, as_arrays, as_parts, versions
 from shoal.engines.cluster.connection import Connection
 from shoal.engines.cluster.doors import Doors
 from shoal.engines.cluster.leases import EVERY, HELD_UP, Lease
@@ -24,7 +24,7 @@ from shoal.worker import Parts, Ready, SharedArray, pack
 
 COMPUTED = 0.1  # seconds of the processor between two beats: an actor that hangs uses less
 NODE = "ray.io/node-id"  # the label by which Ray knows a node
-PLACED = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+PLACED = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
 
 Shared = dict[int, tuple[SharedArray | Brief, Any]]  # by key: what it is, and by what the cluster knows it
 
@@ -145,10 +145,11 @@ class RayCrew(Crew):
 
     def __init__(
         self, emit: Callable[[WorkerEvent], None], preload: Sequence[str], connection: Connection,
-        waits: Callable[[str], None],
+        waits: Callable[[str], None], cores: int = 1,
     ) -> None:  # fmt: skip
-        """`waits` is told why nobody is at work."""
+        """`waits` is told why nobody is at work; `cores` are of each."""
         super().__init__(emit)
+        self._cores = cores
         self.shared: Shared = {}
         self._preload, self._connection, self._waits = list(preload), connection, waits
         self._mailbox: Mailbox = queue.SimpleQueue()
@@ -159,7 +160,7 @@ class RayCrew(Crew):
     def start(self, rank: int, *, replaces: bool) -> CrewMember:
         cut = self._doors.cut  # Ray trusts them for another minute
         elsewhere = {"label_selector": {NODE: f"!in({','.join(sorted(cut))})"}} if cut else {}
-        handle = self._actor.options(**PLACED, **elsewhere).remote(rank, self._preload)
+        handle = self._actor.options(num_cpus=self._cores, **PLACED, **elsewhere).remote(rank, self._preload)
         return RayMember(rank, replaces, handle, self.shared, self._mailbox, cut)
 
     def lose(self, member: CrewMember) -> WorkerFailed:
@@ -172,6 +173,8 @@ class RayCrew(Crew):
     def welcome(self, member: CrewMember) -> None:
         assert isinstance(member, RayMember)
         member.door = door_of(member.node)  # now: later the head may be gone, who knows it
+        if member.door is not None:
+            self._doors.watch(member.node, member.door)
         super().welcome(member)
 
     def close(self) -> None:
@@ -208,8 +211,13 @@ class RayCrew(Crew):
     def _silent(self, now: float, waited: float) -> list[RayMember]:
         away, self._looked = now - self._looked - waited, now
         found: list[RayMember] = []
+        shut = self._doors.shut
         for member in list(self.members.values()):
             assert isinstance(member, RayMember)
+            if member.node in shut and not member.verdict:
+                member.verdict = "the cluster's own process on its node (raylet) ended"
+                found.append(member)
+                continue
             if away > HELD_UP and member.lease is not None:
                 member.lease.excuse(away)
             if member.look(now):
@@ -225,7 +233,7 @@ class RayCrew(Crew):
             self.members[member.rank] = self.start(member.rank, replaces=member.replaces)
         elif now - member.since > self.START:
             member.since = now
-            if not self._doors.cut and self._connection.free_cores() > 0:
+            if not self._doors.cut and self._connection.free_cores() >= self._cores:
                 member.verdict = f"it did not start within {self.START:.0f} s, though there are free cores"
                 found.append(member)
 
@@ -267,7 +275,13 @@ def _cause(error: RayError) -> str:
 
 def _compare(facts: Introduction) -> None:
     """A node with another version could give other bits, or answers that nobody can read."""
-    here = versions()
+    if facts.missing:
+        extra = "[torch]" if facts.missing in ("torch", "safetensors") else ""
+        raise EngineError(
+            f"The node {facts.address} of the cluster does not have {facts.missing}, which this run needs on every "
+            f"node that works for it. Install it there with: pip install 'shoal{extra}'"
+        )
+    here = versions(*(name for name in facts.versions if name == TORCH))
     other = [f"{name} {there}, here {here[name]}" for name, there in facts.versions.items() if there != here[name]]
     if other:
         raise EngineError(

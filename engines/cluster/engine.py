@@ -12,13 +12,14 @@ from typing import Any
 import numpy.typing as npt
 import ray
 
-from shoal.engines.base import Choose, Ledger, Link, WorkerEvent, laid_out
+from shoal.engines.base import Choose, Helpers, Ledger, Link, WorkerEvent, laid_out
 from shoal.engines.cluster.actor import Brief, as_arrays
 from shoal.engines.cluster.connection import Connection
 from shoal.engines.cluster.crew import RayCrew, RayMember, Shared
 from shoal.engines.cluster.whereabouts import Errand, Whereabouts
 from shoal.engines.crew import CrewMember
 from shoal.engines.crewed import CrewEngine
+from shoal.engines.helping import CrewHelpers
 from shoal.errors import EngineError
 from shoal.worker import Request, SharedArray, pack
 
@@ -56,6 +57,10 @@ class RayEngine(CrewEngine):
         return False
 
     @property
+    def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
+    @property
     def start(self) -> float:
         return math.inf  # it may wait for a core that comes free, or for a node that joins
 
@@ -80,6 +85,11 @@ class RayEngine(CrewEngine):
         if member.job is not None and member.rank in self._asked:
             self._whereabouts.answered(self._asked.pop(member.rank), time.monotonic())
         super()._take_in(member, parts)
+
+    def helpers(self, preload: Sequence[str]) -> Helpers:
+        """Beside the workers: they take no core from them, and are asked between two rounds."""
+        self._check_open()
+        return CrewHelpers(RayCrew(lambda event: None, preload, self.connection, lambda why: None, cores=0))
 
     def used(self, rank: int) -> tuple[float, int] | None:
         member = self._crew.members.get(rank)

@@ -31,6 +31,7 @@ from shoal.models import L1L2, Array, Certificate
 from shoal.passes.blocks import CALIBRATION_ROWS
 from shoal.passes.quantiles import base_for
 from shoal.passes.weights import weighted, weighting_of
+from shoal.results.collinearity import Collinearity
 from shoal.results.findings import routine
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact
@@ -47,6 +48,7 @@ from shoal.solve.classes.newton import (
     minimise_classes,
     stepped,
 )
+from shoal.solve.collinearity import collinearity
 from shoal.solve.inference import Estimates, estimates_of
 from shoal.solve.least_squares import LeastSquares, Standardisation
 from shoal.solve.moments import Moments, plan_cells
@@ -80,6 +82,7 @@ class ClassFit:
     estimates: tuple[Estimates, Estimates | None] | None  # flat, class by class
     rows_dropped: dict[str, int]
     notes: tuple[str, ...]
+    together: Collinearity | None = None  # of columns as they are
 
 
 _Where = tuple[str, Block, Encoding, Split, Array, Array, Array, tuple[float, ...] | None]
@@ -202,6 +205,7 @@ def class_fit(
         scores, columns.rank * (len(coef) - 1), columns.condition(penalty.l2),
         optimum.unique and not optimum.separated, optimum.separated, len(problem.rows.passes), problem.shares,
         estimates, rows_dropped(problem.prepared, config, used), (),
+        collinearity(columns, problem.prepared.encoding.names),
     )  # fmt: skip
     return replace(fit, notes=tuple(_notes(fit, optimum, units)))
 

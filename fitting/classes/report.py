@@ -51,6 +51,7 @@ def _report(fit: ClassFit) -> FitReport:
         condition=finite(fit.condition),
         unique=bool(fit.unique),
         rows_dropped=finite(fit.rows_dropped),
+        collinearity=fit.together,
         **of_the_table(config, fit.prepared, fit.point.W),
         findings=in_order((*fit.prepared.findings, *([no_end()] if fit.separated and config.shrink == "none" else []))),
         **warned(fit.notes, fit.scores.unseen, fit.prepared),

@@ -15,8 +15,8 @@ from shoal.losses.multinomial import Multinomial
 from shoal.models import Array, Bools
 from shoal.passes.arrays import RangeRequest
 from shoal.passes.blocks import CALIBRATION_SEED, BlockRequest
-from shoal.passes.losses import Ranked
 from shoal.solve.classes.newton import ClassSums
+from shoal.solve.ranking import Ranked
 from shoal.worker import Worker
 
 WIDE_VALUES = 1 << 19  # of rows times (classes x columns) that are multiplied at a time

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shoal.data.dataset import Dataset
 from shoal.errors import ConfigError, DataError, Remedy
-from shoal.fitting.targets import value_names
+from shoal.fitting.targets import spelled_twice, value_names
 from shoal.passes.losses import TargetSeen
 from shoal.results.findings import routine
 from shoal.settings.config import RunConfig
@@ -55,7 +55,8 @@ def classes_of_target(dataset: Dataset, config: RunConfig, seen: TargetSeen) -> 
 
 def class_notes(classes: Classes, balanced: bool, columns: int, shrunk: bool) -> list[str]:
     """What balanced classes do, and which of them are too rare for so many columns."""
-    said: list[str] = []
+    twice = spelled_twice(classes.names)
+    said: list[str] = [twice] if twice else []
     if balanced:
         alike = (
             "All classes count as much in the fit, whatever their rows (class_weight balanced), so probabilities are "

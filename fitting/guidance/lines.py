@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.data.dataset import Dataset
-from shoal.fitting.guidance.leaks import PAIRED, SAMPLED, explained
+from shoal.fitting.guidance.leaks import EXACT, PAIRED, SAMPLED, explained
 from shoal.models import Array
 from shoal.settings.config import RunConfig
 
@@ -30,7 +30,8 @@ def is_straight(dataset: Dataset, config: RunConfig) -> bool:
 
 def adds_up(X: Array, y: Array) -> bool:
     """Of positive y (n,): whether a line through X (n, q) leaves far less of it than one through its logarithms; gaps
-    of X are filled with means, and of very many columns those count that go with y most."""
+    of X are filled with means, columns that are y in other words are left out, and of very many columns those count
+    that go with y most."""
     known = np.isfinite(y) & (y > 0)
     X, y = X[known], y[known]
     most = min(PAIRED, len(y) // ROWS)
@@ -39,8 +40,9 @@ def adds_up(X: Array, y: Array) -> bool:
     present = np.isfinite(X)
     means = np.where(present, X, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
     X = np.where(present, X, means)
-    share = np.maximum(explained(X, y), explained(X, np.log(y)))
-    X = X[:, np.argsort(-share, kind="stable")[:most]]
+    alone, share = explained(X, y), np.maximum(explained(X, y), explained(X, np.log(y)))
+    share[1 - alone < EXACT] = -1.0  # the target in another unit, say: it speaks for a line whatever the others do
+    X = X[:, np.argsort(-share, kind="stable")[: min(most, int((share >= 0).sum()))]]
     line, logs = (_left(X, values) for values in (y, np.log(y)))
     return line < 1 - STRAIGHT and line < FEWER * logs
 

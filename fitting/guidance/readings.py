@@ -21,11 +21,13 @@ SHOWN = 3  # names in one sentence
 
 def missing_codes(known: Known) -> Iterator[Finding]:
     """Usual codes for no value, far from the other numbers of their column."""
+    manifest = known.dataset.manifest
+    least = "at least " if manifest.bad_count > manifest.repeated else ""  # rows that cannot be read may have more
     for column in (*known.columns, known.target):
         for value, count in _codes_of(known, column):
             yield Finding(
                 FindingKind.MISSING_CODE, (column.name,),
-                f"'{column.name}' is {value:.15g} in {count}, far from its other values: no value?",
+                f"'{column.name}' is {value:.15g} in {least}{count}, far from its other values: no value?",
                 "If so, count it as missing", "also_missing", (f"{column.name}={value:.15g}",),
             )  # fmt: skip
 

@@ -45,20 +45,22 @@ def optimum_of(rows: LossRows, moments: Moments, penalty: L1L2, constant: float)
     check_varies(rows.loss, moments)
     sample = partial(rows.curvature, blocks[::SAMPLE]) if len(blocks) >= SAMPLED else None
     sweep, zero = partial(rows.curvature, blocks), np.zeros(len(rows.units.scale))
+    slopes = partial(rows.curvature, blocks, squares=False) if rows.loss.in_c else None
     start = NewtonPoint(zero, 0.0) if rows.class_weight else None
     if rows.prepared.encoding.offset or not rows.loss.mean_is_constant:
         start = NewtonPoint(zero, constant if rows.units.intercept else 0.0)
     if rows.loss.has_scale:
         start = start_with_scale(moments, rows.units, penalty)
-    return descend(sweep, moments, rows.loss, rows.units, rows.centre, penalty, sample, start)
+    return descend(sweep, moments, rows.loss, rows.units, rows.centre, penalty, sample, start, slopes)
 
 
 def descend(
     sweep: CurvatureAt, moments: Moments, loss: RowLoss, units: Standardisation, centre: Array, penalty: L1L2,
-    sample: CurvatureAt | None = None, first: NewtonPoint | None = None,
+    sample: CurvatureAt | None = None, first: NewtonPoint | None = None, slopes: CurvatureAt | None = None,
 ) -> Optimum:  # fmt: skip
     """The minimum from sums of all rows, first from those of a sample where there is one. `first`: where to start,
-    where moments do not know it, since rows count otherwise in the sums or have an offset."""
+    where moments do not know it, since rows count otherwise in the sums or have an offset; `slopes`: sums without
+    squares, for the last steps on a large table."""
     spread, p = spread_in(units, moments), len(units.scale)
     run = partial(minimise, centre=centre, units=units, spread=spread, penalty=penalty)
     start, worst = first or NewtonPoint(np.zeros(p), 0.0), None
@@ -67,8 +69,9 @@ def descend(
     if sample is not None:
         rough = run(sample, start=start, settled=ROUGH)
         start = start if rough.separated else rough.point
-    settled = SETTLED if moments.n * p**2 < CHEAP else QUICK
-    return run(sweep, start=start, worst=worst, settled=settled)
+    if moments.n * p**2 < CHEAP:
+        return run(sweep, start=start, worst=worst)
+    return run(sweep, start=start, worst=worst, settled=QUICK if slopes is None else SETTLED, slopes=slopes)
 
 
 def _start(
@@ -88,11 +91,14 @@ def _start(
 def checked_optimum(
     rows: LossRows, penalty: L1L2, optimum: Optimum, null_eta: float
 ) -> tuple[Optimum, LossScores, Slope, Certificate]:
-    """Scores and a certificate from the rows; another Newton step from the same pass while that helps."""
-    grid = grid_for(rows.prepared.dataset.rows)
+    """Scores and a certificate from the rows; another Newton step from the same pass while that helps. Beside a penalty
+    nothing rests on the curvature at the optimum itself, so that of a large table is the one of the last steps."""
+    grid, n = grid_for(rows.prepared.dataset.rows), rows.prepared.dataset.rows
+    large = rows.loss.in_c and n * len(optimum.point.w) ** 2 >= CHEAP
+    square = optimum.square if large and penalty != L1L2() else None
     best: tuple[Optimum, LossScores, Slope, Certificate] | None = None
     for _ in range(AGAIN):
-        scores = rows.scores(optimum.point, null_eta, grid)
+        scores = rows.scores(optimum.point, null_eta, grid, square)
         slope = rows.slope(scores.curvature, optimum.point)
         of_b = slope.of_b if rows.units.intercept else 0.0
         steepest = float(np.abs(rows.slope(scores.null_curvature, optimum.point).gradient).max(initial=0.0))

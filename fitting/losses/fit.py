@@ -24,8 +24,10 @@ from shoal.metrics import Timings
 from shoal.models import L1L2, Array, Certificate
 from shoal.passes.losses import LossScores, LossSums
 from shoal.passes.residuals import RobustRows
+from shoal.results.collinearity import Collinearity
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
+from shoal.solve.collinearity import collinearity
 from shoal.solve.inference import Estimates, estimates_of, leverages
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.newton import NewtonPoint, Optimum, Slope
@@ -56,6 +58,7 @@ class LossFit:
     rows_dropped: dict[str, int]
     notes: tuple[str, ...]
     null: LossSums  # of training rows, by a model of no column, as R has it: without an intercept its scores are 0
+    together: Collinearity | None = None  # of columns whose rows count by their curvature
 
 
 def fit_loss(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> LossFit:
@@ -92,6 +95,7 @@ def fit_loss(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timi
         config, prepared, values, loss, penalty, optimum.point.w, coef, intercept, certificate, scores,
         slope.problem.rank, condition, optimum.unique and not optimum.separated, optimum.separated, len(rows.passes),
         mean, estimates, dispersion, rows_dropped(prepared, config, used), (), without_columns(rows, scores),
+        None if optimum.separated else collinearity(slope.problem, prepared.encoding.names),
     )  # fmt: skip
     return replace(fit, notes=tuple(notes_of(fit, optimum, held)))
 

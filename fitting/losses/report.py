@@ -21,13 +21,20 @@ from shoal.fitting.reports import (
     warned,
 )
 from shoal.losses.base import RowLoss
-from shoal.passes.losses import LossSums, PartScores, Ranked
+from shoal.passes.losses import LossSums, PartScores
 from shoal.results.findings import LEAVE_OUT, Finding, FindingKind, in_order, no_end, worse_than_nothing
 from shoal.results.fit import FitInference, FitReport, FitScores, PredictionInterval
 from shoal.results.outcome import CalibrationBin, Outcome, OutcomeScores, ThresholdCurve
 from shoal.settings.when import penalty_knob
 from shoal.solve.conformal import prediction_interval, prediction_sets
-from shoal.solve.ranking import area_under_roc, average_precision, calibration, grid_for, threshold_curve
+from shoal.solve.ranking import (
+    Ranked,
+    area_under_roc,
+    average_precision,
+    calibration,
+    grid_for,
+    threshold_curve,
+)
 from shoal.words import listed
 
 TOO_GOOD = 0.9995  # area under the ROC curve from which on a model is hardly to be believed
@@ -57,6 +64,7 @@ def _report(fit: LossFit) -> FitReport:
         condition=finite(fit.condition),
         unique=bool(fit.unique),
         rows_dropped=finite(fit.rows_dropped),
+        collinearity=fit.together,
         **of_the_table(config, fit.prepared, fit.w),
         findings=in_order(
             (
@@ -197,7 +205,7 @@ def _scores(fit: LossFit, part: PartScores, ranked: Ranked) -> OutcomeScores:
     if fit.values is None:
         found, known = (_of_mean(fit.loss, one, null) for one in (sums, null))
     else:
-        found, known = _of_classes(fit, sums, null, ranked)
+        found, known = class_scores(fit.mean, sums, null, ranked)
     return OutcomeScores(_rows(fit, sums), finite(found), finite(known))
 
 
@@ -220,11 +228,12 @@ def _of_mean(loss: RowLoss, sums: LossSums, null: LossSums) -> dict[str, Any]:
     return {name: found[name] for name in loss.scores}
 
 
-def _of_classes(fit: LossFit, sums: LossSums, null: LossSums, ranked: Ranked) -> tuple[dict[str, Any], dict[str, Any]]:
+def class_scores(mean: float, sums: LossSums, null: LossSums, ranked: Ranked) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of a yes/no model and of knowing the mean of the training rows alone."""
     n, yes, no = sums.total, float(ranked.yes.sum()), float(ranked.no.sum())
     called = ranked.eta >= 0  # a probability of a half or more
     hits, alarms = float(ranked.yes[called].sum()), float(ranked.no[called].sum())
-    known = fit.mean >= 0.5
+    known = mean >= 0.5
     found = {
         "log_loss": sums.value / n,
         "auc": area_under_roc(ranked.no, ranked.yes),

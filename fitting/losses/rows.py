@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments, plan_cells
-from shoal.solve.newton import Curvature, NewtonPoint, Slope, slope_at
+from shoal.solve.newton import ConstantSearch, Curvature, NewtonPoint, Slope, slope_at
 from shoal.solve.ranking import grid_for
 from shoal.utils import available_memory
 
@@ -54,22 +55,27 @@ class LossRows:
         return centre_for(self.units)
 
     def curvature(
-        self, blocks: Sequence[Block], point: NewtonPoint, expected: bool = False, own: bool = False
-    ) -> Curvature:
-        requests = [SumCurvature(*self.at(block, point), expected=expected, own=own) for block in blocks]
-        total = Curvature.none(len(point.w))
-        self.passes.append("curvature")
+        self, blocks: Sequence[Block], point: NewtonPoint, expected: bool = False, own: bool = False,
+        squares: bool = True,
+    ) -> Curvature:  # fmt: skip
+        requests = [SumCurvature(*self.at(block, point), expected, own, squares) for block in blocks]
+        total: Curvature | None = None
+        self.passes.append("curvature" if squares else "slopes")
         for part in self.coordinator.swept("Newton steps", requests):
-            total = total.merge(part)
-        return total
+            total = part if total is None else total.merge(part)
+        return Curvature.none(len(point.w)) if total is None else total
 
-    def scores(self, point: NewtonPoint, null_eta: float, grid: float) -> LossScores:
-        requests = [ScoreLoss(*self.at(block, point), null_eta, grid) for block in self.prepared.dataset.blocks]
+    def scores(self, point: NewtonPoint, null_eta: float, grid: float, square: Array | None = None) -> LossScores:
+        """`square`: that of the curvature, where it is known; then it need not be summed once more."""
+        blocks = self.prepared.dataset.blocks
+        requests = [ScoreLoss(*self.at(block, point), null_eta, grid, square is None) for block in blocks]
         total: LossScores | None = None
         self.passes.append("scores")
         for part in self.coordinator.swept("scoring", requests):
             total = part if total is None else total.merge(part)
         assert total is not None
+        if square is not None and not total.curvature.square.size:
+            total = replace(total, curvature=replace(total.curvature, square=square))
         return total
 
     def slope(self, sums: Curvature, point: NewtonPoint) -> Slope:
@@ -151,12 +157,13 @@ def constant_for(rows: LossRows, mean: float) -> float:
     if own.encoding.offset and not rows.units.intercept:
         return 0.0
     b, zero = rows.loss.eta(mean), np.zeros(len(rows.units.scale))
+    search = ConstantSearch()
     for _ in range(CONSTANT_STEPS):
         sums = rows.curvature(rows.prepared.dataset.blocks, NewtonPoint(zero, b))
         g, h = float(sums.slope[0]), float(sums.square[0, 0])
-        step = rows.loss.constant_step(g, h, sums.rows)
+        step = search.step(b, g, partial(rows.loss.constant_step, g, h, sums.rows))
         b += step
-        if abs(step) < CONSTANT_FOUND:
+        if abs(step) < CONSTANT_FOUND * max(1.0, abs(b)):
             break
     return b
 

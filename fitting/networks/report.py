@@ -90,7 +90,6 @@ def _described(
         inference=None, certificate=None, condition=None, unique=True, collinearity=None, training=training,
         network=network, warnings=(*said.warnings, *notes),
     )  # fmt: skip
-    file = model_of(
-        prepared.encoding, said, trained.config, prepared.dataset, written_columns(prepared), trained.layers
-    )
+    columns = written_columns(prepared), prepared.training_columns
+    file = model_of(prepared.encoding, said, trained.config, prepared.dataset, *columns, trained.layers)
     return Trained(None, said, file)

@@ -14,7 +14,7 @@ from shoal.losses.layers import NetworkMean
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.blocks import Score, Sums
-from shoal.passes.losses import PartScores, ScoreLoss
+from shoal.passes.losses import PartScores, RowsAt, ScoreLoss
 from shoal.results.network import BesideLinear
 from shoal.solve.distributions import student_quantile
 from shoal.worker import Worker
@@ -135,8 +135,8 @@ class ScoreYesNo(ScoreLoss):
         found = YesNoScores(PartScores.none(), PartScores.none(), 0, PairedLosses())
         for chunk, _, beside in self.scored():
             eta, y, test = self.network.scores(chunk.X), chunk.y, self.split.is_test(chunk.row)
-            null = np.full(len(eta), self.null_eta)
-            train, held = (self._part(y[rows], eta[rows], null[rows], None) for rows in (~test, test))
+            at, (null, _) = RowsAt.of(self.loss, y, eta), self._null(chunk, test)
+            train, held = (self._part(y[rows], at.some(rows), null.some(rows), None) for rows in (~test, test))
             own, other = (self.loss.at(y[test], scores[test]).value for scores in (eta, beside))
             wrong = (int(((scores[test] >= 0) != (y[test] > 0.5)).sum()) for scores in (eta, beside))
             found = found.merge(YesNoScores(train, held, chunk.unseen, PairedLosses.of(own, other, *wrong)))

@@ -27,6 +27,7 @@ from shoal.results.findings import routine
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import memory_for_exact
 from shoal.settings.strength import strength
+from shoal.solve.collinearity import collinearity
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.newton import NewtonPoint, Slope, spread_in, start_with_scale
@@ -97,7 +98,7 @@ def fit_quantile(coordinator: Coordinator, dataset: Dataset, config: RunConfig, 
         config, prepared, None, loss, penalty, point.w, coef, intercept, certificate, scores, slope.problem.rank,
         slope.problem.condition(penalty.l2), _unique(corner, slope, penalty, units), False, len(rows.passes),
         float(moments.mean[-1]), estimates, dispersion, rows_dropped(prepared, config, used), (),
-        without_columns(rows, scores),
+        without_columns(rows, scores), collinearity(slope.problem, prepared.encoding.names),
     )  # fmt: skip
     return replace(fit, notes=tuple(_notes(fit, corner)))
 

@@ -7,6 +7,7 @@ who has that secret, or nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from shoal.errors import NotAllowed
@@ -26,6 +27,7 @@ class VouchedPerson:
 
     subject: str  # the issuer, and who they are there
     email: str = ""
+    token: str = field(default="", repr=False)  # its word, which it asks for when they log out
 
 
 def proven(token: str, keys: Mapping[str, Any], metadata: Mapping[str, Any], client: str, nonce: str) -> dict[str, Any]:

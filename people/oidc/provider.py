@@ -6,9 +6,11 @@ Authorization code with PKCE, by Authlib. What its word is worth is decided in `
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 from shoal.errors import NotAllowed, ResourceError
 from shoal.people.oidc import id_token
@@ -48,7 +50,17 @@ class OpenIdProvider:
             claims = id_token.proven(token, self._keys(metadata), metadata, self.settings.client, begun.nonce)
         except id_token.UnknownKey:
             claims = id_token.proven(token, self._keys(metadata, PAUSE), metadata, self.settings.client, begun.nonce)
-        return id_token.arrival_of(claims)
+        return dataclasses.replace(id_token.arrival_of(claims), token=token)
+
+    def farewell(self, token: str) -> str:
+        """Where somebody's session at the provider is ended, from where they come back to our login page; empty where
+        it names no such place. Without the `token` of their login (some are too long to be kept) it asks them first."""
+        where = self._metadata().get("end_session_endpoint")
+        if not isinstance(where, str) or urlsplit(where).scheme not in ("https", "http"):
+            return ""
+        known = {"id_token_hint": token} if token else {}
+        back = {"client_id": self.settings.client, "post_logout_redirect_uri": f"{self.settings.address}/login"}
+        return f"{where}{'&' if '?' in where else '?'}{urlencode({**known, **back})}"
 
     def _exchanged(self, code: str, begun: BegunLogin) -> str:
         from authlib.common.errors import AuthlibBaseError

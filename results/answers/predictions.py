@@ -56,6 +56,7 @@ class FilePredictions:
     half_width_of: str = "even"  # what rows spread by, and about which times of the prediction: `PredictionInterval`
     centre: float = 1.0
     several: bool = False  # classes
+    yes: str = ""  # of a yes/no model the value that probabilities are of
     threshold: float | None = None
     kept: tuple[str, ...] = ()  # columns of the file beside the predictions
     made: int = 1  # columns of predictions

@@ -30,6 +30,7 @@ class ColumnLook:
     written: str = ""  # how its dates or numbers are
     orders: tuple[str, ...] = ()  # in which its dates could be meant as well
     words: tuple[tuple[str, int], ...] = ()  # among numbers, with their rows
+    limits: tuple[tuple[str, int], ...] = ()  # <… and >… among numbers, with their rows
     totals: tuple[tuple[str, int], ...] = ()  # words of rows that are sums of others
     codes: tuple[tuple[float, int], ...] = ()  # numbers far from the others, which may stand for none
     histogram: tuple[int, ...] | None = None  # of numbers

@@ -3,8 +3,9 @@ slopes alone.
 
 Whatever the probabilities of K classes are, the curvature of a row's loss is at most half the identity of the classes
 (Böhning 1992), so X'X / 2 bounds that of every class by itself, and a step is K small problems of p columns with one
-and the same matrix. Steps are accelerated (Beck and Teboulle 2009) and begin anew where they overshoot (O'Donoghue and
-Candès 2015); they end where the largest derivative is small beside that at the start.
+and the same matrix. Without an L1 part that matrix is where L-BFGS (Nocedal 1980) begins, which learns from its last
+steps how much flatter F is. With one, steps are accelerated (Beck and Teboulle 2009) and begin anew where they
+overshoot (O'Donoghue and Candès 2015). Both end where the largest derivative is small beside that at the start.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from shoal.models import L1L2, TINY, Array
 from shoal.solve.classes.newton import ClassOptimum, ClassPoint, ClassSums, certificate_of_classes, class_slope
 from shoal.solve.least_squares import EPS, Standardisation
 from shoal.solve.moments import Moments
+from shoal.solve.newton import ROUNDING, SUFFICIENT
 
 FOUND = 1e-9  # the largest derivative, relative to that at the start
 MOST = 3000  # passes
 BOUND = 0.5
+REMEMBERED = 30  # steps of L-BFGS
+SHORTEST = 1e-6  # share of a step at which the search along it ends
 
 
 class _Bowl:
@@ -37,6 +41,13 @@ class _Bowl:
             H[units.constant], H[:, units.constant] = 0.0, 0.0
         self.H, self.penalty, self.intercept = H, penalty, units.intercept
         self.values, self.V = np.linalg.eigh(H)
+
+    def solved(self, slope: Array) -> Array:
+        """What the bound of F, l2 included, has that slope: (K, p + 1), the intercepts last."""
+        bent = self.values + self.penalty.l2
+        kept = bent > 64 * EPS * max(float(self.values.max(initial=0.0)), TINY) * len(bent)
+        of_w = (slope[:, :-1] @ self.V[:, kept]) / bent[kept] @ self.V[:, kept].T
+        return np.column_stack((of_w, slope[:, -1] / self.most if self.intercept else np.zeros(len(slope))))
 
     def step(self, at: ClassPoint, gradient: Array, of_b: Array) -> ClassPoint:
         """The minimum of the bound about a point; columns are centred, so that intercepts go by themselves."""
@@ -56,7 +67,10 @@ def minimise_bounded(
 ) -> ClassOptimum:  # fmt: skip
     """The minimum of F from slopes at points that it asks for; `most` is what a row counts for at most beside what it
     counts for in the moments."""
-    bowl, point, before, momentum = _Bowl(moments, units, penalty, most), start, start, 1.0
+    bowl = _Bowl(moments, units, penalty, most)
+    if penalty.l1 == 0:
+        return _remembering(sweep, centre, units, bowl, start)
+    point, before, momentum = start, start, 1.0
     steepest, lowest, best = 0.0, np.inf, start
     sweeps = 0
     while sweeps < MOST:
@@ -76,3 +90,70 @@ def minimise_bounded(
         ahead = 0.0 if moved > 0 else (momentum - 1) / following
         point, before, momentum = before.towards(aim, 1 + ahead) if ahead else aim, aim, following
     return ClassOptimum(best, sweeps, True, np.zeros(len(units.scale), bool))
+
+
+def _remembering(
+    sweep: Callable[[ClassPoint], ClassSums], centre: Array, units: Standardisation, bowl: _Bowl, start: ClassPoint
+) -> ClassOptimum:
+    """L-BFGS from the bound on; a step that does not lower F by a share of what its slope promises is cut."""
+    penalty, memory = bowl.penalty, _Memory(bowl)
+    at, steepest, share = np.column_stack((start.W, start.b)), 0.0, 1.0
+    best: tuple[float, Array, Array] | None = None  # F, where, and its slope there
+    way, down, sweeps, nearest = np.zeros_like(at), 0.0, 0, (np.inf, start)
+    while sweeps < MOST:
+        sweeps += 1
+        point = ClassPoint(at[:, :-1], at[:, -1])
+        sums = sweep(point)
+        of_loss = class_slope(sums, centre, units, penalty)
+        value = sums.value / sums.rows + penalty.value(point.W.ravel())
+        steepest = steepest or float(np.abs(of_loss.gradient).max(initial=0.0))
+        left = certificate_of_classes(penalty, point, of_loss, steepest, units.intercept).relative
+        nearest = min(nearest, (left, point), key=lambda pair: pair[0])
+        if left < FOUND:
+            break
+        if best is not None and not value <= best[0] + SUFFICIENT * share * down + ROUNDING * abs(best[0]):
+            share /= 4
+            if share < SHORTEST:
+                if not memory.steps:
+                    break  # nothing is lower along the bound itself but rounding
+                memory.steps.clear()
+                way, share = -bowl.solved(best[2]), 1.0
+                down = float((way * best[2]).sum())
+            at = best[1] + share * way
+            continue
+        of_b = of_loss.of_b if units.intercept else np.zeros(len(point.b))
+        slope = np.column_stack((of_loss.gradient + penalty.l2 * point.W, of_b))
+        if best is not None:
+            memory.add(at - best[1], slope - best[2])
+        best, way, share = (value, at, slope), -memory.solved(slope), 1.0
+        down = float((way * slope).sum())
+        at = at + way
+    return ClassOptimum(nearest[1], sweeps, True, np.zeros(len(units.scale), bool))
+
+
+class _Memory:
+    """The last steps and how the slope changed along them, which make a matrix out of the bound that is nearer to the
+    curvature."""
+
+    def __init__(self, bowl: _Bowl) -> None:
+        self.bowl = bowl
+        self.steps: list[tuple[Array, Array, float]] = []
+
+    def add(self, step: Array, change: Array) -> None:
+        along = float((step * change).sum())
+        if along > EPS * float(np.sqrt((step**2).sum() * (change**2).sum())):
+            self.steps = [*self.steps[1 - REMEMBERED :], (step, change, along)]
+
+    def solved(self, slope: Array) -> Array:
+        """What has that slope (K, p + 1), by the two loops of Nocedal."""
+        rest, shares = slope, []
+        for step, change, along in reversed(self.steps):
+            shares.append(float((step * rest).sum()) / along)
+            rest = rest - shares[-1] * change
+        found = self.bowl.solved(rest)
+        if self.steps:
+            _, change, along = self.steps[-1]
+            found = found * (along / max(float((change * self.bowl.solved(change)).sum()), TINY))
+        for (step, change, along), share in zip(self.steps, reversed(shares), strict=True):
+            found = found + (share - float((change * found).sum()) / along) * step
+        return found

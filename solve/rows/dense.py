@@ -57,6 +57,9 @@ class RowsAtHand(Protocol):
     def descended(self, l1: float, l2: float) -> Array | None:
         """Weights near the minimum at these penalties, where there is a quick way to them; None where not."""
 
+    def entangled(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of the columns that may depend on one another; of the others it is plain that they do not."""
+
     def times(self, w: Array) -> Array:
         """X w (m,)."""
 
@@ -137,6 +140,9 @@ class WideRows:
 
     def descended(self, l1: float, l2: float) -> Array | None:
         return None
+
+    def entangled(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        return columns
 
     def times(self, w: Array) -> Array:
         fitted: Array = self.X @ w

@@ -18,6 +18,7 @@ from shoal.kernels.columns_kernel import SparseDescent
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.solve.least_squares import LeastSquares, Standardisation, factor, needs_data, stack, triangle
+from shoal.solve.rows.independence import entangled
 
 FEW, FEW_ROWS = 1000, 2000  # columns, or rows, of which a square matrix is the quick way
 CANCELLED = 1e-6  # of a sum of squares is left by centring: so many digits are gone with the rest
@@ -49,7 +50,7 @@ class SparseRows:
         cls, X: Any, y: Array, intercept: bool, standardize: bool, weights: Array | None = None, most: int = 10_000
     ) -> SparseRows:
         """From a sparse matrix of scipy, which stays as it is; rows count as their weights (m,) say."""
-        A = X.tocsc(copy=True).astype(np.float64)
+        A = X.tocsc(copy=True).astype(np.float64, copy=False)
         A.sum_duplicates()
         weight = np.ones(A.shape[0]) if weights is None else weights
         n = float(weight.sum())
@@ -161,6 +162,11 @@ class SparseRows:
             left = after
         return descent.w
 
+    def entangled(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        norms = np.sqrt(self.squares[columns] / self.n)
+        left = entangled(self.A[:, columns], self.root > 0, norms, self.units.intercept)
+        return np.asarray(columns[left])
+
     def descent(self) -> SparseDescent | None:
         """Coordinate descent that begins at 0."""
         if len(self.A.data) > MOST_VALUES:
@@ -194,9 +200,13 @@ class SparseRows:
 
 def _squares_about(A: Any, mean: Array, weight: Array, n: float) -> Array:
     """Sums of squares about the mean: those of stored values, and of zeros by their number."""
-    stored = A.copy()
-    stored.data = np.ones_like(A.data)
-    held = stored.T @ weight
-    stored.data = (A.data - np.repeat(mean, np.diff(A.indptr))) ** 2
-    squares: Array = stored.T @ weight + np.maximum(n - held, 0.0) * mean**2
+    plain = bool((weight == 1).all())
+    stored = A.__class__(((A.data - np.repeat(mean, np.diff(A.indptr))) ** 2, A.indices, A.indptr), A.shape)
+    squares: Array = stored.T @ weight
+    if plain:
+        held: Array = np.diff(A.indptr)
+    else:
+        stored.data = np.ones_like(A.data)
+        held = stored.T @ weight
+    squares += np.maximum(n - held, 0.0) * mean**2
     return squares

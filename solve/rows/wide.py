@@ -41,8 +41,8 @@ SMALLEST_NORM = (
     "was not worked out, since both rows and columns are many."
 )
 UNSETTLED = "The answer still moved when the iterations ended; the certificate says how far it can be from the best."
-PROVEN = 4000  # columns with a weight whose independence takes a second to prove, where rows are sparse
-NOT_PROVEN = "Whether other weights fit equally well was not worked out, since columns with a weight are many."
+PROVEN = 2500  # columns whose independence takes a second to prove, where rows are sparse
+NOT_PROVEN = "Whether other weights fit equally well was not worked out."
 NOT_UNIQUE = "Columns that depend on one another share the weight: other splits fit equally well."
 
 
@@ -54,11 +54,7 @@ def solve_wide(rows: RowsAtHand, penalty: L1L2) -> Solution:
     if penalty.l1:
         w = _along(rows, *_way_to(rows, penalty))
         rank = int(np.count_nonzero(w))
-        if penalty.l2 == 0 and rank > PROVEN and not isinstance(rows, WideRows):
-            unique, notes = False, (NOT_PROVEN,)
-        else:
-            unique = penalty.l2 > 0 or _is_unique(rows, penalty, w)
-            notes = () if unique else (NOT_UNIQUE,)
+        unique, notes = (True, ()) if penalty.l2 > 0 else _uniqueness(rows, penalty, w)
     else:
         w, unique, notes, rank = _smooth(rows, penalty.l2)
     coef, intercept = rows.units.raw(w)
@@ -188,18 +184,21 @@ def _weights(problem: LeastSquares, l1: float, l2: float, start: Array, roughly:
     return np.asarray(found[0] if settled else start)
 
 
-def _is_unique(rows: RowsAtHand, penalty: L1L2, w: Array) -> bool:
-    """Whether the columns that are, or could be, in the model are independent."""
+def _uniqueness(rows: RowsAtHand, penalty: L1L2, w: Array) -> tuple[bool, tuple[str, ...]]:
+    """Whether the columns that are, or could be, in the model are independent, and what is to be said of it."""
     correlation = rows.against(rows.residual(w)) / rows.n
     at_bound = (w != 0) | (np.abs(correlation) >= penalty.l1 * (1 - 1e-9))
     columns = np.flatnonzero(at_bound & (rows.norms > 0))
     if len(columns) > rows.n - rows.units.intercept:
-        return False
+        return False, (NOT_UNIQUE,)
+    columns = rows.entangled(columns)
+    if len(columns) > PROVEN and not isinstance(rows, WideRows):
+        return False, (NOT_PROVEN,)
     quick = rows.part(columns, roughly=True)
     if safe_inverse(unit_columns(quick.R)[0], SURELY) is not None:
-        return True
-    part = rows.part(columns)
-    return part.rank == len(columns)
+        return True, ()
+    unique = rows.part(columns).rank == len(columns)
+    return unique, () if unique else (NOT_UNIQUE,)
 
 
 # ------------------------------------------------------------------ without

@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import shoal
 from shoal.cli import app as cli
+from shoal.data.dataset import Dataset
 
 SHARED = Path(__file__).parents[3] / "shared"
 PENGUINS = SHARED / "data" / "regression" / "penguins.csv"
@@ -170,6 +171,21 @@ def test_refit_equals_a_fit(mixed: Path, intercept: bool) -> None:
                 assert again.scores[part][name] == expected
         assert again.report["rows_dropped"] == fitted.report["rows_dropped"]
     assert first.refit(model="linear").inference is not None
+
+
+def test_further_penalties_open_no_block_and_judge_the_columns_once(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = shoal.fit(mixed, model="ridge", alpha=1.0, **MIXED)
+    model = model.refit(alpha=2.0)
+    opened, judged = [], []
+    numbers, svd = Dataset.numbers, np.linalg.svd
+    monkeypatch.setattr(Dataset, "numbers", lambda *args: opened.append(args) or numbers(*args))
+    monkeypatch.setattr(np.linalg, "svd", lambda *args, **kwargs: judged.append(args) or svd(*args, **kwargs))
+    model = model.refit(alpha=3.0)
+    assert model.refit(alpha=4.0).coefficients != model.coefficients
+    assert not opened
+    assert not judged
 
 
 def test_refit_takes_r_from_the_rows_when_moments_are_too_coarse(

@@ -242,3 +242,74 @@ def test_alphas_that_nobody_names_are_those_of_filled_in_rows() -> None:
     assert "all penalties are alike" in " ".join(flat.notes_)
     with pytest.raises(ValueError, match="rows that count in each part"):
         shoal.LassoCV(cv=2).fit(X, y, sample_weight=np.arange(120) % 2)
+
+
+def yes_or_no(n: int = 600, p: int = 900) -> tuple[Any, Any]:
+    """Texts by common and rare words: near-dependent columns, one without zeros far from 0, and an empty one."""
+    random = np.random.default_rng(4)
+    at = (np.repeat(np.arange(n), 15), (p * random.random(15 * n) ** 3).astype(int))
+    X = sp.csr_matrix((1 + random.random(15 * n), at), (n, p)).tolil()
+    X[:, 7], X[:, 11] = 1e3 + random.standard_normal((n, 1)), 0.0
+    X = X.tocsr()
+    eta = X[:, 8:60] @ random.standard_normal(52) * 0.5 + 0.3
+    return X, (random.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+
+
+@pytest.mark.parametrize(("C", "intercept"), [(0.1, True), (50.0, False)])
+def test_logistic_with_a_ridge_is_scikit_learns(C: float, intercept: bool) -> None:
+    X, y = yes_or_no()
+    weight = np.random.default_rng(1).integers(0, 3, len(y))
+    X = X.tolil()
+    X[:, 7] = 0.0  # scikit-learn's steps do not end beside a column that far from 0
+    X = X.tocsr()
+    theirs = reference.LogisticRegression(C=C, fit_intercept=intercept, solver="newton-cg", tol=1e-12, max_iter=1000)
+    theirs.fit(X, y, weight)
+    ours = shoal.LogisticRegression(C, fit_intercept=intercept).fit(X, y, weight)
+    assert np.abs(ours.coef_ - theirs.coef_).max() < 1e-7 * np.abs(theirs.coef_).max()
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, rel=1e-6, abs=1e-9)
+    assert ours.predict_proba(X) == pytest.approx(theirs.predict_proba(X), abs=1e-7)
+    assert ours.certificate_.relative < 1e-11
+
+
+@pytest.mark.parametrize(("C", "l1_ratio"), [(1.0, 1.0), (20.0, 1.0), (1.0, 0.5), (20.0, 0.9)])
+def test_logistic_with_an_l1_part_meets_its_conditions(C: float, l1_ratio: float) -> None:
+    X, y = yes_or_no()
+    found = shoal.LogisticRegression(C, l1_ratio=l1_ratio).fit(X, y)
+    w = found.coef_[0]
+    assert 0 < np.count_nonzero(w) < 0.8 * len(w)
+    slope = 1 / (1 + np.exp(-(X @ w + found.intercept_[0]))) - y
+    smooth = X.T @ slope + (1 - l1_ratio) / C * w
+    off = np.where(w == 0, np.maximum(np.abs(smooth) - l1_ratio / C, 0), np.abs(smooth + l1_ratio / C * np.sign(w)))
+    steepest = np.abs(X.T @ (y - y.mean())).max()
+    assert max(off.max(), abs(slope.sum())) < 1e-9 * steepest
+    assert found.certificate_.relative < 1e-11
+
+
+def test_counts_and_positive_numbers_of_sparse_rows_are_scikit_learns() -> None:
+    X, _ = yes_or_no()
+    X = X[:, 8:400] * 0.2
+    random = np.random.default_rng(3)
+    mean = np.exp(X @ random.standard_normal(392) * 0.3)
+    for ours, theirs, y in (
+        (
+            shoal.PoissonRegressor(0.1),
+            reference.PoissonRegressor(alpha=0.1, tol=1e-10, max_iter=5000),
+            random.poisson(mean),
+        ),
+        (
+            shoal.GammaRegressor(0.1),
+            reference.GammaRegressor(alpha=0.1, tol=1e-10, max_iter=5000),
+            mean * random.gamma(2, 0.5, 600),
+        ),
+    ):
+        assert ours.fit(X, y).coef_ == pytest.approx(theirs.fit(X, y).coef_, abs=1e-6)
+        assert ours.predict(X) == pytest.approx(theirs.predict(X), rel=1e-5)
+        assert ours.certificate_.relative < 1e-10
+
+
+def test_several_classes_and_no_penalty_are_as_of_dense_rows() -> None:
+    X, y = yes_or_no()
+    X, y = X[:, 8:30], y + (np.arange(len(y)) % 3 == 0)
+    ours = shoal.LogisticRegression(engine="inline").fit(X, y)
+    theirs = reference.LogisticRegression(tol=1e-10, max_iter=5000).fit(X, y)
+    assert ours.predict_proba(X) == pytest.approx(theirs.predict_proba(X), abs=1e-5)

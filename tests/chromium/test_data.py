@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, Request, WebSocketRoute, expect
 
 from shoal.dashboard.data.columns import NAME
 from shoal.words import shortened
-from support.browser import SLOW, Server, Visitor, fits, free_port, needs_chromium, opens, settled
+from support.browser import SLOW, Server, Visitor, fits, needs_chromium, opens, page_port, settled
 from support.tables import shared
 
 pytestmark = needs_chromium
@@ -52,7 +52,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     nasty = Path(__file__).parents[3] / "shared" / "csv_nasty" / "files"
     if nasty.is_dir():
         shutil.copytree(nasty, folder / "nasty")
-    found = Server(tmp_path_factory.mktemp("home"), free_port(), environment={"SHOAL_DATA": str(folder)})
+    found = Server(tmp_path_factory.mktemp("home"), page_port(), environment={"SHOAL_DATA": str(folder)})
     found.start()
     yield found
     found.stop()

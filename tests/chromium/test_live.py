@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from shoal.runs.commands import metrics_of, post
 from shoal.runs.launch import Run, find_run, launch, list_runs
 from support.brought.example_plugin import distribution
-from support.browser import Server, Visitor, fits, free_port, needs_chromium, opens
+from support.browser import LOOK, Server, Visitor, fits, free_port, needs_chromium, opens
 from support.runs import ended, endless_run, run_home, small_table, training, until
 
 pytestmark = needs_chromium
@@ -66,14 +66,16 @@ def points(page: Page, panel: str = "loss") -> list[int]:
 
 def has_points(page: Page, count: int) -> None:
     page.wait_for_function(
-        "([sel, n]) => (document.querySelector(sel)?.data?.[0]?.x?.length ?? 0) >= n", arg=[PLOT.format("loss"), count]
+        "([sel, n]) => (document.querySelector(sel)?.data?.[0]?.x?.length ?? 0) >= n",
+        arg=[PLOT.format("loss"), count],
+        polling=LOOK,
     )
 
 
 def into_view(page: Page, selector: str) -> None:
     """Charts that nobody sees are not drawn. In one go: a page that is drawn anew takes its elements away."""
     script = "sel => { const found = document.querySelector(sel); found?.scrollIntoView({ block: 'center' }); return !!found }"
-    page.wait_for_function(script, arg=selector)
+    page.wait_for_function(script, arg=selector, polling=LOOK)
 
 
 def grows(page: Page) -> None:
@@ -81,7 +83,9 @@ def grows(page: Page) -> None:
     into_view(page, PLOT.format("loss"))
     last = points(page)[-1]
     page.wait_for_function(
-        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) > n", arg=[PLOT.format("loss"), last]
+        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) > n",
+        arg=[PLOT.format("loss"), last],
+        polling=LOOK,
     )
 
 
@@ -93,6 +97,7 @@ def updates(page: Page, count: int) -> None:
     page.wait_for_function(
         "([sel, n]) => document.querySelector(sel).layout.datarevision >= n",
         arg=[PLOT.format("loss"), revision(page) + count],
+        polling=LOOK,
     )
 
 
@@ -113,10 +118,11 @@ def shows_the_whole_run(page: Page, run: Run) -> None:
         assert storage is not None
         kept = [record.round for record in storage.rounds(10**9)]
     into_view(page, PLOT.format("loss"))
-    page.wait_for_function(
-        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) === n", arg=[PLOT.format("loss"), kept[-1]]
-    )
-    places = [kept.index(number) for number in points(page)]
+    whole = "([sel, n]) => { const x = document.querySelector(sel)?.data?.[0]?.x; return x?.at(-1) === n && x }"
+    shown = page.wait_for_function(whole, arg=[PLOT.format("loss"), kept[-1]], polling=LOOK)
+    places = [
+        kept.index(number) for number in shown.json_value()
+    ]  # in one look: a page that is drawn anew has no points
     assert places[0] == 0
     apart = [after - before for before, after in itertools.pairwise(places)]
     assert min(apart) >= 1
@@ -157,7 +163,9 @@ def test_zoom_and_hover_survive_updates_and_the_run_obeys(visitor: Visitor, tmp_
     page.mouse.up()
     ranges = "sel => document.querySelector(sel)._fullLayout.xaxis.range"
     page.wait_for_function(
-        f"([sel, n]) => {{ const r = ({ranges})(sel); return r[1] < n }}", arg=[PLOT.format("loss"), points(page)[-1]]
+        f"([sel, n]) => {{ const r = ({ranges})(sel); return r[1] < n }}",
+        arg=[PLOT.format("loss"), points(page)[-1]],
+        polling=LOOK,
     )
     before = page.evaluate(ranges, PLOT.format("loss"))
     hovered = hovers(page, box["x"] + box["width"] * 0.5, y)
@@ -170,12 +178,14 @@ def test_zoom_and_hover_survive_updates_and_the_run_obeys(visitor: Visitor, tmp_
     hovers(page, box["x"] + box["width"] * 0.5, y)
     page.get_by_role("button", name="Reset zoom").first.click()
     page.wait_for_function(
-        f"([sel, n]) => ({ranges})(sel)[1] > n", arg=[PLOT.format("loss"), points(page)[-1] - 1]
+        f"([sel, n]) => ({ranges})(sel)[1] > n", arg=[PLOT.format("loss"), points(page)[-1] - 1], polling=LOOK
     )  # all of it again
 
     page.get_by_text("Seconds", exact=True).click()
     page.wait_for_function(
-        "sel => document.querySelector(sel).layout.xaxis.title.text === 'Seconds of training'", arg=PLOT.format("loss")
+        "sel => document.querySelector(sel).layout.xaxis.title.text === 'Seconds of training'",
+        arg=PLOT.format("loss"),
+        polling=LOOK,
     )
     page.get_by_text("Rounds", exact=True).click()
     paused(page, run)
@@ -219,10 +229,12 @@ def test_a_killed_worker_is_lost_and_comes_back(visitor: Visitor, tmp_path: Path
     expect(page.get_by_role("button", name="Free worker 1")).to_have_count(0)
     into_view(page, "[data-panel=loss]")
     marked = "sel => document.querySelector(sel)?.layout?.annotations?.map(a => a.hovertext).join()"
-    page.wait_for_function(f"sel => /worker 1 slowed down/.test(({marked})(sel))", arg=PLOT.format("loss"))
+    page.wait_for_function(
+        f"sel => /worker 1 slowed down/.test(({marked})(sel))", arg=PLOT.format("loss"), polling=LOOK
+    )
     into_view(page, "[data-panel=timeline]")
     marks = "sel => document.querySelector(sel)?.data?.some(t => t.hovertext?.some(h => h.includes('is gone')))"
-    page.wait_for_function(marks, arg=PLOT.format("timeline"))
+    page.wait_for_function(marks, arg=PLOT.format("timeline"), polling=LOOK)
     page.get_by_label("Search the log").fill("IS GONE")
     lines = page.locator("[data-panel=log] li")
     expect(lines).to_have_count(1)
@@ -262,7 +274,9 @@ def test_reload_and_restart_leave_no_gap(mortal: Server, browser: Browser, tmp_p
     assert run.state == "running"
     mortal.start()
     page.wait_for_function(
-        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) > n", arg=[PLOT.format("loss"), stood]
+        "([sel, n]) => document.querySelector(sel)?.data?.[0]?.x?.at(-1) > n",
+        arg=[PLOT.format("loss"), stood],
+        polling=LOOK,
     )
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-connection-state", "CONNECTED")
     paused(page, run)
@@ -295,21 +309,6 @@ def test_two_tabs_and_a_phone(visitor: Visitor, browser: Browser, server: Server
     assert find_run(run.id) is not None
 
 
-def test_parameter_shards_are_shown_killed_and_changed_on_the_way(visitor: Visitor, tmp_path: Path) -> None:
-    run = started(tmp_path, parameter_shards=2)
-    page = open_run(visitor, run)
-    into_view(page, "[data-panel=shards]")
-    rows = page.locator("[data-panel=shards] tbody tr")
-    expect(rows).to_have_text([re.compile("Shard 0.*Here"), re.compile("Shard 1.*Here")])
-    before = rows.nth(1).locator("td").nth(1).inner_text()
-    post(run, "kill_shard", {"shard": 1})
-    expect(rows.nth(1).locator("td").nth(1)).not_to_have_text(before)  # another process
-    expect(rows.nth(1)).to_have_text(re.compile("Shard 1.*Here"))
-    post(run, "shards", {"count": 1})
-    expect(rows).to_have_text([re.compile("Shard 0.*The run's own process.*100 %")])
-    expect(page.locator("[data-panel=events]")).to_contain_text("Parameter shard 1 is gone: killed by signal 9")
-
-
 METRIC = """
 from shoal.fitting.own_metrics import Metric
 class Off(Metric):
@@ -320,14 +319,27 @@ class Off(Metric):
 """
 
 
-def test_a_metric_of_a_plug_in_is_drawn_live(visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dashboard needs no plug-in for it: the run has it, and says what it comes to."""
+def test_shards_and_a_metric_of_a_plug_in_are_shown_and_shards_killed_and_changed_on_the_way(
+    visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dashboard needs no plug-in for the metric: the run has it, and says what it comes to."""
     site = tmp_path / "site"
     site.mkdir()
     distribution(site, "plug-off", "shoal.metrics", "round = plug_off:Off", METRIC)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
-    page = open_run(visitor, started(tmp_path, metrics=["round"]))
+    run = started(tmp_path, parameter_shards=2, metrics=["round"])
+    page = open_run(visitor, run)
     into_view(page, "[data-panel=own-0]")
     drawn = "([sel, n]) => { const d = document.querySelector(sel)?.data?.[0]; return d?.x?.length >= n && d.y.every((v) => v > 0) }"
-    page.wait_for_function(drawn, arg=[PLOT.format("own-0"), 3])
-    page.wait_for_function(drawn, arg=[PLOT.format("own-0"), len(points(page, "own-0")) + 1])
+    page.wait_for_function(drawn, arg=[PLOT.format("own-0"), 3], polling=LOOK)
+    page.wait_for_function(drawn, arg=[PLOT.format("own-0"), len(points(page, "own-0")) + 1], polling=LOOK)
+    into_view(page, "[data-panel=shards]")
+    rows = page.locator("[data-panel=shards] tbody tr")
+    expect(rows).to_have_text([re.compile("Shard 0.*Here"), re.compile("Shard 1.*Here")])
+    before = rows.nth(1).locator("td").nth(1).inner_text()
+    post(run, "kill_shard", {"shard": 1})
+    expect(rows.nth(1).locator("td").nth(1)).not_to_have_text(before)  # another process
+    expect(rows.nth(1)).to_have_text(re.compile("Shard 1.*Here"))
+    post(run, "shards", {"count": 1})
+    expect(rows).to_have_text([re.compile("Shard 0.*The run's own process.*100 %")])
+    expect(page.locator("[data-panel=events]")).to_contain_text("Parameter shard 1 is gone: killed by signal 9")

@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
-from support.browser import Server, Visitor, fits, needs_chromium, opens, settled
+from support.browser import LOOK, Server, Visitor, fits, needs_chromium, opens, settled
 
 pytestmark = needs_chromium
 HOSTILE = '<img src=x onerror="document.title=1">'
@@ -47,6 +47,7 @@ def moved(page: Page, from_alpha: float) -> float:
         "was => { const t = document.querySelector('.tune'); "
         "return t.getAttribute('aria-busy') === 'false' && Number(t.dataset.drawn) !== was }",
         arg=from_alpha,
+        polling=LOOK,
     )
     return drawn_alpha(page)
 
@@ -126,27 +127,42 @@ def test_keys_and_a_drag_move_the_model_along_its_path(visitor: Visitor, server:
     assert len(shown) < len(lasso(server, "body_mass_g", best))
     expect(page.locator("[data-part=coefficients] header")).to_contain_text("are exactly 0")
     line = "at => document.querySelectorAll('.tune-plot')[1].layout.shapes[0].x0 === at"
-    page.wait_for_function(line, arg=last)
+    page.wait_for_function(line, arg=last, polling=LOOK)
     label = page.locator(".tune-plot").first.get_attribute("aria-label") or ""
     assert "Cross-validated mean squared error over 100 penalties" in label
 
 
-def test_best_and_one_se_lead_to_the_marks_of_the_curve(visitor: Visitor) -> None:
+def test_best_and_one_se_lead_to_the_marks_of_the_curve_and_a_command_is_that_of_the_model_shown(
+    visitor: Visitor,
+) -> None:
     page = opened(visitor, "tune?data=penguins&alpha=50")
     assert drawn_alpha(page) == 50
+    page.get_by_role("button", name="Copy command").click()
+    command = page.locator(".tune-command")
+    expect(command).to_contain_text("--alpha 50")
     button = page.get_by_role("button", name="1-SE")
     button.click()
     simple = moved(page, 50)
+    expect(command).to_be_hidden()
+    expect(page.locator(".tune-actions")).not_to_contain_text("Copied")
     marks = page.evaluate("document.querySelectorAll('.tune-plot')[0].data.map(t => [t.name, t.x[0], t.y[0]])")
     found = {name: (x, y) for name, x, y in marks if name}
     assert simple == pytest.approx(found["1-SE"][0])
     expect(button).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Best").click()
     best = moved(page, simple)
+    expect(page.get_by_role("button", name="Best")).to_have_attribute("aria-pressed", "true")
     assert best == pytest.approx(found["Best"][0])
     assert best < simple
     shown = float(page.locator("[data-tile=cv] .tune-big").inner_text().replace(",", ""))
     assert shown == pytest.approx(found["Best"][1] ** 0.5, rel=1e-3)
+
+    doubt = page.locator("[data-part=doubt]")
+    doubt.get_by_role("button", name="Work out intervals").click()
+    expect(doubt.locator("tbody tr").first).to_be_visible()
+    expect(doubt).to_contain_text("500 resamples")
+    expect(doubt).to_contain_text("it is not the chance that the column matters")
+    assert doubt.locator(".is-sure").count() > 2
 
 
 # ------------------------------------------------------------------ columns, targets, models
@@ -172,6 +188,11 @@ def test_columns_and_targets_follow_at_once(visitor: Visitor, server: Server) ->
     page.get_by_role("combobox", name="Column to predict").last.select_option("year")
     expect(columns.get_by_role("checkbox", name="body_mass_g")).to_be_visible()
     settled(page)
+    page.get_by_role("combobox", name="Column to predict").last.select_option("bill_length_mm")  # which has gaps
+    page.wait_for_url(re.compile("target=bill_length_mm"))
+    expect(columns.get_by_role("checkbox", name="year")).to_be_visible()
+    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible()
+    same(coefficients(page), lasso(server, "bill_length_mm", drawn_alpha(page)))
 
 
 def test_coming_back_before_a_curve_is_there_shows_the_terms_of_the_model_at_hand(
@@ -205,15 +226,6 @@ def test_coming_back_before_a_curve_is_there_shows_the_terms_of_the_model_at_han
     expect(page.get_by_role("button", name="Best")).to_have_attribute("aria-pressed", "true")
     same(coefficients(page), lasso(server, "body_mass_g", drawn_alpha(page)))
     page.unroute_all(behavior="ignoreErrors")
-
-
-def test_a_target_with_gaps_is_summed_anew(visitor: Visitor, server: Server) -> None:
-    page = opened(visitor)
-    page.get_by_role("combobox", name="Column to predict").last.select_option("bill_length_mm")
-    page.wait_for_url(re.compile("target=bill_length_mm"))
-    expect(page.locator("[data-part=columns]").get_by_role("checkbox", name="body_mass_g")).to_be_visible()
-    expect(page.locator(".tune[aria-busy=false][data-drawn]")).to_be_visible()
-    same(coefficients(page), lasso(server, "bill_length_mm", drawn_alpha(page)))
 
 
 def test_the_mixing_ratio_moves_and_a_reload_restores_everything(visitor: Visitor) -> None:
@@ -250,27 +262,7 @@ def test_the_mixing_ratio_moves_and_a_reload_restores_everything(visitor: Visito
     expect(slider(page)).to_be_hidden()
 
 
-# ------------------------------------------------------------------ how sure, commands, training
-
-
-def test_a_command_is_that_of_the_model_shown_and_intervals_come_with_words(visitor: Visitor) -> None:
-    page = opened(visitor, "tune?data=penguins&alpha=20")
-    page.get_by_role("button", name="Copy command").click()
-    command = page.locator(".tune-command")
-    expect(command).to_contain_text("--alpha 20")
-    page.get_by_role("button", name="1-SE").click()
-    expect(command).to_be_hidden()
-    expect(page.locator(".tune-actions")).not_to_contain_text("Copied")
-    best = page.get_by_role("button", name="Best")
-    best.click()
-    expect(best).to_have_attribute("aria-pressed", "true")
-    drawn_alpha(page)
-    doubt = page.locator("[data-part=doubt]")
-    doubt.get_by_role("button", name="Work out intervals").click()
-    expect(doubt.locator("tbody tr").first).to_be_visible()
-    expect(doubt).to_contain_text("500 resamples")
-    expect(doubt).to_contain_text("it is not the chance that the column matters")
-    assert doubt.locator(".is-sure").count() > 2
+# ------------------------------------------------------------------ training, names, nonsense
 
 
 def test_the_model_is_trained_and_once_saved_waits_in_models(visitor: Visitor, server: Server) -> None:

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from shoal.dashboard.http import access
-from support.browser import Server, Visitor, fits, free_port, needs_chromium, settled
+from support.browser import Server, Visitor, fits, free_port, needs_chromium, page_port, settled
 from support.dashboard.accessibility import faults
 from support.runs import until
 
@@ -25,7 +25,7 @@ PASSWORD = "correct horse"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = Server(tmp_path_factory.mktemp("home"), free_port(), environment={"SHOAL_MAX_UPLOAD": "310 MB"})
+    found = Server(tmp_path_factory.mktemp("home"), page_port(), environment={"SHOAL_MAX_UPLOAD": "310 MB"})
     found.start()
     yield found
     end_jobs(found)

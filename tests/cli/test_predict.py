@@ -178,8 +178,8 @@ def test_a_threshold_of_our_own_calls_rows_yes_and_odds_ratios_have_intervals(tm
     found = shoal("predict", model, data, "--out", out, "--threshold", "0.3", "--json")
     assert json.loads(found.out)["threshold"] == 0.3
     table = pd.read_csv(out)
-    assert ((table["probability"] >= 0.3) == (table["prediction"] == "ja")).all()
-    assert ((table["probability"] >= 0.5) != (table["prediction"] == "ja")).any()
+    assert ((table["probability_ja"] >= 0.3) == (table["prediction"] == "ja")).all()
+    assert ((table["probability_ja"] >= 0.5) != (table["prediction"] == "ja")).any()
     assert "from a probability of 0.3 on" in shoal("predict", model, data, "--out", out, "--threshold", "0.3").out
     assert "from 0 to 1" in refused("predict", model, data, "--out", out, "--threshold", "30")
     fitted = shoal_model(model)

@@ -216,9 +216,11 @@ def test_flags(tmp_path: Path) -> None:
         "row": rows, "key": [f"k{i}" for i in rows], "zip": [f"{i % 90:05d}" for i in rows], "same": 4,
         "word": "x", "sparse": [1.5 + i % 4 if i % 3 == 0 else None for i in rows], "many": [f"m{i % 120}" for i in rows],
         "leak": 2 * y + 1, "plain": random.normal(size=300), "group": [f"g{i % 3}" for i in rows], "y": y,
+        "way": [f"{4000 + 37 * i} km" for i in rows],
     })  # fmt: skip
     found = flags(saved(tmp_path, data), target="y")
     assert found["row"] == ["id_like"]
+    assert found["way"] == []
     assert set(found["key"]) == {"high_cardinality", "id_like"}
     assert found["zip"] == ["leading_zeros"]
     assert found["same"] == found["word"] == ["constant"]

@@ -23,9 +23,15 @@ from support.tables import same_bits
 
 
 def doubles(folder: Path, texts: Sequence[str], dialect: Dialect) -> np.ndarray[Any, Any]:
-    """What becomes of numbers; quoted in every third row, so that both ways through the kernel are taken."""
+    """What becomes of numbers; quoted in every third row, alone and among others, and at the end of lines of two kinds,
+    so that all ways through the kernel are taken: they have to come to the same."""
     lines = (f'"{t}";1\n' if i % 3 == 2 else f"{t};1\n" for i, t in enumerate(texts))
-    return Reading(folder, "".join(lines), [FieldKind.NUMBER, FieldKind.NUMBER], dialect).numbers[:, 0]
+    alone = Reading(folder, "".join(lines), [FieldKind.NUMBER, FieldKind.NUMBER], dialect).numbers[:, 0]
+    for end in ("\n", "\r\n"):
+        lines = (f'{t};1;"{t}";{t};{t}{end}' if i % 3 == 2 else f"{t};1;{t};-25;{t}{end}" for i, t in enumerate(texts))
+        among = Reading(folder, "".join(lines), 5 * [FieldKind.NUMBER], dialect).numbers
+        assert all(same_bits(among[:, place], alone) for place in (0, 2, 4))
+    return alone
 
 
 def true_doubles(texts: Sequence[str]) -> np.ndarray[Any, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shoal.engines.helper_processes import HelperProcesses
+from shoal.engines import processes
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
 from shoal.models import L1L2, Array, NoPenalty, Penalty
@@ -193,7 +193,7 @@ def test_shards_that_are_killed_at_any_moment_change_no_bit(rigs: Any) -> None:
 
 
 def test_a_shard_that_hangs_is_replaced(rigs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HelperProcesses, "LEASE", 0.5)
+    monkeypatch.setattr(processes, "HELPING", 0.5)
     alone, rig, sharded, told = rigs
     sharded.scale(2)
     pids = all_here(sharded)
@@ -256,8 +256,8 @@ def test_where_there_are_no_processes_one_shard_is_said_to_be_all_there_is() -> 
         assert not sharded.possible
         assert sharded.count == 1
         assert told == [
-            "Parameter shards: 3 are asked for, and there is one. More are processes beside the worker processes of one "
-            "machine (engine processes)."
+            "Parameter shards: 3 are asked for, and there is one. More are processes beside worker processes (engine "
+            "processes or ray)."
         ]
         rig = Rig(board, sharded)
         rig.begin(SGD(WIDTH))

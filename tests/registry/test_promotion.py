@@ -67,7 +67,7 @@ def test_the_difference_is_that_of_the_losses_row_by_row(folder: Path, tmp_path:
         if target == "y":
             losses.append((table["y"] - found["prediction"]) ** 2)
         elif target == "won":
-            losses.append(-np.log(found["probability"].where(table["won"] == "yes", 1 - found["probability"])))
+            losses.append(-np.log(found["probability_yes"].where(table["won"] == "yes", 1 - found["probability_yes"])))
         else:
             own = [row[f"probability_{kind}"] for (_, row), kind in zip(found.iterrows(), table["kind"], strict=True)]
             losses.append(-np.log(pd.Series(own)))

@@ -106,6 +106,13 @@ def test_a_run_without_a_state_that_can_be_read() -> None:
         assert "What its process is doing cannot be told" in run.cause
 
 
+def test_settings_of_a_newer_version_say_so() -> None:
+    run = stopped_run()
+    write_json(run.directory / "config.json", {**run.config, "warp": 9})
+    with pytest.raises(StateError, match="another version launched this run"):
+        read_config(run)
+
+
 def test_settings_that_cannot_be_read_are_never_guessed() -> None:
     run = stopped_run()
     damage(run.directory / "config.json")

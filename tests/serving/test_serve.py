@@ -172,11 +172,12 @@ def test_yes_and_no_come_with_probabilities_and_sets(home: Path) -> None:
         found = server.got("/predict", {"rows": [{"size": 0}, {"size": 49}], "interval": 0.9, "threshold": 0.9})
         assert found["predictions"][0] == "no"
         low, high = found["probabilities"]
+        assert found["probabilities_of"] == "yes"
         assert 0 < low < 0.5 < high < 1
         assert (found["predictions"][1] == "yes") == (high >= 0.9)
         assert all(set(one) <= {"no", "yes"} and one for one in found["sets"])
         _, _, body = server.ask("/predict?interval=0.9", b"size\n0\nNA\n", "text/csv")
-        assert body.splitlines()[0] == b"row,prediction,probability,set"
+        assert body.splitlines()[0] == b"row,prediction,probability_yes,set"
         assert len(body.splitlines()) == 3
 
 

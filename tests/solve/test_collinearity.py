@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import shoal as api
 from shoal.dashboard.parts.results import coefficient_table
@@ -58,3 +58,26 @@ def test_columns_that_are_apart_or_alone_or_constant_need_no_words(
     found = api.fit(twice, "y").report["collinearity"]
     assert found["inflation"]["again"] is None  # the others determine it
     assert "again" in found["groups"][0]["columns"]
+
+
+def test_other_losses_have_it_of_rows_as_they_count(
+    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
+    frame["y"] = (frame["a"] + frame["c"] + np.random.default_rng(1).normal(size=300) > 0).astype(int)
+    X = frame.drop(columns="y")
+    model = api.fit(frame, "y", "logistic")
+    p = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(X, frame["y"]).predict_proba(X)[:, 1]
+    Z = np.column_stack((np.ones(300), X))
+    covariance = np.linalg.inv(Z.T @ (Z * (p * (1 - p))[:, None]))[1:, 1:]  # of the coefficients, as car::vif has it
+    expected = np.diag(covariance) * np.diag(np.linalg.inv(covariance))
+    found = model.report["collinearity"]
+    np.testing.assert_allclose([found["inflation"][name] for name in X], expected, rtol=1e-6)
+    assert found["groups"][0]["columns"] == ["a", "b", "e"]
+    assert "say nearly the same" in str(model.summary())
+    frame["y"] = pd.cut(frame["a"] + frame["c"], 3, labels=["low", "mid", "high"]).astype(str)
+    several = api.fit(frame, "y", "multinomial", shrink="ridge", alpha=1.0)
+    C = np.linalg.inv(np.corrcoef(X.T))
+    assert several.report["collinearity"]["inflation"] == pytest.approx(dict(zip(X, np.diag(C), strict=True)), rel=1e-6)
+    assert "variance inflation" in str(several.summary())
+    assert "VIF" not in coefficient_table(FitReport.from_dict(several.report))

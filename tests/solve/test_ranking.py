@@ -8,8 +8,7 @@ from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
 from shoal.dashboard.parts.outcome_charts import lift_at
-from shoal.passes.losses import Ranked
-from shoal.solve.ranking import area_under_roc, average_precision, calibration, threshold_curve, wilson
+from shoal.solve.ranking import Ranked, area_under_roc, average_precision, calibration, threshold_curve, wilson
 
 rng = np.random.default_rng(0)
 ETA = np.round(rng.normal(size=3000), 2)  # with ties

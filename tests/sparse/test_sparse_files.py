@@ -182,7 +182,7 @@ def test_ranges_have_every_row_once_wherever_they_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("knobs", "why"),
     [
-        ({"model": "logistic"}, "linear, ridge, lasso and elastic-net"),
+        ({"model": "poisson"}, "linear, ridge, lasso, elastic-net and logistic"),
         ({"model": "lasso", "alpha": 1.0, "features": ["x1"]}, "no features"),
         ({"model": "lasso", "alpha": 1.0, "target": "x1"}, "Expected the label"),
     ],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import os
+import random
 import re
 import shutil
 import signal
@@ -32,6 +34,9 @@ ARGS = (
 PROBE = re.compile(r"/\w+/_stcore/(health|host-config)$")
 SLOW = (
     120_000  # milliseconds; a browser, a server and runs share two cores with other tests, and perhaps with other work
+)
+LOOK = (
+    100  # milliseconds between two looks; unless told, Playwright makes the page draw frame after frame while it waits
 )
 expect.set_options(timeout=SLOW)
 
@@ -96,10 +101,13 @@ class Server:
     def new_context(self, browser: Browser, **how: Any) -> BrowserContext:
         """A browser's window in which somebody is in, as after the printed address was opened."""
         context = browser.new_context(**how)
+        self.lets_in(context)
+        return context
+
+    def lets_in(self, window: BrowserContext) -> None:
         if self.cookie:
             name, _, value = self.cookie.partition("=")
-            context.add_cookies([{"name": name, "value": value, "url": self.url}])
-        return context
+            window.add_cookies([{"name": name, "value": value, "url": self.url}])
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self.process is not None:
@@ -138,9 +146,22 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@functools.cache
+def page_port() -> int:
+    """For one dashboard after the other: a browser knows compiled scripts by their address, port included.
+
+    Below the ports that systems give to connections, so that it stays free while nobody listens.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = Server(tmp_path_factory.mktemp("home"), free_port())
+    found = Server(tmp_path_factory.mktemp("home"), page_port())
     found.start()
     yield found
     found.stop()
@@ -158,20 +179,40 @@ def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """For no longer than a file: Playwright's event loop would be in the way of tests that make their own."""
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """A browser with a profile that outlives it: it has compiled Streamlit's scripts once, which is half of what a page costs.
+
+    It is closed after each file: Playwright's event loop would be in the way of tests that make their own.
+    """
+    profile = tmp_path_factory.getbasetemp() / "profile"
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGS))
+        found = playwright.chromium.launch_persistent_context(
+            profile, executable_path=CHROMIUM, args=list(ARGS), viewport={"width": 1280, "height": 900}
+        )
         yield found
         found.close()
 
 
+@pytest.fixture(scope="module")
+def browser(window: BrowserContext) -> Browser:
+    """For windows that share nothing with others: of a phone, of another person."""
+    assert window.browser is not None
+    return window.browser
+
+
 @pytest.fixture
-def visitor(browser: Browser, server: Server) -> Iterator[Visitor]:
-    context = server.new_context(browser, viewport={"width": 1280, "height": 900})
-    tab = Visitor(context.new_page(), server.url)
+def visitor(window: BrowserContext, server: Server) -> Iterator[Visitor]:
+    """Somebody who comes for the first time, but for what the browser keeps of scripts."""
+    page = window.new_page()
+    window.clear_cookies()
+    window.new_cdp_session(page).send(
+        "Storage.clearDataForOrigin", {"origin": server.url.rstrip("/"), "storageTypes": "local_storage,indexeddb"}
+    )
+    server.lets_in(window)
+    tab = Visitor(page, server.url)
     yield tab
-    context.close()
+    for each in window.pages[1:]:  # the first is the browser's own, without which it would end
+        each.close()
     assert tab.problems == []
 
 

@@ -9,7 +9,9 @@ looked at they are computed anew from training rows at the weights of that momen
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,15 @@ from shoal.data_pipeline import Shards
 from shoal.errors import ConfigError
 from shoal.fitting.reports import Trained, finite
 from shoal.models import Array, Values
+from shoal.networks.code import homes_of
 from shoal.networks.live import RowSums, Statistics
 from shoal.networks.step_model import ModuleModel, ModuleSums
 from shoal.networks.stored import StoredModule, read_module
+from shoal.networks.travelling import fetches, know_module
+from shoal.passes.shards import KnowShards
 from shoal.results.fit import FitReport, FitScores, GradientTraining
 from shoal.results.model import Design, ModelFile
 from shoal.results.network import NetworkPart, NetworkReport, NetworkScores
-from shoal.settings.checks import check_one_machine
 from shoal.settings.config import RunConfig
 from shoal.training.objectives.array_shards import deal_arrays
 from shoal.training.objectives.base import Concluded
@@ -43,7 +47,6 @@ class ModuleObjective(NetworkObjective):
     model: ModuleModel
 
     def __init__(self, config: RunConfig) -> None:
-        check_one_machine(config)
         self.stored = read_module(config.file)
         precision = self.stored.precision if config.precision == "auto" else config.precision
         model = ModuleModel(config.file, precision)
@@ -61,11 +64,18 @@ class ModuleObjective(NetworkObjective):
     # ---------------------------------------------------------------- rows
 
     def shards(self, coordinator: Coordinator, count: int, dtype: str) -> Shards:
-        config = self.config
+        config, engine = self.config, coordinator.engine
         split = Split(config.test_every, config.test_fraction, config.seed)
-        return deal_arrays(
+        self._dealt = deal_arrays(
             coordinator, self.stored.data, split, shards=count, seed=config.seed, partition=config.partition
         )
+        if engine.maps:
+            return self._dealt
+        homes = homes_of(self.stored.module, self.stored.loss)
+        engine.brief(f"module {config.file}", lambda: know_module(config.file, homes))
+        key = Path(self._dealt.directory).name
+        engine.brief(key, lambda: KnowShards(key, fetches(self._dealt, engine.node)))
+        return replace(self._dealt, scattered=True)  # in use while what was dealt lives
 
     def meet(self, coordinator: Coordinator, shards: Shards) -> None:
         self._shards = shards

@@ -38,6 +38,7 @@ from shoal.results.fit import GradientTraining
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
 from shoal.settings.when import LOGARITHMS
+from shoal.solve.collinearity import collinearity
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.newton import Curvature, NewtonPoint, Optimum, Scale, Slope, certificate_of_slope
@@ -179,6 +180,7 @@ class RowLossObjective(NearOptimum):
             self._optimum.unique and not self._optimum.separated, self._optimum.separated, 0,
             mean, None, dispersion_of(rows.loss, scores, slope, known.units),
             rows_dropped(prepared, config, used), (), without_columns(rows, scores),
+            None if self._optimum.separated else collinearity(slope.problem, prepared.encoding.names),
         )  # fmt: skip
         return replace(fit, notes=tuple(notes_of(fit, self._optimum))), slope
 

@@ -28,11 +28,11 @@ from shoal.losses.layers import NetworkMean
 from shoal.losses.logistic import Logistic
 from shoal.metrics import Timings
 from shoal.models import Array, Values
+from shoal.networks.step_model import ThinnedShard
 from shoal.networks.table_model import LOG_LOSS, SQUARES, LayersModel, sizes_for, stored_layers
 from shoal.results.fit import GradientTraining
 from shoal.results.network import StoredLayers
 from shoal.results.target import TargetKind
-from shoal.settings.checks import check_one_machine
 from shoal.settings.config import RunConfig
 from shoal.settings.layers import hidden_sizes
 from shoal.settings.limits import MOST_EXACT
@@ -88,7 +88,7 @@ class TableNetwork(NetworkObjective):
                 "Use a linear model.", knobs=["model"],
             )  # fmt: skip
         thin = -(-self.validation_rows // WATCHED)
-        self._kept = [(X[::thin], y[::thin]) for X, y in map(self._dealt.open, apart)]
+        self._kept = list(coordinator.engine.sweep(ThinnedShard(self._dealt, shard, thin) for shard in apart))
         y = np.concatenate([y for _, y in self._kept]).astype(np.float64)
         if self.model.loss == LOG_LOSS:
             p = min(max(float(y.mean()), 1e-12), 1 - 1e-12)
@@ -142,7 +142,8 @@ class TableNetwork(NetworkObjective):
     def _of_yes_no(self, coordinator: Coordinator, beside: RowLossObjective, trained: NetworkTrained) -> Concluded:
         blocks, network = self.prepared.dataset.blocks, mean_of(trained.layers, yes_no=True)
         grid = grid_for(self.prepared.dataset.rows)
-        requests = [ScoreYesNo(*beside.rows.at(one, beside.optimum), beside.constant, grid, network) for one in blocks]
+        how = beside.constant, grid, False, network
+        requests = [ScoreYesNo(*beside.rows.at(one, beside.optimum), *how) for one in blocks]
         scores: YesNoScores = reduce(YesNoScores.merge, coordinator.swept("scoring", requests))
         fit, _ = beside.fit(beside.optimum)
 
@@ -207,7 +208,6 @@ def _check(dataset: Dataset, config: RunConfig) -> None:
             f"Expected intercept and standardize as usual beside model {NETWORK}, got one of them off: a network has "
             "both. Leave them out.", knobs=["intercept", "standardize", "model"],
         )  # fmt: skip
-    check_one_machine(config)
     if (width := widest(choose_columns(dataset, config), config)) > MOST_EXACT:
         raise ConfigError(
             f"Expected at most {MOST_EXACT:,} columns for a network beside the exact linear model, got {width:,}. "

@@ -184,7 +184,7 @@ def test_words_among_numbers_and_codes_are_missing_by_one_click() -> None:
     page = view(f"a,b,c\n{rows}")
     shown = html.unescape(said(page))
     assert "'a' holds numbers but for words: 'k.A.' (10 rows)." in shown
-    assert "'c' is -999 in 4 rows, far from its other values." in shown
+    assert "'c' is -999 in at least 4 rows, far from its other values." in shown
     page = settle(checked(page.button(key="gaps:words").click().run()))
     assert read_of(page) == {"also_missing": ["k.A.", "VB"]}
     assert list(columns_of(page)["Missing"]) == [10, 8, 0]
@@ -193,6 +193,27 @@ def test_words_among_numbers_and_codes_are_missing_by_one_click() -> None:
     assert list(columns_of(page)["Missing"]) == [10, 8, 4]
     page = settle(checked(widget(page, "text_input", "More texts that mean missing").set_value("").run()))
     assert "read" not in page.query_params  # an emptied field is as if nothing had been said
+
+
+def test_limits_among_numbers_are_read_by_one_click_and_that_is_taken_back() -> None:
+    rows = "".join(
+        f"{'<0,5' if i % 20 == 0 else f'{i},5'};{i % 7};{'>90' if i % 30 == 0 else i % 80}\n" for i in range(200)
+    )
+    page = view(f"a;b;c\n{rows}")
+    assert "'a' has limits among its numbers: <… in 10 rows." in html.unescape(said(page))
+    offered = [button.key for button in page.button if button.key and button.key.startswith("gaps:limits:")]
+    assert offered == [
+        *(f"gaps:limits:a:{way}" for way in ("half", "limit", "missing")),
+        "gaps:limits:c:limit",
+        "gaps:limits:c:missing",
+    ]
+    page = settle(checked(page.button(key="gaps:limits:a:half").click().run()))
+    page = settle(checked(page.button(key="gaps:limits:c:missing").click().run()))
+    assert read_of(page) == {"limits": ["a=half", "c=missing"]}
+    assert list(columns_of(page)["Missing"]) == [0, 0, 7]
+    assert "could not be read" not in said(page)
+    settle(checked(page.button(key="undo:0:limits a=half").click().run()))
+    assert read_of(page) == {"limits": ["c=missing"]}
 
 
 def test_a_word_with_a_comma_stays_whole_in_its_field() -> None:

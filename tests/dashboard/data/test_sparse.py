@@ -81,7 +81,25 @@ def test_what_sparse_rows_have_no_way_for_is_said_and_never_a_failed_run(key: st
     page = settle(open_page("search", data=key))
     assert "This file has sparse rows. Searches are of tables of cells" in text(page)
     done = shoal("train", str(uploads.find(key)), "--solver", "gradient", "--model", "logistic")
-    assert "Sparse rows are fitted by linear, ridge, lasso and elastic-net models" in done.err
+    assert "Gradient steps on sparse rows are for linear models" in done.err
+
+
+def test_the_train_page_fits_a_yes_no_model_of_two_labels(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    X = sp.random_array((120, 300), density=0.05, format="csr", rng=random, data_sampler=random.standard_normal)
+    dump_svmlight_file(X, np.where(X[:, :40] @ np.ones(40) > 0, 1, -1), str(tmp_path / "two.svm"), zero_based=False)
+    own = uploads.key_of(uploaded((tmp_path / "two.svm").read_bytes(), "two.svm")) or ""
+    page = settle(open_page("train", data=own))
+    widget(page, "selectbox", "Model").set_value("logistic")
+    page = checked(page.run())
+    assert "Alpha is 1 unless you name one" in text(page)
+    page = settle(checked(page.button(key="start").click().run()))
+    run = find_run(address(page, "run"))
+    assert run is not None
+    ended(run)
+    assert run.result is not None
+    assert run.result["outcome"]["classes"] == ["-1", "1"]
+    assert run.result["outcome"]["shrink"] == "ridge"
 
 
 def of(page: AppTest, knob: str) -> Any:

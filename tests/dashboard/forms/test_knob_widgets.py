@@ -58,6 +58,19 @@ def test_every_knob_of_the_form_is_drawn_somewhere() -> None:
     assert {wording.label_for(name) for name in asked} - drawn == set()
 
 
+def test_every_drawing_tells_the_browser_what_widgets_hold() -> None:
+    """A browser that missed the first drawing, since the next click cut it off, has them from any other."""
+    page = settle(open_page("train", data="penguins"))
+    page = apply(page, "model: ridge\nmax_levels: 150\nindicators: true\nexclude: [year]\n")
+    page.run()
+    toggles = {toggle.label: toggle.proto.default for toggle in page.toggle}
+    assert all(toggles[wording.label_for(name)] for name in ("intercept", "standardize", "indicators"))
+    numbers = {box.label: box.proto.default for box in page.number_input}
+    assert numbers[wording.label_for("max_levels")] == 150
+    [left_out] = (box for box in page.multiselect if box.label == wording.label_for("exclude"))
+    assert [left_out.options[place] for place in left_out.proto.default] == ["year"]
+
+
 SHOWN = [
     ("alpha", {"model": "linear"}, False),
     ("alpha", {"model": "ridge"}, True),

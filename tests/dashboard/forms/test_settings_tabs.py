@@ -38,7 +38,7 @@ OTHERS: dict[str, Any] = {
     "indicators": True, "test_every": 3, "test_fraction": 0.3, "seed": 2**60, "intercept": False, "standardize": False,
     "confidence": 0.9, "robust": "HC3", "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
     "encoding": "latin-1", "quote": "'", "comment": "#", "skip_lines": 2, "header": False, "missing": ["NA", "-999"],
-    "also_missing": ["k.A.", "a=9"], "dates": ["day-first", "a=month-first"], "sheet": "2",
+    "also_missing": ["k.A.", "a=9"], "dates": ["day-first", "a=month-first"], "limits": ["half", "a=missing"], "sheet": "2",
     "on_bad_rows": "skip", "solver": "gradient", "mode": "ssp", "epochs": 3, "tolerance": 0.0, "finish_passes": 77,
     "max_seconds": 12.5, "register": "my-model", "patience": 4, "batch_size": 64, "local_steps": 5, "staleness": 2, "step_rule": "adam",
     "learning_rate": 1e-7, "schedule": "cosine", "warmup": 0.5, "decay": 0.75, "decay_every": 2.5, "momentum": 0.5, "weight_decay": 0.25,

@@ -28,6 +28,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tuned")
+
+
+@pytest.fixture
+def tuned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of several tests, none of which damages what is in it: the usual study of the penguins is made once."""
+    monkeypatch.setenv("SHOAL_HOME", str(place))
+
+
 # ------------------------------------------------------------------ addresses and settings
 
 
@@ -110,7 +121,8 @@ def test_damaged_sums_are_made_again_and_it_is_said_once(home: Path) -> None:
     assert "made again" not in said(settle(open_page("tune", data="penguins")))  # only where it happened
 
 
-def test_another_way_of_testing_is_another_study(home: Path) -> None:
+@pytest.mark.usefixtures("tuned")
+def test_another_way_of_testing_is_another_study() -> None:
     page = settle(open_page("tune", data="penguins"))
     widget(page, "number_input", "Folds").set_value(4)
     page = page.run()
@@ -118,18 +130,14 @@ def test_another_way_of_testing_is_another_study(home: Path) -> None:
     page = settle(page.button(key="tune:apply").click().run())
     assert json.loads(page.query_params["study"]) == {"folds": 4}
     assert "4 folds by chance" in said(page)
-    assert {Run(path).job["folds"] for path in (jobs_directory() / "study").iterdir()} == {4, 10}
+    assert {Run(path).job["folds"] for path in (jobs_directory() / "study").iterdir()} >= {4, 10}
 
 
-def test_a_study_that_fails_says_why_and_keeps_the_form(home: Path) -> None:
-    page = settle(open_page("tune", data="penguins", study=json.dumps({"fold_by": "group:sex", "folds": 9})))
-    assert "Expected at least 9 groups in column" in said(page)
-    assert page.button(key="tune:apply")
-
-
-def test_a_study_that_failed_can_be_made_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_fails_says_why_keeps_the_form_and_can_be_made_again(home: Path) -> None:
     address = {"data": "penguins", "study": json.dumps({"fold_by": "group:sex", "folds": 9})}
     page = settle(open_page("tune", **address))
+    assert "Expected at least 9 groups in column" in said(page)
+    assert page.button(key="tune:apply")
     (failed,) = (jobs_directory() / "study").iterdir()
     before = (failed / "error.json").stat().st_mtime_ns
     page = settle(page.button(key="tune:again").click().run())
@@ -137,17 +145,19 @@ def test_a_study_that_failed_can_be_made_again(home: Path, monkeypatch: pytest.M
     assert (failed / "error.json").stat().st_mtime_ns != before
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.parametrize(
     ("asked", "word"),
     [('{"folds":1}', "at least 2 folds"), ("nonsense", "cannot be understood"), ('{"impute":"moon"}', "impute")],
 )
-def test_an_address_that_cannot_be_followed_is_said(home: Path, asked: str, word: str) -> None:
+def test_an_address_that_cannot_be_followed_is_said(asked: str, word: str) -> None:
     page = settle(open_page("tune", data="penguins", study=asked))
     assert word in said(page)
     assert "The usual preparation is shown." in said(page)
 
 
-def test_a_product_that_cannot_be_is_said_and_not_applied(home: Path) -> None:
+@pytest.mark.usefixtures("tuned")
+def test_a_product_that_cannot_be_is_said_and_not_applied() -> None:
     page = settle(open_page("tune", data="penguins", study=json.dumps({"interactions": ["year:moon"]})))
     assert "year:moon" in said(page)
     assert page.button(key="tune:apply").disabled

@@ -13,7 +13,7 @@ ROWS = 24
 PLAIN = [f"{3 * i + 0.5}" for i in range(ROWS)]
 
 TOLD: dict[str, tuple[list[str], str]] = {
-    "detection limits": ([*PLAIN[:12], *["<0.01", "> 100"] * 6], "marks beside them ('<0.01', '> 100')"),
+    "detection limits": ([*PLAIN[:9], *["<0.01", "> 100"] * 9], "numbers are limits ('<0.01', '> 100')"),
     "flags of statistics": (["7.1 b", ":", ": z", "5.2 ep", *PLAIN[:12], *["8.3 b"] * 8], "marks beside them ('"),
     "footnotes": (
         ["12[1]", "13*", "14 (a)", "~15", *PLAIN[:12], *["17*"] * 8],

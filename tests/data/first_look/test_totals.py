@@ -30,6 +30,12 @@ def test_what_is_below_a_table_is_left_out_and_said(tmp_path: Path, case: str) -
     assert [said in note for note in dataset.notes] == [True]
 
 
+def test_another_table_below_the_totals_is_told(tmp_path: Path) -> None:
+    dataset = opened(written(tmp_path, "name,a,y\n" + ROWS + ",435,900\n\nDay,Views\n1/1/24,500\n1/2/24,600\n"))
+    assert dataset.rows == 30
+    assert any("3 lines below the totals, from 'Day' on" in note for note in dataset.notes)
+
+
 def test_totals_below_two_columns_are_left_out(tmp_path: Path) -> None:
     dataset = opened(written(tmp_path, "a,b\n1,2\n3,4\n5,6\nTotal: 12\n"))
     assert (dataset.rows, dataset.manifest.bad_count) == (3, 0)

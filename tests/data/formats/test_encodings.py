@@ -28,6 +28,23 @@ TEXTS = {
 }
 
 
+CENTRAL = {  # of few letters, which are \xe8, \xf8 and \xec in the West
+    "cp1250": ["Číslo,Věk", "Laboratoř,1", "Poměr,2"],
+    "iso8859_2": ["číslo,léto", "pšenice,1", "řeka,2"],
+    "cp1252": ["più,così", "è,1", "metà,2"],
+    "latin_1": ["sted,høst", "Århus,1", "blåbær,2", "è,3"],
+}
+
+
+@pytest.mark.parametrize("encoding", CENTRAL)
+def test_czech_is_not_taken_for_a_western_language(encoding: str, tmp_path: Path) -> None:
+    lines = CENTRAL[encoding]
+    dataset = opened(written(tmp_path, ("\n".join(lines) + "\n").encode(encoding)))
+    assert [",".join(dataset.columns), *column(dataset, lines[0].split(",")[0])] == [
+        lines[0], *(line.split(",")[0] for line in lines[1:])
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("encoding", TEXTS)
 def test_other_encodings_are_recognised_and_said(encoding: str, tmp_path: Path) -> None:
     lines = TEXTS[encoding]
@@ -37,6 +54,12 @@ def test_other_encodings_are_recognised_and_said(encoding: str, tmp_path: Path) 
     assert column(dataset, names[0]) == [row[0] for row in rows]
     assert column(dataset, names[1]) == [float(row[1]) for row in rows]
     assert any("is not UTF-8 and is read as" in note for note in dataset.manifest.notes)
+
+
+def test_turkish_with_a_dash_and_letters_side_by_side(tmp_path: Path) -> None:
+    lines = ["İlanlar — ağırlığı,x", "karşılığı,1", "çalıştığı,2", "Şanlıurfa,3"]
+    dataset = opened(written(tmp_path, ("\n".join(lines) + "\n").encode("cp1254")))
+    assert column(dataset, "İlanlar — ağırlığı") == ["karşılığı", "çalıştığı", "Şanlıurfa"]
 
 
 def test_an_encoding_that_was_given_is_no_guess(tmp_path: Path) -> None:

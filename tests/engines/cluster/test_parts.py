@@ -15,10 +15,12 @@ import pytest
 
 from shoal.engines.cluster import connection
 from shoal.engines.cluster.connection import Connection
+from shoal.engines.cluster.doors import Doors, refusing
 from shoal.engines.cluster.leases import EVERY, SHORTEST, Lease
 from shoal.errors import ConfigError, ResourceError
 from shoal.home import UMASK
 from shoal.worker import Push, Reply, Work, Worker, pack, unpack
+from support.runs import until
 
 # --- leases ---------------------------------------------------------------------------------------------
 
@@ -53,6 +55,22 @@ def test_nobody_is_to_blame_while_the_one_who_asks_is_away() -> None:
     lease.excuse(50.0)
     assert not lease.is_over(51.0 + SHORTEST)
     assert lease.is_over(51.1 + SHORTEST)
+
+
+def test_a_node_whose_port_is_shut_says_so_by_itself_and_a_busy_one_does_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as head, socket.create_server(("127.0.0.1", 0)) as busy:
+        shut = socket.create_server(("127.0.0.1", 0))
+        found = {"busy": busy.getsockname(), "shut": shut.getsockname()}
+        assert refusing(found, 0.1) == set()
+        doors = Doors(":".join(map(str, head.getsockname())))
+        try:
+            for node, door in found.items():
+                doors.watch(node, door)
+            shut.close()
+            assert refusing(found, 0.1) == {"shut"}
+            until(lambda: doors.shut == {"shut"})
+        finally:
+            doors.close()
 
 
 # --- calls ----------------------------------------------------------------------------------------------

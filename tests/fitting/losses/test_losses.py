@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import optimize, special, stats
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
@@ -50,7 +50,17 @@ def fit(
 
 @pytest.mark.parametrize(
     ("no", "yes"),
-    [("nein", "ja"), ("No", "Yes"), ("true", "zero"), ("0", "1"), ("1", "2"), ("False", "True"), ("-1", "1")],
+    [
+        ("nein", "ja"),
+        ("No", "Yes"),
+        ("true", "zero"),
+        ("0", "1"),
+        ("1", "2"),
+        ("False", "True"),
+        ("-1", "1"),
+        ("Hayır", "Evet"),
+        ("Non", "Avérée"),
+    ],
 )
 def test_any_two_values_are_yes_and_no(frame: pd.DataFrame, tmp_path: Path, no: str, yes: str) -> None:
     if no == "true":  # the word for yes comes first in order
@@ -249,6 +259,28 @@ def test_without_an_intercept_knowing_nothing_is_a_score_of_0_as_in_r(tmp_path: 
     assert found["null_deviance"] == pytest.approx(N * metrics.mean_poisson_deviance(frame["y"], said), rel=1e-12)
     likelihood = stats.poisson(said).logpmf(frame["y"]).sum()
     assert found["null_log_likelihood"] == pytest.approx(likelihood, rel=1e-12)
+
+
+def test_values_that_differ_in_capitals_or_blanks_are_told(frame: pd.DataFrame, tmp_path: Path) -> None:
+    written = frame.assign(y=np.where(frame["y"] == 1, np.where(frame.index % 2, "Yes", " yes"), "no"))
+    with pytest.raises(ConfigError, match=r"capitals or blanks tell these apart: 'Yes' and 'yes'\. Write each value"):
+        fit(written, tmp_path, "logistic")
+    found = fit(written, tmp_path, "auto")
+    assert found["model"] == "multinomial"
+    assert any("capitals or blanks" in note for note in found["warnings"])
+
+
+@pytest.mark.parametrize("off", [100.0, -3000.0])
+def test_offsets_far_from_0_leave_the_best_constant_as_far_on_the_other_side(tmp_path: Path, off: float) -> None:
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": rng.normal(size=N), "away": rng.normal(off, 1, size=N)})
+    frame["y"] = (rng.random(N) < special.expit(frame["x"] + frame["away"] - off)).astype(int)
+    found = fit(frame, tmp_path, "logistic", offset="away")
+    b = optimize.brentq(lambda b: (special.expit(b + frame["away"]) - frame["y"]).sum(), -off - 9, -off + 9, xtol=1e-13)
+    eta = b + frame["away"]  # what R's `null.deviance` and statsmodels' `null_deviance` with an offset are at
+    null = 2 * (np.logaddexp(0, eta) - frame["y"] * eta).sum()
+    assert found["outcome"]["null_deviance"] == pytest.approx(null, rel=1e-10)
+    assert found["outcome"]["deviance"] < null
 
 
 def test_all_passes_over_the_rows_are_counted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import itertools
@@ -115,7 +116,7 @@ def test_somebody_of_the_team_gets_an_account_and_what_they_wanted(place: Place)
     jar: dict[str, str] = {}
     answer = place.log_in(jar, "s-ada", "runs?compare=a,b")
     assert (answer.status, answer.headers["location"]) == (303, "../../runs?compare=a,b")
-    assert len(jar) == 1  # what was kept for the way is gone
+    assert not [name for name in jar if "login" in name], "what was kept for the way is gone"
     assert place.is_in(jar)
     assert place.known()["ada@example.org"] == "viewer"
     assert place.deeds(2) == [
@@ -157,14 +158,38 @@ def test_an_account_of_another_name_is_linked_by_an_admin(place: Place) -> None:
     assert not {one for one in place.known() if "hara" in one}
 
 
-def test_logging_out_ends_the_session_and_shows_the_way_back(place: Place) -> None:
+def test_logging_out_ends_the_session_here_and_at_the_provider(place: Place) -> None:
     vouched(place, "s-ada", "ada@example.org")
     jar: dict[str, str] = {}
     place.log_in(jar, "s-ada")
     copy = dict(jar)
-    assert place.get(jar, "/logout").headers["location"] == "login"
+    there = place.get(jar, "/logout").headers["location"]
+    assert not jar
     assert not place.is_in(copy)
     assert place.deeds(1) == [("ada@example.org", "logged out", "")]
+    where, _, query = there.partition("?")
+    asked = {name: values[0] for name, values in urllib.parse.parse_qs(query).items()}
+    back = f"http://localhost:{place.server.port}/login"
+    assert where == f"{place.provider.issuer}/oauth2/end_session"
+    assert asked["post_logout_redirect_uri"] == back
+    claims = json.loads(base64.urlsafe_b64decode(asked["id_token_hint"].split(".")[1] + "=="))
+    assert (claims["sub"], claims["aud"]) == ("s-ada", [asked["client_id"]])
+    assert place.provider.confirms_log_out(there) == back
+    assert place.get(jar, "/logout").headers["location"] == "login", "nobody is sent there twice"
+
+
+def test_logging_out_needs_no_provider(place: Place) -> None:
+    """One that names no place for it, or whose word was too long to be kept; and whoever came by a password."""
+    vouched(place, "s-ada", "ada@example.org")
+    jar: dict[str, str] = {}
+    place.log_in(jar, "s-ada")
+    word = next(name for name in jar if "provider" in name)
+    without = place.get({**jar, word: "-"}, "/logout").headers["location"]
+    assert "id_token_hint" not in without
+    assert "client_id=" in without
+    place.log_in(jar, "s-ada")
+    jar.pop(word)
+    assert place.get(jar, "/logout").headers["location"] == "login"
 
 
 def test_whoever_is_disabled_is_out_and_stays_out(place: Place) -> None:

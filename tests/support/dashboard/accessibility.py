@@ -7,6 +7,8 @@ from typing import Any, Literal
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
+from support.browser import LOOK
+
 # Streamlit follows the system's theme a moment after the browser has told it, and some colours fade into the new ones.
 # Our own style is there when Streamlit has fetched the script that shows HTML: on a slow machine seconds after the text.
 FOLLOWED = """light => {
@@ -28,7 +30,7 @@ def faults(page: Page) -> list[str]:
     found = []
     for theme, rules in RULES.items():
         page.emulate_media(color_scheme=theme)
-        page.wait_for_function(FOLLOWED, arg=theme == "light")
+        page.wait_for_function(FOLLOWED, arg=theme == "light", polling=LOOK)
         asked = {"resultTypes": ["violations"], "preload": False, **rules}
         answer = page.evaluate("options => axe.run(document, options)", asked)
         found += [

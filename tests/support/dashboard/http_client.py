@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from shoal.dashboard.tables import uploads
-from support.browser import ROOT, Server
+from support.browser import ROOT, SLOW, Server
 
+PATIENCE = SLOW / 1000  # seconds; the machine may be busy with other things
 PASSWORD = "correct horse"
 ASSET = "/static/" + next(
     p.relative_to(p.parents[1]).as_posix()
@@ -33,7 +34,7 @@ class Answer:
 
 
 def ask(server: Server, path: str, method: str = "GET", body: Any = None, **headers: str) -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, named, encode_chunked=not isinstance(body, bytes | None))
@@ -54,7 +55,7 @@ def cookie_of(answer: Answer) -> str:
 
 def handshake(server: Server, **headers: str) -> tuple[int, socket.socket]:
     """The beginning of a websocket, as a browser would ask for one."""
-    link = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    link = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
     wanted = {
         "Host": f"127.0.0.1:{server.port}", "Upgrade": "websocket", "Connection": "Upgrade",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13",
@@ -88,6 +89,6 @@ def shoal_password(home: Path, entered: str, *flags: str) -> subprocess.Complete
 def open_upload(server: Server, length: int, cookie: str = "none=0") -> Iterator[socket.socket]:
     """An upload of which the body is still to come."""
     lines = ("POST /api/upload?name=x.csv HTTP/1.1", "Host: 127.0.0.1", "X-Shoal: 1", f"Content-Length: {length}")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as link:
         link.sendall("\r\n".join([*lines, f"Cookie: {cookie}", "", ""]).encode())
         yield link

@@ -10,9 +10,11 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import html
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -52,6 +54,14 @@ class Provider:
         """Where it sends the browser of somebody who logs in there."""
         assert address.startswith(f"{self.issuer}/oauth2/authorize?"), address
         return self._sent(address, urllib.parse.urlencode({"sub": subject}).encode())
+
+    def confirms_log_out(self, address: str) -> str:
+        """Where its page sends the browser of somebody who says yes there."""
+        with urllib.request.urlopen(address, timeout=60) as page:
+            shown = page.read().decode()
+        back = re.search(r'name="redirect_uri"\s+value="([^"]*)"', shown)
+        form = urllib.parse.urlencode({"redirect_uri": html.unescape(back[1]) if back else ""}).encode()
+        return self._sent(f"{self.issuer}/oauth2/end_session/confirm", form)
 
     def denies(self, address: str) -> str:
         """With the state, which RFC 6749 (4.1.2.1) asks for and the library leaves out."""

@@ -172,8 +172,9 @@ def test_what_does_not_fit_is_refused(run: Trainer, tmp_path: Any) -> None:
     table.write_text("x,y\n1,2\n")
     with pytest.raises(ConfigError, match="train_module"):
         run(table, "y", **KNOBS)
-    with pytest.raises(ConfigError, match="engine"):
-        ModuleObjective(config_from({"file": str(path), "model": "module", "solver": "gradient", "engine": "ray"}))
+    on_cluster = {"file": str(path), "model": "module", "solver": "gradient", "engine": "ray", "device": "cuda"}
+    with pytest.raises(ConfigError, match="Expected device cpu or auto with engine ray"):
+        ModuleObjective(config_from(on_cluster))
     saved = run(path, "y", **{**KNOBS, "epochs": 1}).checkpoints.newest()
     other = stored(small(), rows(seed=6))
     with pytest.raises(SourceChanged):

@@ -22,9 +22,13 @@ RULES = ("sgd", "momentum", "adagrad", "adam")
 # ------------------------------------------------------------------ learning rates
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", [*REGRESSION, "digits"])
+TABLES = [*REGRESSION, "digits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "mode"),  # every pair of two of them: a table with a rule, a rule with a mode, a mode with a table
+    [(name, rule, MODES[(i + j) % len(MODES)]) for i, name in enumerate(TABLES) for j, rule in enumerate(RULES)],
+)
 def test_the_automatic_rate_does_not_diverge(name: str, rule: str, mode: str, run: Trainer, place: Path) -> None:
     path, target = data(name, place)
     found = run(path, target, step_rule=rule, mode=mode, epochs=2, tolerance=0)

@@ -93,6 +93,6 @@ def test_commands_that_cannot_be_followed_say_why(table: Path, run: Trainer, eng
     wanted, number = "Expected a whole number of parameter shards from 1 to 64, got", "Expected count to be a number"
     assert said == [
         f"{number} of at least 1, got 'many'.", f"{number} of at least 1, got 0.", f"{wanted} 1.5.",
-        f"{wanted} 1000000.", "More parameter shards than 1 are for runs with worker processes on one machine.",
+        f"{wanted} 1000000.", "More parameter shards than 1 are for runs with worker processes.",
         "Expected the number of a parameter shard that is a process of its own, got 0.",
     ]  # fmt: skip

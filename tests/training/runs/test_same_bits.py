@@ -36,10 +36,10 @@ def test_the_same_bits_with_any_number_of_workers(
 ) -> None:
     path, target = data("generated", place)
     knobs = {**BITWISE, "mode": mode, "step_rule": rule, "compression": compression, "top_k": 0.34}
-    alone, *others = [run(path, target, engine=engines(workers), **knobs) for workers in range(4)]
+    alone, *others = [run(path, target, engine=engines(workers), **knobs) for workers in (0, 1, 3)]
     assert {record.phase for record in alone.rounds} == {"steps", "finish"}
     assert alone.w.any()
-    for workers, other in enumerate(others, 1):
+    for workers, other in zip((1, 3), others, strict=True):  # two of them go on with a resumed run below
         assert same_bits(alone.w, other.w), workers
         assert course(alone) == course(other), workers
         assert other.rounds[-1].workers <= workers  # one that joins late may find nothing left to do

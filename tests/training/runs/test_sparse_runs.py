@@ -241,7 +241,7 @@ def test_without_memory_for_the_exact_fit_distances_are_bounds(
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "precision": ({"precision": "float32"}, "there is no precision"),
     "parameter shards": ({"parameter_shards": 2}, "there is no parameter_shards"),
-    "another loss": ({"model": "logistic"}, "Sparse rows are fitted by linear, ridge, lasso and elastic-net"),
+    "another loss": ({"model": "logistic"}, "Gradient steps on sparse rows are for linear models"),
     "a column": ({"exclude": ["x3"]}, "there is no exclude"),
 }
 

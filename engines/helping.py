@@ -1,4 +1,4 @@
-"""Helpers of one machine: a second crew of processes that is asked all at once; not what they are asked for."""
+"""Helpers: a second crew that is asked all at once, wherever it is; not what it is asked for."""
 
 from __future__ import annotations
 
@@ -6,33 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.engines.base import Helpers, Ledger
-from shoal.engines.crew import CrewMember
-from shoal.engines.worker_process import ProcessCrew
+from shoal.engines.crew import Crew, CrewMember
 from shoal.errors import WorkerFailed
 from shoal.utils import plain_error
-from shoal.worker import Ping, Request, SharedArray, pack, unpack
+from shoal.worker import Ping, Request, pack, unpack
 
 
-class HelperProcesses(Helpers):
+class CrewHelpers(Helpers):
     """One counts as ready when it has answered a first question: by then all that it needs is imported."""
 
     LOOK = 0.25  # seconds between two looks for one that hangs
-    LEASE = 3.0  # seconds in which one that is asked may do nothing; one that works may take any time
 
-    def __init__(self, shared: dict[int, tuple[SharedArray, int]], preload: Sequence[str]) -> None:
-        self._crew = ProcessCrew(lambda event: None, preload, shared)
-        self._crew.lease = self.LEASE
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
         self._none = Ledger((), 1)
+        self._at_home: set[CrewMember] = set()  # who has answered that first question
         self._lost: list[WorkerFailed] = []
         self._closed = False
 
     @property
     def ready(self) -> dict[int, int]:
-        return {rank: member.pid for rank, member in sorted(self._crew.members.items()) if self._is_idle(member)}
-
-    @staticmethod
-    def _is_idle(member: CrewMember) -> bool:
-        return member.trains and member.job is None
+        idle = {rank: member for rank, member in sorted(self._crew.members.items()) if member in self._at_home}
+        return {rank: member.pid for rank, member in idle.items() if member.job is None}
 
     def hire(self, rank: int) -> None:
         if rank not in self._crew.members and not self._crew.hire(rank, replaces=False):
@@ -41,7 +36,12 @@ class HelperProcesses(Helpers):
 
     def dismiss(self, rank: int) -> None:
         if (member := self._crew.members.get(rank)) is not None:
+            self._at_home.discard(member)
             self._crew.dismiss(member)
+
+    def kill(self, rank: int) -> None:
+        if (member := self._crew.members.get(rank)) is not None:
+            member.kill()
 
     def news(self) -> list[WorkerFailed]:
         self._listen(0)
@@ -86,7 +86,8 @@ class HelperProcesses(Helpers):
                 self._crew.welcome(member)
                 self._send(member, Ping())
                 continue
-            member.job, member.trains = None, True
+            member.job = None
+            self._at_home.add(member)
             found.append((member, self._said(parts)))
         if not heard and timeout:
             for member in self._crew.hung(timeout):
@@ -105,4 +106,5 @@ class HelperProcesses(Helpers):
         return reply.report
 
     def _lose(self, member: CrewMember) -> None:
+        self._at_home.discard(member)
         self._lost.append(self._crew.lose(member))
