@@ -12,7 +12,7 @@ import numpy as np
 from shoal import plugins
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
-from shoal.data.splits import Split
+from shoal.data.splits import Split, Yes
 from shoal.errors import ConfigError
 from shoal.fitting.model_file import SavedModel, usable
 from shoal.fitting.reports import Trained
@@ -22,6 +22,8 @@ from shoal.models import Array
 from shoal.passes.blocks import BlockRequest
 from shoal.results.fit import OwnMetric
 from shoal.settings.config import RunConfig
+from shoal.settings.when import CLASSES
+from shoal.words import listed
 from shoal.worker import Worker
 
 
@@ -29,9 +31,13 @@ class Metric:
     """One number for how good predictions are; made without arguments. It travels to workers, so it is picklable."""
 
     better = "lower"  # or "higher"
+    of_classes = False  # whether it knows what to do with several classes
 
     def sums(self, y: Array, predicted: Array, weight: Array) -> Array:
-        """Sums (k,) over some rows, added up over all: targets (0 and 1 of yes and no), predictions, weights (n,)."""
+        """Sums (k,) over some rows, added up over all: targets (0 and 1 of yes and no), predictions, weights (n,).
+
+        With `of_classes`, of a model of K classes: their places in its order, and the probabilities of all (n, K).
+        """
         raise NotImplementedError
 
     def value(self, sums: Array) -> float:
@@ -40,7 +46,7 @@ class Metric:
 
 
 class MetricRows(NamedTuple):
-    """Targets, what a model says of them, and how much each counts, all (n,)."""
+    """Targets (n,), what a model says of them, (n,) or (n, K) of classes, and how much each counts (n,)."""
 
     y: Array
     predicted: Array
@@ -100,7 +106,7 @@ class SumMetrics(BlockRequest):
             predicted = expected(chunk.X, self.coef, self.intercept, self.mean)
             weight = np.ones(len(chunk.y)) if chunk.weight is None else chunk.weight
             test = self.split.is_test(chunk.row)
-            known = np.isfinite(predicted)  # not of rows with gaps, where these are left out
+            known = np.isfinite(predicted.reshape(len(predicted), -1)).all(axis=1)  # not where a gap leaves a row out
             parts = [
                 MetricRows(chunk.y[which], predicted[which], weight[which]) for which in (known & ~test, known & test)
             ]
@@ -115,11 +121,11 @@ def metrics_named(names: Sequence[str]) -> dict[str, Metric]:
 
 def check_metrics(config: RunConfig) -> None:
     """Before a fit begins: whoever waits an hour for a model is not told then that a metric is not there."""
-    metrics_named(config.metrics)
-    if config.metrics and config.model == "multinomial":
+    of_numbers = [name for name, metric in metrics_named(config.metrics).items() if not metric.of_classes]
+    if of_numbers and config.model == CLASSES:
         raise ConfigError(
-            "Expected no metrics of plug-ins beside model multinomial, whose rows have several predictions each. Leave "
-            "them out.", knobs=["metrics", "model"],
+            f"Expected metrics of several classes beside model {CLASSES}, got {listed(of_numbers)}: made for one "
+            "number a row. Leave them out, or let their classes say of_classes = True.", knobs=["metrics", "model"],
         )  # fmt: skip
 
 
@@ -143,9 +149,10 @@ def with_metrics(coordinator: Coordinator, dataset: Dataset, config: RunConfig, 
 
 def _requests(dataset: Dataset, config: RunConfig, model: SavedModel, metrics: tuple[Metric, ...]) -> list[SumMetrics]:
     encoding, coef, intercept, mean = model.fitted
-    yes: str | float | None = None
-    if model.outcome is not None and model.outcome.classes:
-        yes = float(model.outcome.classes[1]) if model.outcome.numbers else model.outcome.classes[1]
+    yes: Yes = None
+    if model.outcome is not None and (names := model.outcome.classes):
+        values = tuple(map(float, names)) if model.outcome.numbers else names
+        yes = values[1] if len(values) == 2 else values
     dropping = config.impute == "drop"  # the rows that the fit had
     encoding = replace(encoding, target=model.target, yes=yes, weights=config.weights, drop_missing=dropping)
     split = Split(config.test_every, config.test_fraction, config.seed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal.lazy.classes import dataclass
 from shoal.losses.multinomial import Multinomial
-from shoal.losses.steps import FreeLast, RowExtras, RowsSeen
+from shoal.losses.steps import FreeLast, RowExtras, RowKnown, RowsSeen
 from shoal.models import Array, Penalty, Values, chunk_rows, proximal_step
 
 HALF = 0.5  # the largest curvature of a row's loss by its scores, whatever its probabilities are (Böhning 1992)
@@ -36,14 +36,13 @@ class ClassModel:
         Products with X in its precision within a chunk, all else in float64.
         """
         (rows, width), K = X.shape, self.classes
-        W, b = w[: K * width].reshape(K, width).astype(X.dtype), w[K * width :]
         gradient, total = np.zeros(len(w)), 0.0
         step = chunk_rows(X)
         for start in range(0, rows, step):
-            chunk, known = X[start : start + step], self.beside.of(y[start : start + step])
+            chunk = X[start : start + step]
+            known, eta = self.scored(chunk, y[start : start + step], w)
             came = known.y.astype(np.intp)
-            eta = np.dot(chunk, W.T).astype(np.float64)
-            value, off = Multinomial().at(came, eta + b if self.intercept else eta)
+            value, off = Multinomial().at(came, eta)
             off[np.arange(len(came)), came] -= 1
             if known.weight is not None:
                 value, off = value * known.weight, off * known.weight[:, None]
@@ -52,6 +51,12 @@ class ClassModel:
                 gradient[K * width :] += off.sum(axis=0)
             total += float(value.sum())
         return gradient, total
+
+    def scored(self, X: Values, y: Values, w: Array) -> tuple[RowKnown, Array]:
+        """What is known of rows, and their scores eta (n, K)."""
+        K, width = self.classes, X.shape[1]
+        eta = np.dot(X, w[: K * width].reshape(K, width).astype(X.dtype).T).astype(np.float64)
+        return self.beside.of(y), eta + w[K * width :] if self.intercept else eta
 
     def update(self, w: Array, direction: Array, step: float | Array, shrink: float | Array | None = None) -> Array:
         return proximal_step(w, direction, step, self.penalty.prox, shrink)

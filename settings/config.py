@@ -144,7 +144,7 @@ class RunConfig:
     )
     metrics: tuple[str, ...] = knob(
         (), "plug-ins that say how good predictions are, beside the usual scores", "split", metavar="a,b",
-        plugins="shoal.metrics", when=lambda v: v["model"] not in (when.MODULE, when.CLASSES),
+        plugins="shoal.metrics", when=lambda v: v["model"] != when.MODULE,
     )
     test_every: int = knob(
         0, "one row in so many is kept for testing (rows 0, N, 2N, ...); 0 for none", "split", open=True, unit="rows"

@@ -88,6 +88,7 @@ def train_with(
         suited, why = config, []
         if config.model == BY_TARGET:
             suited, said = by_target(coordinator, dataset, config)
+            check_metrics(suited)
             why.append(said)
         with timings.stage("tune"):
             chosen = with_alpha(coordinator, dataset, suited)

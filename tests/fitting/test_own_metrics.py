@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
+from sklearn.metrics import log_loss, mean_absolute_percentage_error, mean_squared_error
 
 import shoal as api
 from shoal.errors import ConfigError
@@ -21,6 +21,7 @@ METRIC = """
     import numpy as np
     from shoal.fitting.own_metrics import Metric
     class Mine(Metric):
+        of_classes = {of_classes}
         def sums(self, y, predicted, weight):
             {sums}
         def value(self, sums):
@@ -28,6 +29,7 @@ METRIC = """
 """
 SHARES = "return np.array([(weight * np.abs((y - predicted) / y)).sum(), weight.sum()])"
 SQUARES = "return np.array([(weight * (y - predicted) ** 2).sum(), weight.sum()])"
+LOGARITHMS = "return np.array([-weight @ np.log(predicted[np.arange(len(y)), y.astype(int)]), weight.sum()])"
 MEAN = "return sums[0] / sums[1]"
 
 
@@ -37,8 +39,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     yield from at_hand(tmp_path / "site", monkeypatch)
 
 
-def with_metric(install: Install, sums: str, value: str = MEAN) -> dict[str, Any]:
-    install("plug-a", "shoal.metrics", "mine = plug_a:Mine", METRIC.format(sums=sums, value=value))
+def with_metric(install: Install, sums: str, value: str = MEAN, of_classes: bool = False) -> dict[str, Any]:
+    source = METRIC.format(sums=sums, value=value, of_classes=of_classes)
+    install("plug-a", "shoal.metrics", "mine = plug_a:Mine", source)
     return {"metrics": ["mine"], "engine": "inline"}
 
 
@@ -126,9 +129,31 @@ def test_nothing_is_said_of_a_number_that_is_not_finite(install: Install, tmp_pa
     assert model.report["own_metrics"]["mine"]["train"] is None
 
 
-def test_several_classes_and_metrics_that_are_not_there_are_refused(install: Install, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["c", "w"])
+@pytest.mark.parametrize("solver", ["exact", "gradient"])
+def test_a_metric_of_several_classes_sees_all_their_probabilities(
+    solver: str, target: str, install: Install, tmp_path: Path
+) -> None:
+    path, frame = rows(tmp_path)
+    knobs = {"features": ["a", "y"], "test_every": 4, "weights": "count", "solver": solver}
+    model = api.fit(path, target, model="multinomial", **knobs, **with_metric(install, LOGARITHMS, of_classes=True))
+    found, weight = model.report["own_metrics"]["mine"], frame["count"].to_numpy(float)
+    labels = [type(frame[target].iloc[0])(name) for name in model.classes]
+    for name, which in (("train", ~TEST), ("test", TEST)):
+        probabilities = model.predict_proba(frame[which])
+        expected = log_loss(frame[target][which], probabilities, sample_weight=weight[which], labels=labels)
+        assert found[name] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", ["multinomial", "auto"])
+def test_a_metric_of_numbers_is_refused_beside_several_classes(model: str, install: Install, tmp_path: Path) -> None:
     path, _ = rows(tmp_path)
-    with pytest.raises(ConfigError, match="metrics"):
-        api.fit(path, "c", model="multinomial", **with_metric(install, SQUARES))
+    with pytest.raises(ConfigError, match="Expected metrics of several classes beside model multinomial, got mine"):
+        api.fit(path, "c", model=model, **with_metric(install, SQUARES))
+
+
+def test_metrics_that_are_not_there_are_refused(install: Install, tmp_path: Path) -> None:
+    path, _ = rows(tmp_path)
+    with_metric(install, SQUARES)
     with pytest.raises(ConfigError, match="Expected as metric one of mine, got 'other'"):
         api.fit(path, "y", metrics=["other"], engine="inline")

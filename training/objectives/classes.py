@@ -30,8 +30,10 @@ from shoal.fitting.classes.fit import (
 )
 from shoal.fitting.classes.report import described_classes
 from shoal.fitting.classes.sums import ScoredClasses
+from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.losses.class_steps import HALF, ClassModel
+from shoal.losses.multinomial import Multinomial
 from shoal.losses.named import penalty_beside_sum
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array
@@ -123,6 +125,14 @@ class ClassObjective(NearOptimum):
         return problem.most * gram_of(problem.moments, units)
 
     # ---------------------------------------------------------------- what comes of it
+
+    def predicted(self, w: Array) -> MetricRows | None:
+        """The probabilities of all classes."""
+        if self._held_rows is None:
+            return None
+        rows, eta = self._model(self.config.intercept).scored(*self._held_rows, w)
+        weight = np.ones(len(eta)) if rows.weight is None else rows.weight
+        return MetricRows(rows.y, Multinomial().mean(eta), weight)
 
     def conclude(self, coordinator: Coordinator, w: Array) -> Concluded:
         fit, slope = self.fit(self._point(self.settled(w)))

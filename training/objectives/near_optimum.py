@@ -19,7 +19,6 @@ from shoal.coordinator import Coordinator
 from shoal.data_pipeline import Shards
 from shoal.errors import ConfigError
 from shoal.fitting.exact import Prepared
-from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.losses.steps import RowExtras, RowsSeen, SeeingModel
 from shoal.models import L1L2, TINY, Array, Values
@@ -242,10 +241,6 @@ class NearOptimum(ABC):
         """The deviance of the test rows by the constant of the training rows."""
         assert self._held_rows is not None
         return self._model(intercept=True).deviance(*self._held_rows, self.constant_parameters)
-
-    def predicted(self, w: Array) -> MetricRows | None:
-        """None where a row has several scores, which metrics of plug-ins are not told of."""
-        return None
 
     def nonzeros(self, w: Array) -> int:
         return int((w[: self.weights] != 0).sum())
