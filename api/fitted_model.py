@@ -36,8 +36,8 @@ from shoal.solve.conformal import half_width_of
 from shoal.solve.inference import variance_inflation
 from shoal.sparse.prediction import predicted as of_sparse
 from shoal.sparse.table import is_sparse
-from shoal.sparse.text_models import split_where_many
-from shoal.sparse.text_scores import predict_requests
+from shoal.sparse.texts.models import split_where_many
+from shoal.sparse.texts.scores import predict_requests
 from shoal.tasks.predict import open_for, predict_file, suited
 from shoal.tasks.quartiles import residual_quartiles
 from shoal.tasks.refit import Basis

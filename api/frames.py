@@ -14,7 +14,7 @@ from shoal.data.kinds import Wanted, date_of, style_of, time_of
 from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Offset, Product, Shaped
 from shoal.errors import DataError
 from shoal.models import Floats
-from shoal.sparse.text_models import TextWeights
+from shoal.sparse.texts.models import TextWeights
 from shoal.words import listed
 
 Unknown = dict[str, dict[str, int]]  # by column: the levels that a model was not trained with, and their rows

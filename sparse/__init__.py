@@ -1,1 +1,1 @@
-"""Tables of which most values are 0, as rows are written or as texts become columns: read, fitted, predicted."""
+"""Files of rows of which most values are 0: read, fitted, predicted."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.coordinator import Coordinator
 from shoal.errors import ConfigError, ResourceError
-from shoal.fitting.tuned import FEWEST, FOLDS, AlphaChoice, cross_validated, usual_alpha
+from shoal.fitting.tuned import FEWEST, FOLDS, AlphaChoice, usual_alpha
 from shoal.metrics import Timings
 from shoal.results.tuned import BEST
 from shoal.settings.config import RunConfig
@@ -18,8 +18,10 @@ from shoal.settings.strength import chooses_alpha
 from shoal.settings.when import MODELS
 from shoal.solve.paths import Path
 from shoal.solve.rows.along import follow_wide
+from shoal.sparse.fit import LOGISTIC
 from shoal.sparse.folds import sparse_cells
 from shoal.sparse.table import open_table
+from shoal.tuning.alpha import kept_of
 from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, grid_for
 from shoal.whatif.rows_choice import Onlooker, tune_rows, unseen
@@ -33,7 +35,10 @@ def tune_sparse(
     alphas: Iterable[float] | None, n_alphas: int | None, timings: Timings, seen: Onlooker = unseen,
 ) -> Tuned:  # fmt: skip
     """The whole path in every fold, from the values that are there."""
-    _check_linear(config)
+    if config.model == LOGISTIC:
+        from shoal.sparse.outcome_choice import tune_sparse_outcome  # here: linear models need none of it
+
+        return tune_sparse_outcome(coordinator, config, choice, l1_ratio, alphas, n_alphas, timings, seen)
     with timings.stage("ingest"):
         open_table(coordinator, config)
     with timings.stage("sums"):
@@ -75,8 +80,6 @@ def with_alpha(coordinator: Coordinator, config: RunConfig) -> AlphaChoice:
     """As it is where alpha is given or the model has no penalty."""
     if not chooses_alpha(config):
         return AlphaChoice(config)
-    if config.model not in MODELS:
-        return usual_alpha(config, "Alpha of a logistic model of sparse rows is not chosen by cross-validation")
     table = open_table(coordinator, config)
     if table.rows < FEWEST:
         return usual_alpha(config, f"{table.rows} rows are too few to choose alpha by cross-validation")
@@ -84,12 +87,12 @@ def with_alpha(coordinator: Coordinator, config: RunConfig) -> AlphaChoice:
         return usual_alpha(config, f"{table.values:,} values are too many to choose alpha by cross-validation")
     much = table.values > MUCH
     for count in FEWER_FOLDS if much else FOLDS:
-        choice = FoldChoice.parse(count, usual_way(config.test_every), config.seed)
+        choice = FoldChoice.parse(count, usual_way(config.test_every, config.model), config.seed)
         try:
             found = tune_sparse(
                 coordinator, config, choice, config.l1_ratio, None, FEWER_ALPHAS if much else None, Timings()
             )
         except ResourceError:
             continue
-        return AlphaChoice(replace(config, alpha=found.alpha(BEST)), cross_validated(found, BEST))
+        return AlphaChoice(replace(config, alpha=found.alpha(BEST)), kept_of(found, BEST))
     return usual_alpha(config, "There is not enough memory to choose alpha by cross-validation")

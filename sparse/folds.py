@@ -22,12 +22,13 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact, sparse_bytes
 from shoal.solve.moments import Moments
 from shoal.solve.rows.sparse import SparseRows
+from shoal.sparse.fit import LOGISTIC
 from shoal.sparse.table import SparseTable, column_name, open_table
 from shoal.utils import available_memory
 from shoal.whatif.folds import FoldChoice
 from shoal.whatif.rows_choice import FoldRows
 
-WAYS = ("row", "hash")
+WAYS = ("row", "hash", "class")
 STORED = 20, 16, 24  # bytes of a value, a column and a row of all rows in one matrix
 WEIGHTS = (
     40  # bytes of a weight at a point of the path: the weight, its place, both units, and while they are put together
@@ -67,22 +68,30 @@ class SparseCells:
         kept = self.labels[self.cells == self.choice.cells, None]
         return Moments.of(kept) if len(kept) else Moments.empty(1)
 
-    def fold(self, number: int | None) -> FoldRows:
-        config, last = self.config, self.choice.cells
+    def parted(self, number: int | None) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which rows a fold trains on, and which it is tested by; None: all training rows, and those for testing."""
+        last = self.choice.cells
         train = self.cells != last if number is None else (self.cells != number) & (self.cells != last)
-        test = self.cells == (last if number is None else number)
+        return train, self.cells == (last if number is None else number)
+
+    def fold(self, number: int | None) -> FoldRows:
+        train, test = self.parted(number)
         if not train.any():
             raise DataError(f"Fold {number} has no training rows. Choose fewer folds.")
-        most = max(1, math.isqrt(memory_for_exact(available_memory()) // (8 * SOLVING)))
+        return FoldRows(self.rows(train), set(), partial(_error, self.A[test], self.labels[test]), self.named)
+
+    def rows(self, train: npt.NDArray[np.bool_]) -> SparseRows:
+        """Some of them, by which of all."""
+        config, most = self.config, max(1, math.isqrt(memory_for_exact(available_memory()) // (8 * SOLVING)))
         with np.errstate(over="ignore", invalid="ignore"):
             rows = SparseRows.of(self.A[train], self.labels[train], config.intercept, config.standardize, most=most)
         if not (np.isfinite(rows.squares).all() and np.isfinite(rows.y_scatter)):
             raise DataError(
                 "Expected values whose squares can be summed, got some over about 1e150. Divide them first."
             )
-        return FoldRows(rows, set(), partial(_error, self.A[test], self.labels[test]), self._named)
+        return rows
 
-    def _named(self, used: npt.NDArray[np.bool_]) -> tuple[list[str], npt.NDArray[np.intp]]:
+    def named(self, used: npt.NDArray[np.bool_]) -> tuple[list[str], npt.NDArray[np.intp]]:
         """An answer has the columns with a weight somewhere on the path, as a model file has those with one."""
         columns = np.flatnonzero(used)
         return [column_name(index) for index in self.there[columns].tolist()], columns
@@ -107,7 +116,7 @@ def sparse_cells(coordinator: Coordinator, config: RunConfig, choice: FoldChoice
     """All rows in one matrix of the columns that have a value in a training row."""
     from scipy.sparse import csr_array  # here: only sparse rows need it
 
-    check_way(choice)
+    check_way(choice, config)
     table = open_table(coordinator, config)
     if choice.count > table.rows:
         raise ConfigError(
@@ -130,17 +139,21 @@ def sparse_cells(coordinator: Coordinator, config: RunConfig, choice: FoldChoice
         starts[own.start + 1 : own.stop + 1] = value + part.ends
         there[part.indices[np.repeat(cells[own] < choice.cells, part.counts)]] = True
         row, value = own.stop, stored.stop
+    if choice.by == "class":  # as `whatif.folds.ClassRanks`: the rows of a label are counted on from those before
+        training = np.flatnonzero(cells < choice.cells)
+        cells[training[np.argsort(labels[training], kind="stable")]] = np.arange(len(training)) % choice.count
     check_rows(float((cells < choice.cells).sum()), config)
     A = csr_array((values, indices, starts), (table.rows, table.columns))
     columns = np.flatnonzero(there)
     return table, SparseCells(config, choice, A[:, columns], labels, cells, columns)
 
 
-def check_way(choice: FoldChoice) -> None:
-    if choice.by not in WAYS:
+def check_way(choice: FoldChoice, config: RunConfig) -> None:
+    ways = WAYS if config.model == LOGISTIC else WAYS[:2]
+    if choice.by not in ways:
         raise ConfigError(
-            f"Expected folds of sparse rows by row or hash, got '{choice.text}': such rows have no columns of groups, "
-            "times or classes. Choose one of these two."
+            f"Expected folds of these sparse rows by {' or '.join(ways)}, got '{choice.text}': such rows have no "
+            "columns of groups or times, and labels of linear models are numbers. Choose one of these."
         )
 
 
@@ -157,8 +170,8 @@ def _bytes(each: tuple[int, int, int], values: int, columns: int, rows: int) -> 
 
 
 def _cell(choice: FoldChoice, index: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """As `whatif.folds.Folds.of` has it for a table of cells."""
-    if choice.by == "row":
+    """As `whatif.folds.Folds.of` has it for a table of cells; those by class are known when all labels are."""
+    if choice.by in ("row", "class"):
         return np.asarray(index % choice.count)
     return np.asarray(hashed_index(index, choice.seed) % np.uint64(choice.count)).astype(np.int64)
 

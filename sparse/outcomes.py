@@ -43,7 +43,7 @@ def fit_sparse_outcome(coordinator: Coordinator, config: RunConfig, timings: Tim
     loss, split = Logistic(), Split(config.test_every, config.test_fraction, config.seed)
     with timings.stage("ingest"):
         table = open_table(coordinator, config)
-        values, yes = _two_values(table, config, split)
+        values, yes = two_values(table, config, split)
     check_memory(table)
     with timings.stage("rows"), one_thread, np.errstate(over="ignore", invalid="ignore"):
         rows, there = training_rows(table, config, split)
@@ -60,7 +60,7 @@ def fit_sparse_outcome(coordinator: Coordinator, config: RunConfig, timings: Tim
     return _described(table, config, values, found, there, mean, *parts)
 
 
-def _two_values(table: SparseTable, config: RunConfig, split: Split) -> tuple[TwoValues, float]:
+def two_values(table: SparseTable, config: RunConfig, split: Split) -> tuple[TwoValues, float]:
     """Which labels there are, in how many training rows each, and which is the yes."""
     seen: dict[float, int] = {}
     for part, train in table.trained(split):

@@ -39,8 +39,8 @@ from shoal.settings.values import config_from
 from shoal.solve.conformal import half_width_of
 from shoal.sparse.prediction import write_predictions
 from shoal.sparse.table import is_sparse
-from shoal.sparse.text_models import can_split, has_many
-from shoal.sparse.text_scores import predict_requests
+from shoal.sparse.texts.models import can_split, has_many
+from shoal.sparse.texts.scores import predict_requests
 from shoal.tasks.kept_columns import SAMPLE, Beside, CellsBeside, Keep, PartsBeside, csv_line, parquet_rows
 from shoal.tasks.kept_text import TextBeside, first_rows
 from shoal.tasks.predict_rows import gaps_before, stand_in

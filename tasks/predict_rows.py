@@ -25,7 +25,7 @@ from shoal.results.answers.predictions import LONGEST_LEVEL, gone_told, is_as_if
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
 from shoal.solve.conformal import half_width_of
-from shoal.sparse.text_models import split_where_many
+from shoal.sparse.texts.models import split_where_many
 from shoal.words import date_text, listed, plural, shortened
 
 if TYPE_CHECKING:

@@ -127,7 +127,7 @@ def suited_to_rows(config: RunConfig) -> RunConfig:
 def exactly(coordinator: Coordinator, dataset: Dataset, config: RunConfig, timings: Timings) -> Trained:
     """From sums, or by Newton steps where the loss is another one; from sparse rows where levels may be very many."""
     if keeps_sparse(config):
-        from shoal.sparse.cells import fit_cells  # here: other fits need none of it
+        from shoal.sparse.texts.cells import fit_cells  # here: other fits need none of it
 
         return fit_cells(coordinator, dataset, config, timings)
     if config.model not in LOSSES:

@@ -19,7 +19,7 @@ from shoal.errors import DataError
 from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.named import penalty_beside
-from shoal.models import TINY, Array
+from shoal.models import L1L2, TINY, Array
 from shoal.settings.limits import SOLVING, memory_for_exact
 from shoal.solve.descent import FOUND, Bowl, Descent, Places, anchors_of, first_steps, nearest
 from shoal.solve.moments import plan_cells
@@ -72,6 +72,23 @@ class PathRequest:
     ratios: tuple[float, ...]
     alphas: Array | None
     count: int
+
+
+def alphas_of_loss(unit: L1L2, slope: float, spread: float, deep: bool, count: int) -> Array:
+    """From the strongest penalty down, by what an alpha of 1 is, the steepest slope at the best constant, and the
+    curvature there over the spread of the rows' slopes; `deep`: rows are as many as columns."""
+    if not slope > 0:
+        raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
+    depth, strongest_l2 = 1e-4 if deep else 1e-2, slope * spread / RIDGE_AS
+    weakest_l2 = strongest_l2 * depth / 100
+    if unit.l1 == 0:
+        return np.geomspace(strongest_l2 / unit.l2, weakest_l2 / unit.l2, count)
+    largest = slope / unit.l1
+    smallest = largest * depth
+    if unit.l2 > 0:
+        largest = slope / max(unit.l1, RIDGE_AS * unit.l2)
+        smallest = min(largest * depth, weakest_l2 / unit.l2)
+    return np.geomspace(largest, smallest, count)
 
 
 @dataclass(eq=False)
@@ -150,24 +167,13 @@ class PathFollower:
         """As `solve.paths.alpha_grid`, with the curvature of the loss at the best constant in place of 1."""
         if request.alphas is not None:
             return request.alphas
-        design, slope = self.whole, self._steepest(self.whole, null)
-        if not slope > 0:
-            raise DataError("No column is related to the target at all, so there is no path. Choose other columns.")
+        design = self.whole
         curve = float(null.square[0, 0, 0]) / design.n
         variance = float(design.moments.scatter[-1, -1]) / design.n
         noise = self.loss.noise(design.mean, variance, float(null.fitted[0]) / design.n)
-        depth = 1e-4 if design.n >= len(design.names) else 1e-2
-        strongest_l2 = slope * curve / math.sqrt(max(noise, TINY)) / RIDGE_AS
-        weakest_l2 = strongest_l2 * depth / 100
+        strongest_l2 = self._steepest(design, null), curve / math.sqrt(max(noise, TINY))
         unit = penalty_beside(self.loss, request.shrink, 1.0, ratio, design.n)
-        if unit.l1 == 0:
-            return np.geomspace(strongest_l2 / unit.l2, weakest_l2 / unit.l2, request.count)
-        largest = slope / unit.l1
-        smallest = largest * depth
-        if unit.l2 > 0:
-            largest = slope / max(unit.l1, RIDGE_AS * unit.l2)
-            smallest = min(largest * depth, weakest_l2 / unit.l2)
-        return np.geomspace(largest, smallest, request.count)
+        return alphas_of_loss(unit, *strongest_l2, design.n >= len(design.names), request.count)
 
     def _penalties(self, design: FoldDesign, request: PathRequest, grids: Sequence[Array]) -> tuple[Array, Array]:
         """l1 (m,), l2 (m,) of all points, one mixing ratio after the other."""

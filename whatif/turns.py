@@ -41,6 +41,7 @@ class _Turns:
         while (turn := self._next()) is not None:
             done, number, steps = turn
             try:
+                steps = self.begin(number) if steps is None else steps
                 ended = self._advance(number, steps)
             except BaseException as error:  # noqa: BLE001 - told where the answers are awaited
                 self.said.put(error)
@@ -64,14 +65,14 @@ class _Turns:
             self.said.put(Turn(number, said))
         return False
 
-    def _next(self) -> tuple[int, int, Iterator[Any]] | None:
-        """The one whose turn it is; None when there is none left."""
+    def _next(self) -> tuple[int, int, Iterator[Any] | None] | None:
+        """The one whose turn it is, without steps where it is not begun yet; None when there is none left."""
         with self.changed:
             while not self.stopped:
                 if self.waiting and self.begun < self.most:
                     self.begun += 1
                     number = self.waiting.pop(0)
-                    return 0, number, self.begin(number)
+                    return 0, number, None
                 if self.open:
                     found = min(self.open, key=lambda one: one[:2])
                     self.open.remove(found)

@@ -65,26 +65,39 @@ class RowsOptimum(NamedTuple):
 
 def minimise_rows(rows: SparseRows, loss: LossAt, penalty: L1L2, constant: float) -> RowsOptimum:
     """The minimum of F with l1 or l2 above 0; `constant` is the best score of all rows, where there is an intercept."""
-    own = _Steps(rows, loss)
-    start = constant if rows.units.intercept else 0.0
-    at = Scored(np.zeros(rows.width), start, np.full(len(rows.y), start))
-    steepest = max(own.steepest(at), TINY)
-    if penalty.l1:
-        at = own.along(at, penalty, steepest)
-    else:
-        at = own.smooth(at, np.arange(rows.width), np.zeros(rows.width), penalty, steepest)
-    left = own.left(at, penalty)
-    coef = at.w * rows.inverse
-    shift = rows.units.centre - rows.offset  # columns without zeros are stored about their mean
-    certificate = Certificate("kkt", left, 0.0 if left == 0 else left / steepest, "data")
-    return RowsOptimum(at.w, coef, at.b - float(shift @ coef), certificate, own.taken)
+    return RowsDescent(rows, loss, constant).to(penalty)
+
+
+class RowsDescent:
+    """From the best constant to the minimum with one penalty after another, each from where the last one ended."""
+
+    def __init__(self, rows: SparseRows, loss: LossAt, constant: float, enough: float = ENOUGH) -> None:
+        """`enough`: the share of the gradient at 0 that may be left at a minimum."""
+        self.own, start = _Steps(rows, loss, enough), constant if rows.units.intercept else 0.0
+        self.at = Scored(np.zeros(rows.width), start, np.full(len(rows.y), start))
+        self.steepest = max(self.own.steepest(self.at), TINY)
+        self.l1 = self.steepest  # with as much, all weights are 0
+
+    def to(self, penalty: L1L2) -> RowsOptimum:
+        own, rows = self.own, self.own.rows
+        if penalty.l1:
+            self.at = own.along(self.at, penalty, self.steepest, self.l1)
+            self.l1 = penalty.l1
+        else:
+            everything = np.arange(rows.width), np.zeros(rows.width)
+            self.at = own.smooth(self.at, *everything, penalty, self.steepest)
+        left, at = own.left(self.at, penalty), self.at
+        coef = at.w * rows.inverse
+        shift = rows.units.centre - rows.offset  # columns without zeros are stored about their mean
+        certificate = Certificate("kkt", left, 0.0 if left == 0 else left / self.steepest, "data")
+        return RowsOptimum(at.w, coef, at.b - float(shift @ coef), certificate, own.taken)
 
 
 class _Steps:
     """Steps down F, and how many were taken."""
 
-    def __init__(self, rows: SparseRows, loss: LossAt) -> None:
-        self.rows, self.loss, self.taken = rows, loss, 0
+    def __init__(self, rows: SparseRows, loss: LossAt, enough: float) -> None:
+        self.rows, self.loss, self.enough, self.taken = rows, loss, enough, 0
         self.A, self.inverse, self.n = rows.A, rows.inverse, rows.n
         self.free = rows.units.intercept
 
@@ -106,19 +119,20 @@ class _Steps:
 
     # ---------------------------------------------------------------- with an L1 part
 
-    def along(self, at: Scored, penalty: L1L2, steepest: float) -> Scored:
-        l1 = FALL * steepest
+    def along(self, at: Scored, penalty: L1L2, steepest: float, before: float) -> Scored:
+        """From the minimum with an L1 part of `before`."""
+        l1 = FALL * before
         while l1 > penalty.l1:
             at = self.descended(at, L1L2(l1, penalty.l2), NEAR * l1)
             l1 *= FALL
         best, least = at, np.inf
         for _ in range(ROUNDS):  # conjugate gradients for what nearly dependent columns leave of coordinate descent
-            at = self.descended(at, penalty, ENOUGH * steepest)
+            at = self.descended(at, penalty, self.enough * steepest)
             left = self.left(at, penalty)
             if left >= least / 2:
                 return best if least < left else at
             best, least = at, left
-            if left <= ENOUGH * steepest:
+            if left <= self.enough * steepest:
                 return at
             found = self.on_support(at, penalty, steepest)
             if (left := self.left(found, penalty)) < least:
@@ -191,7 +205,7 @@ class _Steps:
             gradient = inverse * (A.T @ g) / self.n + penalty.l2 * part + extra
             size = max(float(np.abs(gradient).max(initial=0.0)), abs(of_b))
             stalled = stalled + 1 if size > last / 2 else 0
-            if size <= ENOUGH * steepest or (stalled > 1 and size < 1e-9 * steepest) or stalled > 12:
+            if size <= self.enough * steepest or (stalled > 1 and size < 1e-9 * steepest) or stalled > 12:
                 break
             last = min(size, last)
             total = max(float(h.sum()), TINY)

@@ -166,7 +166,7 @@ def test_the_command_line_tunes_and_writes_the_model(
 
 @pytest.mark.parametrize("way", ["class", "group:x1", "time:x1"])
 def test_folds_that_need_columns_are_refused_in_words(sparse: Path, way: str) -> None:
-    with pytest.raises(ConfigError, match="Expected folds of sparse rows by row or hash"):
+    with pytest.raises(ConfigError, match="Expected folds of these sparse rows by row or hash"):
         tuned(sparse, request=TuningRequest(folds=3, fold_by=way))
 
 

@@ -59,3 +59,13 @@ def test_whoever_stops_listening_leaves_nobody_at_work() -> None:
     next(steps)
     steps.close()  # type: ignore[attr-defined]
     assert not [thread for thread in threading.enumerate() if thread.name == "turns"]
+
+
+def test_one_that_cannot_be_begun_is_told_too() -> None:
+    def begin(number: int) -> Iterator[int]:
+        if number:
+            raise ValueError("no rows")
+        return iter(range(10))
+
+    with pytest.raises(ValueError, match="no rows"):
+        list(in_turns(begin, 3, 9))

@@ -17,7 +17,7 @@ from shoal.lazy.classes import dataclass
 from shoal.metrics import Residuals
 from shoal.models import Array
 from shoal.passes.blocks import Predict, Score, Sums, opened
-from shoal.sparse.text_models import can_split, has_many, split_model
+from shoal.sparse.texts.models import can_split, has_many, split_model
 from shoal.worker import Worker
 
 

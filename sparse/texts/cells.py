@@ -1,5 +1,5 @@
 """One exact fit to a table of cells whose text columns have any number of levels: these are columns of a sparse design,
-numbers and shapes are as in dense fits. Files that are sparse themselves are in `fit`.
+numbers and shapes are as in dense fits. Files that are sparse themselves are in `sparse.fit`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from shoal.solve.moments import FEWER, Moments, plan_cells
 from shoal.solve.paths import Solution
 from shoal.solve.rows.sparse import SparseRows
 from shoal.solve.rows.wide import solve_wide
-from shoal.sparse.text_columns import Codes, TextDesign, by_hash, by_level, codes_of, counted, hashed_parts
-from shoal.sparse.text_scores import ScoreTexts, added
+from shoal.sparse.texts.columns import Codes, TextDesign, by_hash, by_level, codes_of, counted, hashed_parts
+from shoal.sparse.texts.scores import ScoreTexts, added
 from shoal.utils import available_memory
 from shoal.words import plural
 

@@ -24,7 +24,7 @@ from shoal.data.texts import levels
 from shoal.errors import ConfigError, DataError, OutOfMemory, StateError
 from shoal.fitting.model_file import load_model
 from shoal.settings.values import config_from
-from shoal.sparse import cells, text_models
+from shoal.sparse.texts import cells, models
 from shoal.tasks.predict_rows import RowPredictor
 from shoal.tasks.train import train
 
@@ -175,7 +175,7 @@ def test_levels_that_were_not_trained_with_are_told(
     dense = shoal.fit(path, **asked, max_levels=1000)
     out = tmp_path / "model.json"
     sparse = shoal.fit(path, **asked, max_levels="unlimited", out=str(out))
-    monkeypatch.setattr(text_models, "MANY", 100)
+    monkeypatch.setattr(models, "MANY", 100)
     told = dense.predict_to(tmp_path / "new.csv", tmp_path / "dense.csv")
     found = sparse.predict_to(tmp_path / "new.csv", tmp_path / "sparse.csv", keep=["user"])
     assert told.unknown_levels["user"]["nobody"] == 2
