@@ -21,7 +21,9 @@ from benchmarks.soaking import CHECKPOINTS, MODES, NEAR, WORKERS, Findings, Soak
 
 PAGE = Path(__file__).parent.parent / "docs" / "soak.md"
 KILLS = 1000  # in all
-SHARES = {"workers": 0.60, "runs": 0.24, "jobs": 0.08, "schedulers": 0.04, "searches": 0.02, "dashboards": 0.02}
+SHARES = {
+    "workers": 0.56, "runs": 0.24, "jobs": 0.08, "schedulers": 0.04, "warm": 0.05, "searches": 0.02, "dashboards": 0.02,
+}  # fmt: skip
 
 
 def shares(kills: int) -> dict[str, int]:
@@ -36,6 +38,7 @@ def harms(soak: Soak, kills: int) -> Iterator[Callable[[], None]]:
         yield partial(soak.kill_runs, max(1, wanted["runs"] // len(MODES)), mode)
     yield partial(soak.kill_jobs, wanted["jobs"])
     yield partial(soak.kill_schedulers, wanted["schedulers"])
+    yield partial(soak.kill_warm, wanted["warm"])
     yield partial(soak.kill_searches, wanted["searches"])
     yield partial(soak.kill_dashboards, wanted["dashboards"])
 
@@ -54,6 +57,7 @@ def page(found: Findings, seconds: float, seed: int) -> str:
         "a row. They said so, were resumed, and are compared like the others.",
         f"- Moments of killed runs (a checkpoint every {CHECKPOINTS:g} s): {moments}; {found.stopped_workers} of them "
         "with a stopped worker (SIGSTOP), which has to go as well.",
+        f"- {found.stopped_warm} warm processes were stopped (SIGSTOP) in place of a kill.",
     ]
     faults = [f"- {fault}" for fault in (*found.stuck, *found.wrong)]
     faults = ["", "Faults:", "", *faults] if faults else []
@@ -72,6 +76,8 @@ def _introduction(seed: int) -> list[str]:
         f"to the last bit. Modes ssp and async have to end within {NEAR:g} of the exact optimum.",
         "- Jobs (exact fits, looks at a file) have the same answer when they are done again; runs behind a killed "
         "scheduler start in their order; a killed search does all its trials; a killed dashboard harms no run.",
+        "- Many exact fits at a time are forks of a warm process: a kill or a stop (SIGSTOP) of that interrupts none, "
+        "and one of a fork only that fit, which is resumed. All have the same coefficients to the last bit.",
         "- No process, unfinished file or shared memory may be left behind. Stuck is what has not ended after 300 s.",
         "",
         f"Python {platform.python_version()}, {os.cpu_count()} cores, seed {seed}. Ranges: lowest / median / highest.",

@@ -24,6 +24,7 @@ import psutil
 
 from shoal.errors import Reason
 from shoal.home import queue_directory
+from shoal.runs import spawning
 from shoal.runs.launch import Run, launch, launch_job, resume
 from shoal.runs.scheduling import SCHEDULER, keep_going
 from shoal.search.folder import Search, go_on
@@ -42,6 +43,7 @@ LONG = {"epochs": 12, "finish_passes": 1200}  # time enough to be killed several
 CHECKPOINTS = 0.5  # seconds between two
 MOST_FAULTS = 20  # then it is no use to go on
 TRIALS = 4
+FITS = 6  # at a time, of one starter
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Findings:
     restarts: list[float] = field(default_factory=list)
     moments: Counter[str] = field(default_factory=Counter)
     stopped_workers: int = 0
+    stopped_warm: int = 0
     given_up: int = 0  # runs that ended because one request had lost three workers in a row, and were resumed
     stuck: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -68,6 +71,7 @@ class Soak:
         self.chance, self.found = random.Random(seed), Findings()
         self.memory = chaos.shared_memory()
         self._references: dict[str, dict[str, Any]] = {}
+        self._resumed = 0  # fits that were interrupted
 
     # ---------------------------------------------------------------- workers
 
@@ -185,6 +189,58 @@ class Soak:
         mark = f"{SCHEDULER} {queue_directory()}"
         return (process for process in psutil.process_iter() if mark in command_of(process))
 
+    def kill_warm(self, wanted: int) -> None:
+        """Fits of one starter at a time, forked from a warm process: that one, or one of its forks, is killed."""
+        exact = RunConfig(file=str(self.data), target="y")
+        answer = _answer(self._finished("warm processes", launch(exact)))
+        spawning.MANY, spawning.IDLE = 0, 1.0  # all come from there
+        while self._of_warm < wanted:
+            shutil.rmtree(self.home / "cache", ignore_errors=True)
+            runs = [launch(exact) for _ in range(FITS)]
+            for _ in range(3):
+                time.sleep(self.chance.uniform(0, 0.6))
+                self._harm_warm(runs)
+            self._compare_fits(runs, answer)
+            self._in_time("warm processes", "one that has nothing to do", lambda: not _warm_processes(self.home))
+            for run in runs:
+                shutil.rmtree(run.directory)
+            self._tell("warm processes", wanted)
+
+    @property
+    def _of_warm(self) -> int:
+        return self.found.kills["warm processes"] + self.found.kills["forks of warm processes"]
+
+    def _harm_warm(self, runs: list[Run]) -> None:
+        of_fork = self.chance.random() < 0.5
+        if of_fork:
+            until(lambda: any(run.pid for run in runs) or not any(run.is_active for run in runs))
+        victims = _processes_of(runs) if of_fork else _warm_processes(self.home)
+        if not victims:
+            return
+        kind, victim = "forks of warm processes" if of_fork else "warm processes", self.chance.choice(victims)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if not of_fork and self.chance.random() < 0.2:
+                victim.suspend()
+                self.found.stopped_warm += 1
+            else:
+                victim.kill()
+                self.found.kills[kind] += 1
+
+    def _compare_fits(self, runs: list[Run], answer: Any) -> None:
+        killed = [run for run in runs if self._ends(run) and run.state == "interrupted"]
+        if len(killed) > self.found.kills["forks of warm processes"] - self._resumed:
+            self.found.wrong.append(f"{killed[-1].id}: interrupted by the death of the warm process")
+        for run in killed:
+            resume(run)
+        self._resumed += len(killed)
+        for run in runs:
+            self.found.ends["warm processes"] += 1
+            if _answer(self._finished("warm processes", run)) != answer:
+                self.found.wrong.append(f"{run.id}: another answer than undisturbed")
+
+    def _ends(self, run: Run) -> bool:
+        return self._in_time("warm processes", run.id, lambda: not run.is_active and not run.is_alive)
+
     def kill_searches(self, wanted: int) -> None:
         kind = "searches"
         while (left := wanted - self.found.kills[kind]) > 0:
@@ -284,6 +340,25 @@ class Soak:
         print(f"{kind}: {self.found.kills[kind]} of {wanted}{more}", file=sys.stderr, flush=True)
         if len(faults) > MOST_FAULTS:
             raise SystemExit("\n".join(["Too many faults to go on:", *faults]))
+
+
+def _processes_of(runs: list[Run]) -> list[psutil.Process]:
+    found = []
+    for pid in (run.pid for run in runs):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [psutil.Process(pid)] if pid else []
+    return found
+
+
+def _warm_processes(home: Path) -> list[psutil.Process]:
+    """Those of this home, without forks that have become runs: these have sessions of their own."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            ours = "shoal.processes.warm" in process.cmdline() and process.environ().get("SHOAL_HOME") == str(home)
+            if ours and process.ppid() == os.getpid():
+                found.append(process)
+    return found
 
 
 def _goes_on(search: Search) -> bool:

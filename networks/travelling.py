@@ -3,6 +3,7 @@ classes, and the shards of its rows; each is kept under the same name there."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ class KnowModule:
 
     def answer(self, worker: Worker) -> None:
         folder = module_folder(self.file)
-        if not (folder / Path(self.file).name).exists():
+        if folder != Path(self.file).parent:
             make_folder(folder)
             _write(folder / START, self.start)
             _write(folder / Path(self.file).name, self.document)  # last: who finds it finds all
@@ -129,7 +130,11 @@ def fetches(shards: Shards, node: str) -> tuple[FetchShard, ...]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all: another worker of this machine may write it at the same time."""
+    """Whole or not at all: another worker of this machine may write it at the same time. What is there as it should be
+    stays; what was damaged since is made good."""
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == content:
+            return
     unfinished = path.with_name(f"{path.name}.{os.urandom(6).hex()}")
     with disk_errors():
         unfinished.write_bytes(content)

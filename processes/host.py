@@ -34,6 +34,8 @@ HANDED_ON = "Its run host was shut down."
 class HostWarmth(WarmProcess):
     """Started anew when it is gone, and all runs that it has made with it."""
 
+    hosted = True
+
     def ended(self, wait: float) -> tuple[dict[str, int], bool]:
         """Runs whose processes have ended, with their exit codes; and whether the warm process itself has, and all with
         it. Waits so long for the first."""

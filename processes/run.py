@@ -29,6 +29,7 @@ from shoal.home import keep_private, searches_directory
 from shoal.runs import interruptions, reserve, scheduling
 from shoal.runs.awaiting import WaitWatch
 from shoal.runs.commands import close_open_commands
+from shoal.runs.documents import has_ended
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
 from shoal.runs.slots import slots_for
 from shoal.runs.spawning import STOPS, hear_signals
@@ -348,7 +349,8 @@ def failure(error: Exception) -> Standing:
 
 
 def main(directory: Path, lock: int | None = None, slots: Sequence[int] = (), hosted: Hosted | None = None) -> None:
-    """One process a run: a second one, started by mistake, finds the lock taken and leaves.
+    """One process a run: a second one, started by mistake, finds the lock taken or the last word said, and leaves; so
+    does one whose run was stopped before it came so far.
 
     `hosted` where a run host of a team has taken it.
 
@@ -358,7 +360,7 @@ def main(directory: Path, lock: int | None = None, slots: Sequence[int] = (), ho
     for descriptor in (*slots, *([] if lock is None else [lock])):
         os.set_inheritable(descriptor, False)  # workers must not keep them
     with own_lock(directory, given=lock) as mine:
-        if not mine:
+        if not mine or has_ended(directory):
             return
         _live(run, hosted or Hosted())
         # Before the lock goes: from then on the folder may be made anew, for a job that is started again.

@@ -6,7 +6,8 @@ It has one thread and no connection, so that a fork is safe. A run's process is 
 session of its own. That of a host ends with its host. It begins by a new lock in the folder of the run. Who had the one
 before, and does not know that its lease is over, finds another in its place before it gives any file a name, and ends.
 On one machine it outlives whoever started it, and takes its turn: as many at a time as there are cores, or after a
-moment in any case, since a person waits for it.
+moment in any case, since a person waits for it. There the warm process outlives its starter as well, until it has begun
+what it was told.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import fcntl
 import gc
 import json
+import mmap
 import os
 import selectors
 import signal
@@ -26,39 +28,41 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from shoal.errors import DamagedFile, Standing
 from shoal.home import keep_private, runs_directory
 from shoal.processes.run import Hosted
 from shoal.processes.run import main as main_of_run
-from shoal.runs.documents import last_word
 from shoal.runs.slots import cores
 from shoal.runs.spawning import STOPS
 from shoal.utils import check_before_naming, die_with_parent
 
 TURN = 3.0  # seconds that a fit of one machine waits for those before it at most
+MOST = mmap.PAGESIZE  # forks that live at a time; more are started in another way
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
 
 
 class Warm:
     """Words come in as lines of JSON: {"start": LIFE, "run": RUN, "fence": 0, "again": ""}, {"kill": LIFE},
     {"stop": LIFE}; out go {"ended": LIFE, "code": N}. A run that is taken once more has another life.
-    Without a host it is {"start": NAME, "folder": PATH}, and {"begun": NAME} goes out before the end."""
+    Without a host it is {"start": LIFE, "folder": PATH}, and {"begun": LIFE} goes out before the end; an end without it
+    is of a fit that could not be begun."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self._rest = b""
-        self.children: dict[int, str] = {}
+        self.children: dict[int, tuple[str, int]] = {}  # by number of the process: a life, and its place in `_at_work`
         self.woken, waker = socket.socketpair()
         self.woken.setblocking(False)
         waker.setblocking(False)
         self._waker = waker
         self._turns, self._turn_over = os.pipe()  # a byte for each that may be at work
         os.write(self._turn_over, b"." * cores())
+        self._at_work = mmap.mmap(-1, MOST)  # shared with forks: who has one of these bytes
+        self._taken: set[int] = set()
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> None:
-        """Until the host hangs up."""
+        """Until whoever has started it hangs up, and all that was said before is done."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.channel, selectors.EVENT_READ)
             selector.register(self.woken, selectors.EVENT_READ)
@@ -85,20 +89,30 @@ class Warm:
     def _do(self, word: dict[str, Any]) -> None:
         if "start" in word:
             if "folder" in word:
-                self._start(word["start"], Path(word["folder"]), None)
-                self._say(begun=word["start"])
+                if self._start(word["start"], Path(word["folder"]), None):
+                    self._say(begun=word["start"])
             else:
                 self._start(word["start"], runs_directory() / word["run"], Hosted(word["fence"], word["again"]))
         for name, number in SIGNALS.items():
-            for pid, life in self.children.items():
+            for pid, (life, _) in self.children.items():
                 if word.get(name) == life:
                     os.kill(pid, number)
 
-    def _start(self, life: str, directory: Path, hosted: Hosted | None) -> None:
-        pid = os.fork()
+    def _start(self, life: str, directory: Path, hosted: Hosted | None) -> bool:
+        """Where there is no room for one more process, that is said as its end: the others go on."""
+        place = next((place for place in range(MOST) if place not in self._taken), MOST)
+        try:
+            pid = os.fork() if place < MOST else -1
+        except OSError:
+            pid = -1
         if pid == 0:
-            self._become(directory, hosted)
-        self.children[pid] = life
+            self._become(directory, hosted, place)
+        if pid < 0:
+            self._say(ended=life, code=1)
+            return False
+        self.children[pid] = life, place
+        self._taken.add(place)
+        return True
 
     def _say(self, **word: str | int) -> None:
         with contextlib.suppress(OSError):  # nobody is there to hear it
@@ -109,16 +123,22 @@ class Warm:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            life = self.children.pop(pid)
+            life, place = self.children.pop(pid)
+            if self._at_work[place]:  # it was killed, and could not let the next one have its turn
+                self._at_work[place] = 0
+                os.write(self._turn_over, b".")
+            self._taken.discard(place)
             self._say(ended=life, code=os.waitstatus_to_exitcode(status))
 
-    def _become(self, directory: Path, hosted: Hosted | None) -> NoReturn:
+    def _become(self, directory: Path, hosted: Hosted | None, place: int) -> NoReturn:
         """In the child: a process of a run, from its lock to its last word."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # heard once it knows what to do about them
+            for number in STOPS:
+                signal.signal(number, signal.SIG_DFL)
             os.setsid()
             if hosted is not None:
                 die_with_parent()
@@ -127,13 +147,12 @@ class Warm:
             _write_to(directory / "log.txt")
             gc.enable()
             if hosted is None:
-                with self._turn():
+                with self._turn(place):
                     main_of_run(directory)
             else:
                 fence = FolderFence(directory)
                 check_before_naming(fence.check)
-                if _last_word(directory) is None:  # its last host may have died before it told
-                    main_of_run(directory, fence.lock, hosted=hosted)
+                main_of_run(directory, fence.lock, hosted=hosted)
             code = 0
         except BaseException:  # noqa: BLE001 - nothing may come back from here into the loop of its parent
             traceback.print_exc()
@@ -142,13 +161,12 @@ class Warm:
             os._exit(code)
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One of those who are at work at a time; one that is killed keeps its place, for which nobody waits long."""
-        mine = b""
+    def _turn(self, place: int) -> Iterator[None]:
+        """One of those who are at work at a time; the place of one that is killed is given back by its parent."""
         signal.signal(signal.SIGALRM, _waited_enough)
         try:
             signal.setitimer(signal.ITIMER_REAL, TURN)
-            mine = os.read(self._turns, 1)  # of all who read, the system wakes one
+            self._at_work[place] = len(os.read(self._turns, 1))  # of all who read, the system wakes one
             signal.setitimer(signal.ITIMER_REAL, 0.0)
         except _Enough:
             pass
@@ -156,7 +174,9 @@ class Warm:
         try:
             yield
         finally:
-            os.write(self._turn_over, mine)
+            if self._at_work[place]:
+                self._at_work[place] = 0
+                os.write(self._turn_over, b".")
 
 
 class _Enough(Exception):
@@ -188,12 +208,6 @@ class FolderFence:
             os._exit(0)
 
 
-def _last_word(directory: Path) -> Standing | None:
-    with contextlib.suppress(DamagedFile):
-        return last_word(directory)
-    return None
-
-
 def _write_to(log: Path) -> None:
     with contextlib.suppress(OSError):  # a full disk: it writes to where its host does
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -213,10 +227,12 @@ def _import() -> None:
     gc.disable()
 
 
-def main(channel: int) -> None:
-    die_with_parent()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # the host decides when it ends
+def main(channel: int, hosted: bool) -> None:
+    """Of a host, it ends with the host."""
+    if hosted:
+        die_with_parent()
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)  # whoever has started it decides when it ends
     _import()
     with socket.socket(fileno=channel) as connected:
         Warm(connected).serve()
@@ -224,4 +240,4 @@ def main(channel: int) -> None:
 
 if __name__ == "__main__":
     keep_private()
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), "hosted" in sys.argv[2:])

@@ -83,6 +83,13 @@ def last_word(directory: Path) -> Standing | None:
     return now if now.state in ENDED else None
 
 
+def has_ended(directory: Path) -> bool:
+    """Whether it says that it ended; one that cannot be read does not."""
+    with contextlib.suppress(DamagedFile):
+        return last_word(directory) is not None
+    return False
+
+
 def _ending_in_result(path: Path) -> Standing | None:
     """A result may be megabytes, and many ask how a run stands: it is read once as long as it stays the same."""
     try:

@@ -3,20 +3,25 @@
 Fits that are started while others of the same starter are at work come from a warm process (`processes.warm`), which is
 started by need and gone when it has nothing to do: a fork takes a tenth of the time of a new interpreter. It is no
 parent that anybody depends on. Its forks live on when it is killed, and what it was told and has not begun is then
-started as everything else is.
+started as everything else is; so it is when it says nothing for a while. If its starter is gone, it begins what it was
+told and ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 import os
+import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +33,8 @@ from shoal.utils import THREAD_LIMITS
 STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
 MANY = 3  # fits at work from one starter, from which on the next ones come from a warm process
 IDLE = 10.0  # seconds without work after which that process ends
+SILENT = 15.0  # seconds after which a fit that it has not begun is started without it; `folder.PATIENCE` is longer
+CODE = Path(__file__).parent.parent
 killed_by: dict[str, int] = {}  # signals that ended processes which this one has started, by the name of their folder
 
 
@@ -51,27 +58,35 @@ def spawn(
             cwd="/", env={**_without_ours(environment), "SHOAL_HOME": str(home()), **THREAD_LIMITS},
         )  # fmt: skip
     # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
+    life = _begin(directory)
+    threading.Thread(target=_bury, args=(process, life), name=f"reaper-{directory.name}", daemon=True).start()
+
+
+def _bury(process: subprocess.Popen[bytes], life: str) -> None:
+    _ended(life, process.wait())
+
+
+def _begin(directory: Path) -> str:
+    """The name of a new life: a folder may have several, and the end of one is told when the next has begun."""
     killed_by.pop(directory.name, None)
-    _alive.add(directory.name)
-    threading.Thread(target=_bury, args=(process, directory.name), name=f"reaper-{directory.name}", daemon=True).start()
+    life = f"{directory.name} {next(_lives)}"
+    _alive.add(life)
+    return life
 
 
-def _bury(process: subprocess.Popen[bytes], name: str) -> None:
-    _ended(name, process.wait())
-
-
-def _ended(name: str, code: int) -> None:
-    _alive.discard(name)
+def _ended(life: str, code: int) -> None:
+    _alive.discard(life)
     if code < 0:
-        killed_by[name] = -code
+        killed_by[life.rpartition(" ")[0]] = -code
 
 
-_alive: set[str] = set()  # processes that this one has started, by the name of their folder
+_lives = itertools.count()
+_alive: set[str] = set()  # lives that this process has started and not seen the end of
 
 
 def spawn_fit(directory: Path) -> None:
     """A fit that waits for nothing: by a new process, or, where several are at work, by a fork of a warm one."""
-    if len(_alive) < MANY or not _warmth.start_fit(directory):
+    if len(_alive) < MANY or not _warmth().start_fit(directory):
         spawn(directory)
 
 
@@ -81,18 +96,32 @@ def spawn_fit(directory: Path) -> None:
 class WarmProcess:
     """The process that makes those of runs (`processes.warm`), and the channel to it."""
 
+    hosted = False  # whether it is a run host's, ends with it, and says there what goes wrong
+
     def __init__(self) -> None:
         self.start()
 
     def start(self) -> None:
         self._channel, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "shoal.processes.warm", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd="/",
-            env={**os.environ, "SHOAL_HOME": str(home()), **THREAD_LIMITS},
-        )  # fmt: skip
-        theirs.close()
+        output = None if self.hosted else subprocess.DEVNULL  # whose reader waits for the starter, and not for this one
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "shoal.processes.warm", str(theirs.fileno()), *["hosted"] * self.hosted],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[theirs.fileno()], cwd="/",
+                start_new_session=True,  # Ctrl+C in a terminal is for the starter
+                env={**os.environ, "SHOAL_HOME": str(home()), **THREAD_LIMITS},
+            )  # fmt: skip
+        except OSError:
+            self._channel.close()
+            raise
+        finally:
+            theirs.close()
         self._rest = b""
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether there is room for a word: one that does not read must not keep whoever speaks to it."""
+        return self._is_ready(select.POLLOUT, 0.0)
 
     def say(self, **word: str | int) -> None:
         with contextlib.suppress(OSError):  # it is gone, which `heard` tells
@@ -100,7 +129,7 @@ class WarmProcess:
 
     def heard(self, wait: float) -> list[dict[str, Any]] | None:
         """What it says, none if it says nothing for so long; None if it is gone."""
-        if not select.select([self._channel], [], [], wait)[0]:
+        if not self._is_ready(select.POLLIN, wait):
             return []
         try:
             data = self._channel.recv(1 << 16)
@@ -108,6 +137,11 @@ class WarmProcess:
             data = b""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [json.loads(line) for line in lines] if data else None
+
+    def _is_ready(self, event: int, wait: float) -> bool:
+        poll = select.poll()  # `select` knows no descriptors from 1,024 on
+        poll.register(self._channel, event)
+        return bool(poll.poll(1000 * wait))
 
     def close(self) -> None:
         self._channel.close()
@@ -119,52 +153,121 @@ class _Warmth:
     """The warm process of this one, while it has work for it."""
 
     def __init__(self) -> None:
+        self.of = os.getpid()
         self._lock = threading.Lock()
         self._warm: WarmProcess | None = None
-        self._as: dict[str, str] = {}  # the environment that it was started with
-        self._told: dict[str, Path] = {}  # fits that it has not begun
+        self._as: Circumstances = ()  # in which it was started
+        self._told: dict[str, tuple[Path, float]] = {}  # lives that it has not begun: folder, and when it was told
         self._begun: set[str] = set()
 
     def start_fit(self, directory: Path) -> bool:
-        """False where it would be started in another way than by this process: its settings have changed since."""
+        """False where a new process would be another than a fork, or where there is no warm one that listens."""
         with self._lock:
             if self._warm is None:
-                self._as = dict(os.environ)
-                self._warm = WarmProcess()
+                self._as = _circumstances()
+                try:
+                    self._warm = WarmProcess()
+                except OSError:
+                    return False
                 threading.Thread(target=self._listen, args=(self._warm,), name="warmth", daemon=True).start()
-            elif self._as != dict(os.environ):
+            elif self._as != _circumstances() or not self._warm.takes_more:
                 return False
-            killed_by.pop(directory.name, None)
-            _alive.add(directory.name)
-            self._told[directory.name] = directory
-            self._warm.say(start=directory.name, folder=str(directory))
+            life = _begin(directory)
+            self._told[life] = directory, time.monotonic()
+            self._warm.say(start=life, folder=str(directory))
             return True
 
     def _listen(self, warm: WarmProcess) -> None:
         while True:
-            words = warm.heard(IDLE)
+            words = warm.heard(min(IDLE, SILENT))
             with self._lock:
-                for word in words or ():
-                    self._hear(word)
-                if words is None or not (words or self._told or self._begun):
-                    warm.close()
-                    self._warm, self._begun = None, set()
-                    left, self._told = self._told, {}
+                refused = [one for word in words or () if (one := self._hear(word))]
+                if words is None or not (words or self._told or self._begun) or self._is_silent():
                     break
-        for directory in left.values():  # one that has begun all the same has its lock, and the second one leaves
-            with contextlib.suppress(OSError):  # its folder is gone
-                spawn(directory)
+            _spawn_all(refused)
+        with self._lock:
+            warm.close()
+            self._warm = None
+            refused += [directory for directory, _ in self._told.values()]
+            _alive.difference_update(self._told, self._begun)
+            self._told, self._begun = {}, set()
+        _spawn_all(refused)
 
-    def _hear(self, word: dict[str, Any]) -> None:
-        if name := word.get("begun"):
-            if self._told.pop(name, None):
-                self._begun.add(name)
-        elif name := word.get("ended"):
-            self._begun.discard(name)
-            _ended(name, int(word["code"]))
+    def _is_silent(self) -> bool:
+        """Whether a fit is not begun for so long that the process seems to be stopped, or to have no room."""
+        return any(time.monotonic() - since > SILENT for _, since in self._told.values())
+
+    def _hear(self, word: dict[str, Any]) -> Path | None:
+        """The folder of a fit that it could not begin, if it says that of one."""
+        if life := word.get("begun"):
+            if self._told.pop(life, None):
+                self._begun.add(life)
+        elif life := word.get("ended"):
+            self._begun.discard(life)
+            _ended(life, int(word["code"]))
+            if told := self._told.pop(life, None):
+                return told[0]
+        return None
 
 
-_warmth = _Warmth()
+def _spawn_all(directories: Sequence[Path]) -> None:
+    for (
+        directory
+    ) in directories:  # one that has begun all the same has its lock or its last word, and the second leaves
+        with contextlib.suppress(OSError):  # its folder is gone, or there is no room: then it is told as interrupted
+            spawn(directory)
+
+
+_mine: _Warmth | None = None
+
+
+def _warmth() -> _Warmth:
+    """Of this process: a fork of it has not the thread that listens, and must not speak for it."""
+    global _mine
+    if _mine is None or _mine.of != os.getpid():
+        _mine = _Warmth()
+    return _mine
+
+
+Circumstances = tuple[Any, ...]
+
+
+def _circumstances() -> Circumstances:
+    """What a new process would take from this one, and the code that it would run; a fork of a warm one has the same as
+    when that was started."""
+    return dict(os.environ), _umask(), _limits(), os.getpriority(os.PRIO_PROCESS, 0), _processors(), _code_stamp()
+
+
+def _umask() -> str:
+    """As the system tells it: to ask for it is to set it, for all threads."""
+    with contextlib.suppress(OSError), open("/proc/self/status") as status:
+        return next((line for line in status if line.startswith("Umask:")), "")
+    return ""
+
+
+def _limits() -> tuple[tuple[int, int], ...]:
+    names = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CPU")
+    return tuple(resource.getrlimit(getattr(resource, name)) for name in names)
+
+
+def _processors() -> frozenset[int]:
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
+
+
+def _code_stamp() -> tuple[int, ...]:
+    """Folders of the package as they are now: a file that was put in the place of another changes them."""
+    with contextlib.suppress(OSError):
+        return tuple(os.stat(folder).st_mtime_ns for folder in _code_folders())
+    return ()  # while it is being replaced
+
+
+@functools.cache
+def _code_folders() -> list[str]:
+    found = []
+    for folder, inside, _ in os.walk(CODE):
+        inside[:] = [name for name in inside if name.isidentifier() and name != "__pycache__"]
+        found.append(folder)
+    return found
 
 
 def _without_ours(other: Mapping[str, str] | None) -> dict[str, str]:

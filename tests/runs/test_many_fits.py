@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
+from shoal.processes.run import main as main_of_run
 from shoal.runs import spawning
-from shoal.runs.launch import Run, launch
+from shoal.runs.commands import end_process
+from shoal.runs.launch import Run, launch, list_runs
 from shoal.settings.values import config_from
 from support.runs import run_home, small_table, until
 
@@ -23,7 +30,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(spawning, "IDLE", 0.2)
     with run_home(tmp_path / "home", monkeypatch):
         yield small_table(tmp_path)
-        until(lambda: spawning._warmth._warm is None)
+        until(lambda: spawning._warmth()._warm is None)
 
 
 def fits(table: Path, count: int) -> list[Run]:
@@ -31,7 +38,7 @@ def fits(table: Path, count: int) -> list[Run]:
 
 
 def warm_number() -> int:
-    warm = spawning._warmth._warm
+    warm = spawning._warmth()._warm
     assert warm is not None
     return warm._process.pid
 
@@ -58,10 +65,171 @@ def test_a_warm_process_that_is_killed_loses_nothing(table: Path) -> None:
     assert_right(runs, table)
 
 
-def test_other_settings_are_not_those_of_the_warm_process(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = fits(table, 1)
-    monkeypatch.setenv("SHOAL_SLOTS", "2")
-    told = set(spawning._warmth._told)
-    runs = fits(table, 1)
-    assert set(spawning._warmth._told) <= told
-    assert_right([*first, *runs], table)
+def stopped_warm_process(table: Path) -> psutil.Process:
+    """One that has been told of a fit, and does nothing about it or any other until it is woken."""
+    fits(table, 1)
+    warm = psutil.Process(warm_number())
+    warm.suspend()
+    until(lambda: warm.status() == psutil.STATUS_STOPPED)
+    return warm
+
+
+def test_a_warm_process_that_is_killed_counts_for_nothing_afterwards(table: Path) -> None:
+    warm = stopped_warm_process(table)
+    runs = fits(table, 2)
+    warm.kill()
+    assert_right([*runs, *list_runs()], table)
+    until(lambda: not spawning._alive)  # or all later fits would seem to be some of many
+
+
+def test_fits_of_a_stopped_one_are_begun_without_it(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawning, "SILENT", 0.2)
+    warm = stopped_warm_process(table)
+    assert_right([*fits(table, 2), *list_runs()], table)
+    until(lambda: not warm.is_running() or warm.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_one_that_does_not_listen_keeps_nobody_waiting(table: Path, tmp_path: Path) -> None:
+    """Words that it does not read fill the way to it, and then fits begin in another way."""
+    warm = stopped_warm_process(table)
+    assert not all(spawning._warmth().start_fit(tmp_path / f"no run {number}") for number in range(5000))
+    warm.resume()
+    assert_right(list_runs(), table)
+
+
+def test_what_was_told_is_begun_though_the_starter_is_gone(table: Path, tmp_path: Path) -> None:
+    """The starter is killed while the warm process is still to begin its fits."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", STARTER, str(table)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    warm = psutil.Process(int(done.stdout))
+    assert warm.status() == psutil.STATUS_STOPPED
+    assert not any(run.is_alive for run in list_runs())
+    warm.resume()
+    assert len(list_runs()) == 3
+    assert_right(list_runs(), table)
+    until(lambda: not warm.is_running() or warm.status() == psutil.STATUS_ZOMBIE)
+
+
+STARTER = """
+import os, signal, sys
+from shoal.runs import spawning
+from shoal.runs.launch import launch
+from shoal.settings.values import config_from
+spawning.MANY = 0
+config = config_from({"file": sys.argv[1], "target": "y"})
+launch(config)
+warm = spawning._warmth()._warm._process.pid
+os.kill(warm, signal.SIGSTOP)
+launch(config), launch(config)
+print(warm, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_it_outlives_the_thread_that_asked_for_it(table: Path) -> None:
+    """As pages are drawn by threads that end."""
+    thread = threading.Thread(target=fits, args=(table, 1))
+    thread.start()
+    number = warm_number() if until(lambda: spawning._warmth()._warm) else 0
+    thread.join()
+    until(lambda: not spawning._warmth()._told)
+    assert warm_number() == number
+    assert_right(list_runs(), table)
+
+
+def test_a_fit_that_was_stopped_before_it_began_stays_so(table: Path) -> None:
+    warm = stopped_warm_process(table)
+    (run,) = fits(table, 1)
+    end_process(run)
+    assert run.state == "stopped"
+    warm.resume()
+    until(lambda: spawning._warmth()._warm is None)
+    assert (run.state, run.result) == ("stopped", None)
+
+
+def test_a_fit_that_has_ended_is_not_done_by_a_second_process(table: Path) -> None:
+    (run,) = fits(table, 1)
+    assert_right([run], table)
+    until(lambda: not run.is_alive)
+    before = {path.name: path.stat().st_mtime_ns for path in run.directory.iterdir() if path.name != "lock"}
+    main_of_run(run.directory)
+    assert {path.name: path.stat().st_mtime_ns for path in run.directory.iterdir() if path.name != "lock"} == before
+
+
+def test_a_killed_fork_ends_no_other_and_gives_its_turn_back(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", TURNS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "1", "1"]
+
+
+TURNS = """
+import array, fcntl, os, signal, socket, termios
+from shoal.processes import warm as module
+module.cores = lambda: 1
+warm = module.Warm(socket.socketpair()[0])
+
+def left():
+    count = array.array("i", [0])
+    fcntl.ioctl(warm._turns, termios.FIONREAD, count)
+    return count[0]
+
+ready, told = os.pipe()
+def at_work(directory, hosted, place):
+    with warm._turn(place):
+        os.write(told, b".")
+        signal.pause()
+warm._become = at_work
+warm._start("one", None, None)
+os.read(ready, 1)
+print(left())
+(pid,) = warm.children
+os.kill(pid, signal.SIGKILL)
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+warm._bury()
+print(left())
+os.fork = lambda: (_ for _ in ()).throw(BlockingIOError)  # as many processes as the system allows
+print(int(not warm._start("two", None, None) and not warm.children))
+"""
+
+
+def _umask() -> Callable[[], object]:
+    before = os.umask(0o027)
+    return lambda: os.umask(before)
+
+
+def _open_files() -> Callable[[], object]:
+    low, high = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (low - 1, high))
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (low, high))
+
+
+def _environment() -> Callable[[], object]:
+    os.environ["SHOAL_SLOTS"] = "2"  # put back with the home
+    return lambda: None
+
+
+def _other_code() -> Callable[[], object]:
+    folder = Path(spawning._code_folders()[-1])
+    (folder / "upgraded.py").touch()
+    return lambda: (folder / "upgraded.py").unlink()
+
+
+@pytest.mark.parametrize("change", [_environment, _umask, _open_files, _other_code])
+def test_it_begins_nothing_that_a_new_process_would_begin_otherwise(
+    change: Callable[[], Callable[[], object]], table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "package" / "part").mkdir(parents=True)
+    monkeypatch.setattr(spawning, "CODE", tmp_path / "package")
+    spawning._code_folders.cache_clear()
+    warm = stopped_warm_process(table)  # what it is told stays so
+    put_back = change()
+    try:
+        told = set(spawning._warmth()._told)
+        runs = fits(table, 1)
+        assert set(spawning._warmth()._told) == told
+    finally:
+        put_back()
+        warm.resume()
+        spawning._code_folders.cache_clear()
+    assert_right([*runs, *list_runs()], table)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
+import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from shoal.data.recipes.sources import sources_of
 from shoal.data.splits import Split
+from shoal.files import packing
+from shoal.fitting.model_file import load_model, save_model
 from shoal.fitting.reports import Trained
 from shoal.home import jobs_directory, runs_directory
 from shoal.runs import made_files
 from shoal.runs.documents import write_json
 from shoal.runs.folder import Run
+from shoal.settings.config import RunConfig
 from shoal.sparse import table as sparse_table
 from shoal.tasks.train import train_gradient_with, train_with
+from shoal.worker import Worker
 from support.harm.place import FileKind, Place, Told
 
 Parts = dict[str, str]
@@ -54,6 +62,59 @@ def _of_sparse(place: Place, train: Callable[..., Trained], **more: Any) -> str:
     finally:
         sparse_table.BLOCK_BYTES = before
     return repr((report.coefficients, report.intercept, report.train))
+
+
+# ------------------------------------------------------------------ models of very many columns, and of limits
+
+
+def _packed(place: Place) -> str:
+    """Small ones, so that harm meets every part of them."""
+    before, packing.FROM = packing.FROM, 1
+    try:
+        return _predicting(place, place.config(exclude=["town"]))
+    finally:
+        packing.FROM = before
+
+
+def _packed_wide(place: Place) -> str:
+    file = place.folder / "wide.svm"
+    if not file.exists():
+        random, width = np.random.default_rng(4), packing.FROM + 500  # some have one value, and are left out
+        values = random.normal(size=(60, width // 50))
+        at = [np.arange(row % 50, width, 50) + 1 for row in range(len(values))]
+        rows = (" ".join(f"{i}:{x:.3f}" for i, x in zip(*pair, strict=True)) for pair in zip(at, values, strict=True))
+        file.write_text("".join(f"{number % 7}.5 {row}\n" for number, row in enumerate(rows)))
+    return _predicting(place, place.config(file=str(file), target="label", model="ridge", alpha=0.1))
+
+
+def _predicting(place: Place, config: RunConfig) -> str:
+    """Two models, so that one can be in the place of the other; the first predicts."""
+    path, other = place.home / "one" / "model.json", place.home / "other" / "model.json"
+    if not path.exists():
+        for to, more in ((path, config), (other, replace(config, model="ridge", alpha=9.0))):
+            to.parent.mkdir(parents=True)
+            with place.coordinator() as coordinator:
+                save_model(to, train_with(coordinator, more).model)
+            assert packing.PACKED in json.loads(to.read_bytes())
+        shutil.rmtree(place.home / "cache", ignore_errors=True)
+    found = load_model(path)
+    return repr((found.coef.tobytes(), found.intercept, found.encoding, found.file))
+
+
+def _limits(place: Place) -> str:
+    """A table with numbers of which only a limit is known, read as half of them."""
+    file = place.folder / "limits.csv"
+    if not file.exists():
+        lines = place.table.read_text().splitlines()
+        cells = [
+            f"<0,{number % 9 + 1}" if number % 7 == 3 else f"{number % 11},{number % 10}" for number in range(1500)
+        ]
+        rows = [";".join([cell, *line.split(",")[1:]]) for cell, line in zip(cells, lines[1:], strict=True)]
+        file.write_text("\n".join([lines[0].replace(",", ";"), *rows, ""]))
+    config = place.config(file=str(file), limits=["a=half"], numeric=["a"], test_every=5)
+    with place.coordinator() as coordinator:
+        report = train_with(coordinator, config).report
+    return repr((report.coefficients, report.intercept, report.train, report.test))
 
 
 # ------------------------------------------------------------------ how data sets and shards can be made again elsewhere
@@ -114,6 +175,37 @@ def _rows_and_start(place: Place) -> Parts:
     return {"rows": repr(dealt), "start": repr(loaded(file, "float64").start.tobytes()), "said": repr(stored)}
 
 
+def _sent(place: Place) -> None:
+    """A module that another machine sends, and what of it was kept here."""
+    from shoal.networks.code import homes_of
+    from shoal.networks.stored import read_module
+    from shoal.networks.travelling import know_module
+
+    with_modules = place.home.with_name("another machine")
+    os.environ["SHOAL_HOME"] = str(with_modules)
+    try:
+        _with_modules(place)
+        file = (place.folder / "module").read_text()
+        stored = read_module(file)
+        request = know_module(file, homes_of(stored.module, stored.loss))
+        (place.folder / "request").write_bytes(pickle.dumps(request))
+    finally:
+        os.environ["SHOAL_HOME"] = str(place.home)
+        read_module.cache_clear()
+        shutil.rmtree(with_modules)
+    _known(place)
+
+
+def _known(place: Place) -> str:
+    from shoal.networks.live import loaded
+    from shoal.networks.stored import read_module
+
+    read_module.cache_clear()
+    request = pickle.loads((place.folder / "request").read_bytes())
+    request.answer(Worker(0))
+    return repr((read_module(request.file), loaded(request.file, "float64").start.tobytes()))
+
+
 def _trained(place: Place) -> None:
     from safetensors.torch import save_file
 
@@ -160,6 +252,9 @@ def _handed_out(place: Place) -> str:
 
 
 MADE_KINDS = (
+    FileKind("packed model files", "one/model.json", _packed, made_again=False),
+    FileKind(f"packed model files of {packing.FROM:,} columns", "one/model.json", _packed_wide, made_again=False),
+    FileKind("data sets with limits among numbers", "cache/[0-9a-f]*/*.[bjn]*", _limits, spare=True),
     FileKind("blocks of sparse rows", "cache/sparse-*/rows-*.bin", _sparse),
     FileKind("manifest of sparse rows", "cache/sparse-*/manifest.json", _sparse),
     FileKind("shards of sparse rows", "cache/shards-*/[shc]*.bin", _sparse_steps),
@@ -167,6 +262,7 @@ MADE_KINDS = (
     FileKind("sources of a data set", "cache/*/sources.json", _sources),
     FileKind("how shards were dealt out", "cache/shards-*/dealt.npz", _apart),
     FileKind("PyTorch modules and their rows", "modules/*/*", _rows_and_start, made_again=False, make=_with_modules),
+    FileKind("modules from another machine", "modules/*/*.*", _known, make=_sent, spare=True),
     FileKind("trained PyTorch modules", f"runs/{RUN}/[fm]*", _learnt, made_again=False, make=_trained),
     FileKind("files of jobs", f"jobs/predict/{JOB}/[fp]*", _handed_out, made_again=False, make=_job_done),
 )
