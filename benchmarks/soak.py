@@ -6,6 +6,9 @@ What is killed, and how it is compared, is in `soaking`.
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
+import multiprocessing
 import os
 import platform
 import statistics
@@ -13,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -46,7 +50,7 @@ def harms(soak: Soak, kills: int) -> Iterator[Callable[[], None]]:
 # ------------------------------------------------------------------ the page
 
 
-def page(found: Findings, seconds: float, seed: int) -> str:
+def page(found: Findings, seconds: float, seed: int, homes: int = 1) -> str:
     kinds = [f"| {kind} | {count} | {found.ends[kind]} |" for kind, count in found.kills.items()]
     moments = ", ".join(f"{count} x {moment}" for moment, count in found.moments.items())
     facts = [
@@ -62,10 +66,10 @@ def page(found: Findings, seconds: float, seed: int) -> str:
     faults = [f"- {fault}" for fault in (*found.stuck, *found.wrong)]
     faults = ["", "Faults:", "", *faults] if faults else []
     table = ["| killed (SIGKILL) | kills | ends compared |", "| --- | --- | --- |", *kinds]
-    return "\n".join([*_introduction(seed), "", *table, "", *facts, *faults, ""])
+    return "\n".join([*_introduction(seed, homes), "", *table, "", *facts, *faults, ""])
 
 
-def _introduction(seed: int) -> list[str]:
+def _introduction(seed: int, homes: int) -> list[str]:
     return [
         "# Soak test",
         "",
@@ -80,7 +84,7 @@ def _introduction(seed: int) -> list[str]:
         "and one of a fork only that fit, which is resumed. All have the same coefficients to the last bit.",
         "- No process, unfinished file or shared memory may be left behind. Stuck is what has not ended after 300 s.",
         "",
-        f"Python {platform.python_version()}, {os.cpu_count()} cores, seed {seed}. Ranges: lowest / median / highest.",
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, {homes} at a time, seed {seed}. Ranges: lowest / median / highest.",
     ]
 
 
@@ -105,20 +109,29 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--kills", type=int, default=KILLS, help=f"processes to kill in all (default {KILLS:,})")
     parser.add_argument("--seed", type=int, default=0, help="of the times and victims (default 0)")
+    parser.add_argument("--homes", type=int, default=1, help="homes in which kinds are killed side by side (default 1)")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page that is written (default docs/soak.md)")
     return parser.parse_args()
 
 
+def soaked(seed: int, kills: int, part: int, homes: int) -> Findings:
+    """Every so many kinds of harm, in a home of their own."""
+    with home() as folder:
+        soak = Soak(folder, seed + part)
+        for harm in itertools.islice(harms(soak, kills), part, None, homes):
+            harm()
+        return soak.found
+
+
 def main() -> None:
     options, started = arguments(), time.monotonic()
-    with home() as folder:
-        soak = Soak(folder, options.seed)
-        for harm in harms(soak, options.kills):
-            harm()
-    text = page(soak.found, time.monotonic() - started, options.seed)
+    with ProcessPoolExecutor(options.homes, multiprocessing.get_context("spawn")) as pool:
+        parts = [pool.submit(soaked, options.seed, options.kills, part, options.homes) for part in range(options.homes)]
+        found = functools.reduce(Findings.together, (part.result() for part in parts))
+    text = page(found, time.monotonic() - started, options.seed, options.homes)
     options.out.write_text(text)
     print(f"{text}\nWritten to {options.out}")
-    sys.exit(bool(soak.found.stuck or soak.found.wrong))
+    sys.exit(bool(found.stuck or found.wrong))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,9 @@ class Findings:
     given_up: int = 0  # runs that ended because one request had lost three workers in a row, and were resumed
     stuck: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+
+    def together(self, other: Findings) -> Findings:
+        return Findings(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 class Soak:
