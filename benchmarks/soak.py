@@ -84,7 +84,8 @@ def _introduction(seed: int, homes: int) -> list[str]:
         "and one of a fork only that fit, which is resumed. All have the same coefficients to the last bit.",
         "- No process, unfinished file or shared memory may be left behind. Stuck is what has not ended after 300 s.",
         "",
-        f"Python {platform.python_version()}, {os.cpu_count()} cores, {homes} at a time, seed {seed}. Ranges: lowest / median / highest.",
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, {homes} at a time, seed {seed}. "
+        "Ranges: lowest / median / highest.",
     ]
 
 

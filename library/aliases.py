@@ -40,7 +40,7 @@ def model_path(named: str | Path) -> Path:
     path = Path(named)
     if (path.exists() and not path.is_dir()) or path.suffix == ".json" or len(path.parts) > 1:
         return path
-    return resolve(str(named)).model_path
+    return resolve(str(named)).own_model
 
 
 def _numbered(model: Model, number: str) -> Version:

@@ -22,22 +22,27 @@ CARD = "card.json"  # in the folder of a version
 ANSWER = ("target", "intercept", "coefficients")  # said by a run's result and in its model file alike
 
 
+class AnotherModel(StateError):
+    """The model file beside a card is not the one that it is about."""
+
+
 def read_card(directory: Path, label: str) -> ModelCard:
     """StateError, with what to do, if it cannot be read."""
-    path = directory / CARD
+    path, kind = directory / CARD, StateError
     try:
         card = ModelCard.from_dict(sealed.read(path, CARD, sealed.never_sealed))
         other = _of_another(card, directory / "model.json")
         if not other:
             return card
         why = f"The card of {label} and its model file do not belong together: {other}, in '{path}'."
+        kind = AnotherModel
     except OSError as error:
         why = f"Expected the card of {label} at '{path}', got: {error.strerror}."
     except DamagedFile as error:
         why = f"The card of {label} cannot be read. {error.message}"
     except Malformed as error:
         why = f"The card of {label} is damaged ({error}): '{path}'."
-    raise StateError(
+    raise kind(
         f"{why} Its model file is another and may be whole. Write a note on it to make the card anew, or delete it."
     )
 
@@ -74,3 +79,10 @@ def card_anew(model: Path, contents: Mapping[str, Any], created: float) -> Model
     """From the model file alone, of a version whose card cannot be read."""
     checksum = checksum_at_end(model.read_bytes())
     return dataclasses.replace(card_of(contents, "", {}), created=created, file_checksum=checksum)
+
+
+def changed_at(folder: Path) -> float:
+    """When a version was made, as far as its folder tells."""
+    with contextlib.suppress(OSError):
+        return folder.stat().st_mtime
+    return 0.0

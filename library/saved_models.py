@@ -31,7 +31,7 @@ from shoal.files.model_names import LONGEST, checked_name, digest, is_name, safe
 from shoal.files.parts import title
 from shoal.home import models_directory
 from shoal.lazy.classes import dataclass
-from shoal.library.model_cards import CARD, card_anew, card_of, read_card
+from shoal.library.model_cards import CARD, AnotherModel, card_anew, card_of, changed_at, read_card
 from shoal.people.acting import person
 from shoal.people.belongings import belong, claim, sees, thing_at, visible, wishes
 from shoal.people.deeds import allow, check_saving
@@ -82,6 +82,13 @@ class Version:
         return self.directory / "model.json"
 
     @property
+    def own_model(self) -> Path:
+        """The model file, to be read: StateError where its card is about another one."""
+        if isinstance(self._card, AnotherModel):
+            raise AnotherModel(*self._card.args)
+        return self.model_path
+
+    @property
     def label(self) -> str:
         return f"{self.name}:{self.number}"
 
@@ -117,7 +124,7 @@ class Version:
     def contents(self) -> dict[str, Any]:
         """The whole model file."""
         try:
-            return read_model(self.model_path)
+            return read_model(self.own_model)
         except OSError as error:
             raise StateError(
                 f"Expected the model file of {self.label} at '{self.model_path}', got: {error.strerror}. "
@@ -146,7 +153,7 @@ class Version:
 
     @property
     def created(self) -> float:
-        return self.known.created if self.known else _changed(self.directory)
+        return self.known.created if self.known else changed_at(self.directory)
 
     @property
     def run(self) -> Run | None:
@@ -187,12 +194,6 @@ def _pointer(run: Run) -> dict[str, Any]:
         made = [v for v in every if v.known and v.known.run == run.id and not v.known.copied_from]
         latest = max(made, key=lambda version: version.created, default=None)
         return {"model": latest.name, "version": latest.number} if latest else {}
-
-
-def _changed(path: Path) -> float:
-    with contextlib.suppress(OSError):
-        return path.stat().st_mtime
-    return 0.0
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -326,7 +327,7 @@ def write_note(version: Version, text: str) -> Version:
         current = Version(version.name, version.number)
         if not current.exists:
             raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
-        card = current.known or card_anew(current.model_path, current.contents, current.created)
+        card = current.known or card_anew(current.model_path, read_model(current.model_path), current.created)
         with disk_errors("the model"):
             sealed.write(current.directory / CARD, dataclasses.replace(card, note=text).as_dict(), CARD)
     return Version(version.name, version.number)

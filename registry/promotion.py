@@ -36,7 +36,7 @@ def promote(
         why = f"Nothing was compared: no version had the alias {alias}."
         aliases.give(version, alias, who, why)
         return _said(True, f"{version.name}@{alias} is version {version.number} now. {why}", version, alias)
-    found = compare(present.model_path, version.model_path, config, progress, (present.label, version.label))
+    found = compare(present.own_model, version.own_model, config, progress, (present.label, version.label))
     limit = found.first_score + not_worse_by
     allowed = f" and {short(not_worse_by)}" if not_worse_by else ""
     against = (

@@ -81,7 +81,7 @@ def found(named: str) -> tuple[str, int | None, Path]:
     if path == Path(named):
         return path.stem, None, path
     version = aliases.resolve(named)
-    return version.name, version.number, version.model_path
+    return version.name, version.number, version.own_model
 
 
 def load(name: str, number: int | None, path: Path) -> ServedModel:

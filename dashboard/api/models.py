@@ -167,7 +167,7 @@ def compare_versions(asked: ApiRequest) -> Given:
         raise missing("version")
     config = page_config(table_of(body["dataset"]).path, settings_of(body))
     seen = [list(identity_of(one.model_path)) for one in (other, version)]
-    arguments = {"model": str(version.model_path), "against": str(other.model_path), "seen": seen,
+    arguments = {"model": str(version.own_model), "against": str(other.own_model), "seen": seen,
                  "labels": [other.label, version.label]}  # fmt: skip
     run = launch_job("compare", config, arguments)
     return waited(job_of(run, lambda: launch_job("compare", config, arguments, anew=True)), asked)
@@ -178,7 +178,7 @@ def promote(asked: ApiRequest) -> Given:
     version, body = version_of(asked), asked.body
     aliases.check_word(body["alias"])
     config = page_config(table_of(body["dataset"]).path, settings_of(body))
-    arguments = {"model": str(version.model_path), "version": version.label, "alias": body["alias"], "who": _who(asked),
+    arguments = {"model": str(version.own_model), "version": version.label, "alias": body["alias"], "who": _who(asked),
                  "not_worse_by": body.get("not_worse_by", 0.0)}  # fmt: skip
     run = launch_job("promote", config, arguments, anew=True)
     return waited(job_of(run, lambda: run), asked)
@@ -215,7 +215,7 @@ def predictor_of(version: Version) -> RowPredictor:
 @functools.lru_cache(maxsize=32)
 def _predictor(version: Version, seen: tuple[int, ...]) -> RowPredictor:
     """Read once as long as the file stays what it is."""
-    return RowPredictor(load_model(version.model_path))
+    return RowPredictor(load_model(version.own_model))
 
 
 def predict(asked: ApiRequest) -> Given:
@@ -235,7 +235,7 @@ def predict(asked: ApiRequest) -> Given:
 def predict_table(asked: ApiRequest) -> Given:
     version, body = version_of(asked), asked.body
     config = page_config(table_of(body["dataset"]).path, settings_of(body))
-    arguments = {"model": str(version.model_path), "seen": list(identity_of(version.model_path))}
+    arguments = {"model": str(version.own_model), "seen": list(identity_of(version.model_path))}
     arguments |= {name: body[name] for name in ("interval", "keep", "threshold") if name in body}
     run = launch_job("predict", config, arguments)
     return waited(job_of(run, lambda: launch_job("predict", config, arguments, anew=True)), asked)
@@ -243,6 +243,6 @@ def predict_table(asked: ApiRequest) -> Given:
 
 def export(asked: ApiRequest) -> Given:
     version = version_of(asked)
-    arguments = {"model": str(version.model_path), "seen": list(identity_of(version.model_path))}
+    arguments = {"model": str(version.own_model), "seen": list(identity_of(version.model_path))}
     run = launch_job("export", RunConfig(), arguments)
     return waited(job_of(run, lambda: launch_job("export", RunConfig(), arguments, anew=True)), asked)

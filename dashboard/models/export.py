@@ -33,7 +33,7 @@ PACKAGES = ("skops", "scikit-learn", "onnx", "onnxruntime", "shoal")
 
 def show(version: Version, file: ModelFile) -> None:
     try:
-        model = load_model(version.model_path)
+        model = load_model(version.own_model)
     except TrainingError as error:
         notice("error", wording.told(error), "This model cannot be exported")
         return

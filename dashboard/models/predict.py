@@ -50,7 +50,7 @@ NAMED = 12  # columns that a table has to have
 
 def show(version: Version) -> None:
     try:
-        model = load_model(version.model_path)
+        model = load_model(version.own_model)
     except TrainingError as error:
         notice("error", wording.told(error), "This model cannot predict")
         return

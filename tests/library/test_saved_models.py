@@ -19,7 +19,7 @@ from shoal.errors import StateError
 from shoal.files import sealed
 from shoal.files.model_names import is_name, safe_name
 from shoal.home import models_directory, runs_directory
-from shoal.library.aliases import resolve
+from shoal.library.aliases import model_path, resolve
 from shoal.library.model_cards import card_of
 from shoal.library.saved_models import (
     Version,
@@ -284,16 +284,19 @@ def test_a_damaged_version_does_not_hide_the_others() -> None:
         Version("t-y", 1).contents  # noqa: B018
 
 
-def test_a_card_in_the_place_of_another_is_not_believed() -> None:
+@pytest.mark.parametrize("exchanged", ["card.json", "model.json"])
+def test_a_card_or_model_file_in_the_place_of_another_is_not_believed(exchanged: str) -> None:
     runs = [finished_run(f"20260101-000000-000000{i}", intercept=float(i)) for i in range(2)]
     for run in runs:
         run.model_path.write_bytes(sealed.sealed(json.loads(run.model_path.read_bytes()), "shoal-model", lines=True))
     first, second = (save_run(run, {}) for run in runs)
-    swap(first.directory / "card.json", second.directory / "card.json")
+    swap(first.directory / exchanged, second.directory / exchanged)
     for label in (first.label, second.label):
-        with pytest.raises(StateError, match=f"The card of {label} and its model file do not belong together"):
-            _ = resolve(label).card
+        for ask in (lambda it: it.card, lambda it: it.contents, lambda it: model_path(it.label)):
+            with pytest.raises(StateError, match=f"The card of {label} and its model file do not belong together"):
+                ask(resolve(label))
     assert write_note(resolve(first.label), "made anew").card.note == "made anew"
+    assert model_path(first.label) == first.model_path
 
 
 def test_a_model_file_of_another_run_is_not_saved_as_this_ones() -> None:

@@ -15,7 +15,7 @@ from shoal.dashboard.runs import columns
 from shoal.dashboard.tables import recent
 from shoal.errors import Reason, Standing, TrainingError
 from shoal.files.locks import own_lock
-from shoal.fitting.model_file import save_model
+from shoal.fitting.model_file import load_model, save_model
 from shoal.home import runs_directory, searches_directory
 from shoal.library import accounts, alias_history, aliases, archives, notes, predicted_columns, saved_models
 from shoal.results.answers.drift import SeenColumn
@@ -141,6 +141,11 @@ def _saved(place: Place) -> None:
 def _cards(place: Place) -> Parts:
     versions = [model.latest for model in saved_models.list_models()]
     return {found.label: _part(lambda found=found: repr(found.card)) for found in versions}  # type: ignore[misc]
+
+
+def _by_name(place: Place) -> Parts:
+    names = [model.name for model in saved_models.list_models()]
+    return {name: _part(lambda name=name: repr(load_model(aliases.model_path(name)))) for name in names}  # type: ignore[misc]
 
 
 def _ways_back(place: Place) -> Parts:
@@ -282,6 +287,7 @@ def _come_in(place: Place) -> Parts:
 
 HOME_KINDS = (
     FileKind("cards of saved models", "models/*/v*/card.json", _cards, made_again=False, make=_saved),
+    FileKind("model files of saved models", "models/*/v*/model.json", _by_name, made_again=False, make=_saved),
     FileKind("aliases of models", "models/*/aliases.json", _champions, made_again=False, make=_aliased),
     FileKind("history of aliases", "models/*/alias-history.json", _moves, made_again=False, make=_aliased),
     FileKind("sums of predicted rows", "models/*/v*/predicted.json", _summed, made_again=False, make=_predicted),

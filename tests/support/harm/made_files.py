@@ -15,10 +15,12 @@ import numpy as np
 
 from shoal.data.recipes.sources import sources_of
 from shoal.data.splits import Split
+from shoal.errors import TrainingError
 from shoal.files import packing
 from shoal.fitting.model_file import load_model, save_model
 from shoal.fitting.reports import Trained
 from shoal.home import jobs_directory, runs_directory
+from shoal.library import aliases, saved_models
 from shoal.runs import made_files
 from shoal.runs.documents import write_json
 from shoal.runs.folder import Run
@@ -67,7 +69,7 @@ def _of_sparse(place: Place, train: Callable[..., Trained], **more: Any) -> str:
 # ------------------------------------------------------------------ models of very many columns, and of limits
 
 
-def _packed(place: Place) -> str:
+def _packed(place: Place) -> Parts:
     """Small ones, so that harm meets every part of them."""
     before, packing.FROM = packing.FROM, 1
     try:
@@ -76,7 +78,7 @@ def _packed(place: Place) -> str:
         packing.FROM = before
 
 
-def _packed_wide(place: Place) -> str:
+def _packed_wide(place: Place) -> Parts:
     file = place.folder / "wide.svm"
     if not file.exists():
         random, width = np.random.default_rng(4), packing.FROM + 500  # some have one value, and are left out
@@ -84,20 +86,31 @@ def _packed_wide(place: Place) -> str:
         at = [np.arange(row % 50, width, 50) + 1 for row in range(len(values))]
         rows = (" ".join(f"{i}:{x:.3f}" for i, x in zip(*pair, strict=True)) for pair in zip(at, values, strict=True))
         file.write_text("".join(f"{number % 7}.5 {row}\n" for number, row in enumerate(rows)))
-    return _predicting(place, place.config(file=str(file), target="label", model="ridge", alpha=0.1))
+    return _predicting(place, place.config(file=str(file), target="label"))
 
 
-def _predicting(place: Place, config: RunConfig) -> str:
-    """Two models, so that one can be in the place of the other; the first predicts."""
-    path, other = place.home / "one" / "model.json", place.home / "other" / "model.json"
-    if not path.exists():
-        for to, more in ((path, config), (other, replace(config, model="ridge", alpha=9.0))):
-            to.parent.mkdir(parents=True)
+def _predicting(place: Place, config: RunConfig) -> Parts:
+    """Two saved models, so that one can be in the place of the other."""
+    names = ("one", "other")
+    if not (place.home / "models").exists():
+        for number, name in enumerate(names):
+            run = Run(runs_directory() / RUN.replace("1", str(number + 3)))
+            run.directory.mkdir(parents=True)
             with place.coordinator() as coordinator:
-                save_model(to, train_with(coordinator, more).model)
-            assert packing.PACKED in json.loads(to.read_bytes())
-        shutil.rmtree(place.home / "cache", ignore_errors=True)
-    found = load_model(path)
+                fit = train_with(coordinator, replace(config, model="ridge", alpha=0.1 + number))
+            save_model(run.model_path, fit.model)
+            assert packing.PACKED in json.loads(run.model_path.read_bytes())
+            saved_models.save_run(run, {}, name)
+        for made in ("cache", "runs"):
+            shutil.rmtree(place.home / made, ignore_errors=True)
+    return {name: _predictor(name) for name in names}
+
+
+def _predictor(name: str) -> str:
+    try:
+        found = load_model(aliases.model_path(name))
+    except TrainingError as error:
+        return Told(error)
     return repr((found.coef.tobytes(), found.intercept, found.encoding, found.file))
 
 
@@ -252,8 +265,10 @@ def _handed_out(place: Place) -> str:
 
 
 MADE_KINDS = (
-    FileKind("packed model files", "one/model.json", _packed, made_again=False),
-    FileKind(f"packed model files of {packing.FROM:,} columns", "one/model.json", _packed_wide, made_again=False),
+    FileKind("packed model files", "models/*/v1/model.json", _packed, made_again=False),
+    FileKind(
+        f"packed model files of {packing.FROM:,} columns", "models/*/v1/model.json", _packed_wide, made_again=False
+    ),
     FileKind("data sets with limits among numbers", "cache/[0-9a-f]*/*.[bjn]*", _limits, spare=True),
     FileKind("blocks of sparse rows", "cache/sparse-*/rows-*.bin", _sparse),
     FileKind("manifest of sparse rows", "cache/sparse-*/manifest.json", _sparse),
