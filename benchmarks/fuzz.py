@@ -6,10 +6,13 @@ Which kinds there are, and what is asked of them, is in `tests.support.harm.fuzz
 from __future__ import annotations
 
 import argparse
+import functools
+import multiprocessing
 import platform
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from support.harm.fuzzing import CRASH, HARMS, KINDS, MENDED, SAME, SILENT, SWAPPED, TOLD, Outcome, fuzz
@@ -25,10 +28,13 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=TIMES, help=f"harms of each kind (default {TIMES})")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", default="", help="only kinds with this in their name")
+    parser.add_argument("--at-once", type=int, default=1, help="kinds that are harmed side by side (default 1)")
     chosen = parser.parse_args()
     kinds = [kind for kind in KINDS if chosen.kind in kind.name]
     started = time.monotonic()
-    found = {kind: _fuzzed(kind, chosen.times, chosen.seed) for kind in kinds}
+    with ProcessPoolExecutor(chosen.at_once, multiprocessing.get_context("spawn")) as pool:
+        harmed = functools.partial(_fuzzed, times=chosen.times, seed=chosen.seed)
+        found = dict(zip(kinds, pool.map(harmed, map(KINDS.index, kinds)), strict=True))
     faults = [fault for outcome in found.values() for fault in outcome.faults]
     print("\n".join(faults[:SHOWN_FAULTS]) or "Nothing harmed was answered from.")
     if len(kinds) == len(KINDS) and chosen.times >= TIMES and not faults:
@@ -36,7 +42,8 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def _fuzzed(kind: FileKind, times: int, seed: int) -> Outcome:
+def _fuzzed(number: int, times: int, seed: int) -> Outcome:
+    kind = KINDS[number]
     with tempfile.TemporaryDirectory(prefix="shoal-fuzz-") as folder:
         outcome = fuzz(kind, Path(folder), times, seed)
     print(f"{kind.name}: {', '.join(f'{count} x {what}' for what, count in outcome.counts.items())}", flush=True)
