@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from shoal.dashboard.data import following
 from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import CHOICES, LABELS, default_of, help_for
@@ -149,10 +150,31 @@ def read_otherwise(found: Asked, read: dict[str, Any]) -> None:
     A widget that is new to the browser or to the server says what it holds: that is no choice, and the address may
     have changed meanwhile.
     """
-    if tidy(read) != found.read:
-        otherwise = replace(found, read=tidy(read))
-        choices.keep(otherwise)
-        places.stay(**otherwise.address)
+    if (read := tidy(read)) == found.read:
+        return
+    otherwise = replace(found, read=read)
+    stood = following.stand(found) if following.renames(found.read, read) else following.kept(found)
+    if stood and (done := following.followed(otherwise, stood)):
+        following.remember_lost(done)
+        _take(done.found)
+    else:  # where the look takes long, choices follow as soon as it is there
+        _take(otherwise, stood)
+
+
+def follow_late(found: Asked) -> None:
+    """Take choices over to the names of this reading, where those were not known at once."""
+    stood = following.kept(found)
+    done = following.followed(found, stood) if following.names_columns(found) else None
+    if done and (stood or done.lost):
+        following.remember_lost(done)
+        _take(done.found)
+        if done.found != found:
+            st.rerun()
+
+
+def _take(found: Asked, stood: following.Stand | None = None) -> None:
+    choices.keep(found, stood.as_dict() if stood else None)
+    places.stay(**found.address)
 
 
 # ------------------------------------------------------------------ what was seen

@@ -7,7 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from shoal.dashboard.data import chosen, gaps
+from shoal.dashboard.data import chosen, following, gaps
 from shoal.dashboard.data import options as reading
 from shoal.dashboard.data.choose import choose_view
 from shoal.dashboard.data.columns import column_table
@@ -73,6 +73,10 @@ def inspected(look: Inspection) -> TableLook | None:
 def _table_view(found: Asked) -> None:
     head, body = st.container(), st.container()  # first of all, so that the options below keep their place
     look = inspection(found.inspection)
+    names = following.look_at_names(found)
+    reading.follow_late(found)
+    if names.table is None:
+        look = names
     with body:
         result = inspected(look)
         if result and result.sparse:
@@ -101,6 +105,7 @@ def _header(found: Asked, result: TableLook | None) -> None:
         )
         notice("warning", text, "What was chosen for this table cannot be read")
     chosen.show(found)
+    following.say_lost(found)
     if sample := found.table.sample:
         st.caption(f"{sample.about} {sample.source}. Licence: {sample.licence}.")
 

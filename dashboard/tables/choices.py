@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
@@ -18,16 +20,21 @@ from shoal.files import sealed
 from shoal.home import table_choices_file
 
 PARTS = ("read", "target")  # of an address
+STOOD = "stood"  # in the file of choices
 
 
-def keep(found: Asked) -> None:
-    """Make this what is chosen for the table; where it is nothing, nothing is left of what was."""
+def keep(found: Asked, stood: Mapping[str, Any] | None = None) -> None:
+    """Make this what is chosen for the table; where it is nothing, nothing is left of what was.
+
+    `stood` is where columns were that are still named as another reading of the file named them.
+    """
     path = table_choices_file(found.table.key)
     chosen = {part: value for part, value in found.address.items() if part in PARTS}
     with contextlib.suppress(OSError):  # a full disk: the address still has it
         if chosen:
             path.parent.mkdir(parents=True, exist_ok=True)
-            sealed.write(path, {"table": found.table.key, **chosen}, path.parent.name)
+            also = {STOOD: dict(stood)} if stood else {}
+            sealed.write(path, {"table": found.table.key, **chosen, **also}, path.parent.name)
         else:
             path.unlink(missing_ok=True)
 
@@ -77,11 +84,15 @@ def damage(key: str) -> str:
 
 def address_of(key: str) -> dict[str, str]:
     """The address of a table with all that was chosen for it."""
+    known = stored(key)
+    return {"data": key, **{part: str(known[part]) for part in PARTS if part in known}}
+
+
+def stored(key: str) -> dict[str, Any]:
+    """All that is kept of what was chosen for a table; nothing where it cannot be read, which the Data page says."""
     path = table_choices_file(key)
     try:
         known = sealed.read(path, path.parent.name)
     except (OSError, DamagedFile):
-        known = {}  # as if nothing had been chosen, which the Data page says
-    if known.get("table") != key:
-        known = {}
-    return {"data": key, **{part: str(known[part]) for part in PARTS if part in known}}
+        return {}
+    return known if known.get("table") == key else {}

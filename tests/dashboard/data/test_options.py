@@ -113,14 +113,6 @@ def test_a_file_that_is_no_table_gets_a_plain_sentence(text: str) -> None:
     assert "data" not in page.query_params
 
 
-def test_choices_that_do_not_fit_the_file_can_be_forgotten() -> None:
-    page = view("a,b\n1,2\n3,4\n", read='{"numeric":["gone"]}')
-    assert "This file could not be read" in said(page)
-    page = settle(checked(page.button(key="forget").click().run()))
-    assert list(columns_of(page)["Column"]) == ["a", "b"]
-    assert "read" not in page.query_params
-
-
 def test_a_file_without_numbers_says_so_and_opens_the_options() -> None:
     page = view("a,b\n" + "".join(f"x{i},y{i}\n" for i in range(60)))
     assert "no column of numbers, or of few texts" in said(page)
