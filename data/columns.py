@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.data.dataset import Column, Dataset
-from shoal.data.encoding import Encoding, grouped_levels
+from shoal.data.encoding import Encoding, compared_with, grouped_levels
 from shoal.data.notation.words import per_column
 from shoal.data.products import Chosen, chosen_products, levels_said
 from shoal.data.shapes.asked import Borders, check_fill, check_parts, levels_of, placeholders, shapes_of
@@ -317,16 +317,6 @@ def _share_of(wanted: Shaped, base: Shaped, share: Mapping[str, float]) -> float
     missing = Indicator(base.column)
     more = wanted.less(base, (missing.key,)).get(missing.key, 0.0)
     return float(share[base.name]) + (more * float(share[missing.name]) if missing.name in share else 0.0)
-
-
-def compared_with(levels: Sequence[str], coding: str, wanted: str | None, rare: str = "") -> str | None:
-    """The level of a text column that has no term of its own: the one asked for where training rows have it, else the
-    first that is a text; no value and rare ones only where there is nothing else. None for a full coding."""
-    if coding == "full" or not levels:
-        return None
-    if coding == "drop_first":
-        return levels[0]
-    return wanted if wanted in levels else next((one for one in levels if one not in (MISSING_LEVEL, rare)), levels[0])
 
 
 def _design_products(base: Encoding, terms: Sequence[Term], share: Mapping[str, float]) -> Iterator[Product]:

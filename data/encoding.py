@@ -135,6 +135,23 @@ class Grouped(NamedTuple):
     note: str = ""
 
 
+def compared_with(levels: Sequence[str], coding: str, wanted: str | None, rare: str = "") -> str | None:
+    """The level of a text column that has no term of its own: the one asked for where training rows have it, else the
+    first that is a text; no value and rare ones only where there is nothing else. None for a full coding.
+
+    A single text beside no value is a mark, such as X for yes, and what counts is that it stands there.
+    """
+    if coding == "full" or not levels:
+        return None
+    if coding == "drop_first":
+        return levels[0]
+    if wanted in levels:
+        return wanted
+    texts = [one for one in levels if one not in (MISSING_LEVEL, rare)]
+    is_mark = len(texts) == 1 and len(levels) == 2 and MISSING_LEVEL in levels
+    return MISSING_LEVEL if is_mark else next(iter(texts), levels[0])
+
+
 def grouped_levels(
     column: str, counts: Mapping[str, float], known: Sequence[str], least: int, wanted: str | None
 ) -> Grouped:

@@ -206,6 +206,8 @@ def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLo
         shown, words = {"frequent": _pairs(profile["frequent"])}, profile["words"]
         if column.type == "categorical":
             shown["levels"] = tuple(column.levels)
+        if count == 1 and column.missing:
+            flags = ["mark"]  # that most rows lack it is what it says
     as_date = column.is_date
     return ColumnLook(
         name=column.name,

@@ -27,7 +27,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
 from shoal.settings.when import CLASSES
 from shoal.solve.moments import Moments
-from shoal.words import listed, no_such_column, number
+from shoal.words import listed, no_such_column, number, plural
 
 YES = frozenset({
     "yes", "y", "true", "t", "1", "on", "ja", "j", "oui", "o", "si", "sí", "sim", "s", "da", "positive", "pos",
@@ -82,7 +82,7 @@ def two_values(dataset: Dataset, config: RunConfig, seen: TargetSeen) -> TwoValu
     column = dataset.columns[config.target]
     names = value_names(column, seen)
     if len(names) != 2 or seen.more:
-        raise _not_two(config.target, names, seen.more)
+        raise _not_two(column, names, seen.more)
     at = _yes_of(names, config.positive, column.is_number)
     order = (1 - at, at)
     no, yes = (int(seen.train[i]) for i in order)
@@ -97,7 +97,14 @@ def two_values(dataset: Dataset, config: RunConfig, seen: TargetSeen) -> TwoValu
     return TwoValues((names[1 - at], names[at]), (no, yes), None if plain else value)
 
 
-def _not_two(target: str, names: list[str], more: bool) -> DataError | ConfigError:
+def _not_two(column: Column, names: list[str], more: bool) -> DataError | ConfigError:
+    target = column.name
+    if len(names) == 1 and column.missing:
+        return DataError(
+            f"Expected two values of the target '{target}', such as yes and no, got '{names[0]}' or none: a blank is "
+            f"no value to predict. If it means no, write a word for it into the {plural(column.missing, 'row')} "
+            "without one."
+        )
     if len(names) == 1:
         return DataError(
             f"Expected two values of the target '{target}', such as yes and no, got one in all rows: '{names[0]}'. "

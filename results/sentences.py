@@ -199,7 +199,10 @@ def _first_of_columns(weights: dict[str, float], report: FitReport) -> list[str]
 
 def _moving(name: str, weight: float, report: FitReport) -> str:
     way, column = "up" if weight > 0 else "down", _column_of(name, report)
-    return f"{name} ({way})" if column == name else f"{column} ({name.removeprefix(f'{column}=')} {way})"
+    level = name.removeprefix(f"{column}=")
+    return (
+        f"{name} ({way})" if column == name else f"{column} ({'no value' if level == '__missing__' else level} {way})"
+    )
 
 
 def _by_chance(report: FitReport, names: list[str]) -> str:

@@ -29,6 +29,7 @@ LONGEST = 40  # characters of a level; a summary is for the eye
 NAME = 32  # characters of a name; longer ones are cut in the middle
 VALUES = 44  # characters of values that a cell has room for
 REMARK = 60  # characters of what is worth knowing that a cell has room for
+MISSING, NO_VALUE = "__missing__", "(no value)"  # as a level, and as a person reads and types it
 LETTER, EDGE = 6.6, 20  # pixels of a letter, as most are, and beside a text
 
 
@@ -194,8 +195,13 @@ def _remarks(column: ColumnLook, target: str | None) -> str:
 
 
 def _compared_with(column: ColumnLook, chosen: dict[str, str]) -> str:
-    """The level that was chosen, else the first."""
-    return chosen.get(column.name) or next(iter(column.levels or ()), "")
+    """The level that was chosen, else the first; what a mark is compared with is that there is none."""
+    level = chosen.get(column.name) or _first(column)
+    return NO_VALUE if level == MISSING else level
+
+
+def _first(column: ColumnLook) -> str:
+    return MISSING if "mark" in column.flags else next(iter(column.levels or ()), "")
 
 
 def _edited(turn: int, found: Asked, key: str, columns: Sequence[ColumnLook]) -> None:
@@ -213,12 +219,13 @@ def _edited(turn: int, found: Asked, key: str, columns: Sequence[ColumnLook]) ->
 
 def compared_with(read: dict[str, Any], column: ColumnLook, level: str) -> dict[str, Any]:
     """The same with another level that those of a column are compared with; without a text of its own, as at first."""
-    name, levels = column.name, list(column.levels or ())
+    name, levels = column.name, [*(column.levels or ()), *([MISSING] if column.missing else [])]
+    level = MISSING if level == NO_VALUE else level
     if level and level not in levels:
         st.toast(literal.label(f"'{name}' has no name '{level}' to compare with."), icon=":material/info:")
         return read
     rest = [text for text in read.get("reference", []) if not text.startswith(f"{name}=")]
-    return {**read, "reference": [*rest, *([f"{name}={level}"] if level and level != levels[0] else [])]}
+    return {**read, "reference": [*rest, *([f"{name}={level}"] if level and level != _first(column) else [])]}
 
 
 def changed(read: dict[str, Any], name: str, choice: str) -> dict[str, Any]:

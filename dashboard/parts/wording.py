@@ -147,6 +147,7 @@ TYPES = {"numeric": "number", "datetime": "date", "categorical": "names", "text"
 FLAGS = {
     "constant": "always the same value",
     "mostly_missing": "more than half missing",
+    "mark": "one text or blank: a mark for yes?",
     "leading_zeros": "leading zeros: a code, not a quantity?",
     "high_cardinality": "too many different texts to use",
     "id_like": "nearly every row differs: a row number or key?",

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shoal.data.columns import compared_with
 from shoal.data.dataset import Block, Column, Dataset
-from shoal.data.encoding import grouped_levels
+from shoal.data.encoding import compared_with, grouped_levels
 from shoal.data.terms import MISSING_LEVEL, HashedText, Term
 from shoal.data.texts.hashing import buckets_of
 from shoal.errors import ConfigError

@@ -60,6 +60,28 @@ def test_no_value_is_compared_with_only_if_it_is_asked_for_or_all_there_is(tmp_p
     assert found["references"] == {"t": "__missing__"}
 
 
+MARKS = "garage,kind,y\n" + "".join(
+    f"{'X' if i % 3 == 0 else ''},{'' if i % 5 == 0 else 'ab'[i % 2]},{(i % 3 == 0) * 40 + i % 2 * 5 + i % 7}\n"
+    for i in range(90)
+)
+
+
+def test_a_mark_for_yes_is_compared_with_its_blanks_and_other_gaps_stay_gaps(tmp_path: Path) -> None:
+    path = written(tmp_path, MARKS)
+    found = fitted(path, "y")
+    assert list(found["coefficients"]) == ["garage=X", "kind=__missing__", "kind=b"]
+    assert found["coefficients"]["garage=X"] == pytest.approx(40, abs=1)
+    assert found["references"] == {"garage": "__missing__", "kind": "a"}
+    assert fitted(path, "y", reference=["garage=X"])["references"]["garage"] == "X"
+    assert flags(path) == {"garage": ["mark"], "kind": [], "y": []}
+    answer = shoal("train", path, "--target", "y")
+    assert "garage (X up)" in answer.out
+    assert "compared with garage: no value, kind: a." in answer.out
+    refused = shoal("train", path, "--target", "garage", "--model", "logistic").err
+    assert "got 'X' or none: a blank is no value to predict" in refused
+    assert "the 60 rows without one" in refused
+
+
 @pytest.mark.parametrize(
     ("reference", "said"),
     [

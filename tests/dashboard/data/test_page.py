@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from shoal.dashboard.data.columns import compared_with
 from shoal.dashboard.tables import sources
 from shoal.dashboard.tables.samples import SAMPLES, generated_sample
 from shoal.data.generated import Shape, generate
+from shoal.results.answers.table import ColumnLook
 from shoal.settings.values import config_from
 from shoal.tasks.train import look
 from support.dashboard.data_page import columns_of, upload, view
@@ -112,3 +114,15 @@ def test_several_notes_are_folded_and_one_is_not() -> None:
     page = view(text.encode("utf-16"))
     (folded,) = [e for e in page.expander if "notes on how the file is read" in e.label]
     assert int(folded.label.split()[0]) == len(folded.get("html")) > 1
+
+
+def test_a_mark_for_yes_is_told_with_what_it_is_compared_with() -> None:
+    text = "garage,y\n" + "".join(f"{'X' if i % 3 == 0 else ''},{i % 7}\n" for i in range(60))
+    table = columns_of(view(text)).set_index("Column")
+    assert table["Worth knowing"]["garage"] == "one text or blank: a mark for yes?"
+    assert table["Compared with"]["garage"] == "(no value)"
+    mark = ColumnLook("garage", "categorical", missing=40, flags=("mark",), levels=("X",))
+    assert compared_with({}, mark, "X") == {"reference": ["garage=X"]}
+    assert compared_with({"reference": ["garage=X"]}, mark, "(no value)") == {"reference": []}
+    usual = ColumnLook("city", "categorical", missing=4, levels=("Bergen", "Oslo"))
+    assert compared_with({}, usual, "(no value)") == {"reference": ["city=__missing__"]}
