@@ -25,9 +25,9 @@ MANY = 15  # columns from which there is a search and a limit to the height
 SHOWN = 200  # columns at a time
 HEIGHT = 560  # pixels
 ROW = 44
-LONGEST = 40  # characters of a level; a summary is for the eye
+LONGEST = 24  # characters of a level; a summary is for the eye
 NAME = 32  # characters of a name; longer ones are cut in the middle
-VALUES = 44  # characters of values that a cell has room for
+VALUES = 42  # characters of values that a cell has room for
 REMARK = 60  # characters of what is worth knowing that a cell has room for
 MISSING, NO_VALUE = "__missing__", "(no value)"  # as a level, and as a person reads and types it
 LETTER, EDGE = 6.6, 20  # pixels of a letter, as most are, and beside a text
@@ -63,7 +63,7 @@ def column_table(found: Asked, result: TableLook, target: str | None) -> None:
     if cut := [name for name in names if len(name) > NAME]:
         with st.expander(f"Whole names of {plural(len(cut), 'column')}"):
             scroll_text("\n".join(cut), "Whole names of columns")
-    if cut := [f"{c.name}: {_values(c, whole=True)}" for c in columns if len(_values(c)) > VALUES]:
+    if cut := [f"{c.name}: {whole}" for c in columns if (whole := _whole_values(c)) != _values(c)]:
         with st.expander(f"Whole values of {plural(len(cut), 'column')}"):
             scroll_text("\n".join(cut), "Whole values of columns")
     if cut := [f"{name}: {remark}" for name, remark in remarks.items() if len(remark) > REMARK]:
@@ -81,7 +81,7 @@ def _value_column(values: Iterable[str]) -> Any:
     """As wide as they need, up to a limit from which they stand below the table as well."""
     longest = min(VALUES, max(map(len, values)))
     return st.column_config.TextColumn(
-        width=max(170, round(EDGE + LETTER * longest)), help="Smallest and largest; or the most frequent names."
+        width=max(150, round(EDGE + LETTER * longest)), help="Smallest and largest; or the most frequent names."
     )
 
 
@@ -99,14 +99,14 @@ COLUMNS: dict[str, Any] = {
         width=100,
         help="Change what a column is taken for: numbers, names (each different text its own), or nothing at all.",
     ),
-    "Type": st.column_config.TextColumn(width=80, help="What the column is read as now."),
+    "Type": st.column_config.TextColumn(width=76, help="What the column is read as now."),
     "Spread": st.column_config.BarChartColumn(
-        width=90,
+        width=72,
         y_min=0,
         help="Numbers: how many rows from the smallest value (left) to the largest. Names: rows of the most frequent.",
     ),
     "Values": st.column_config.TextColumn(width=170, help="Smallest and largest; or the most frequent names."),
-    "Missing": st.column_config.NumberColumn(format="localized", width=70, help="Rows without a value."),
+    "Missing": st.column_config.NumberColumn(format="localized", width=66, help="Rows without a value."),
     "Missing %": st.column_config.NumberColumn(format="%.1f %%", width=80, help="Share of the rows without a value."),
     "Different": st.column_config.TextColumn(alignment="right", width=80, help="How many different values there are."),
     REMARKS: st.column_config.TextColumn(width=185),
@@ -172,12 +172,22 @@ def described(columns: Sequence[ColumnLook], read: dict[str, Any], target: str |
     )
 
 
-def _values(column: ColumnLook, whole: bool = False) -> str:
+def _values(column: ColumnLook) -> str:
+    """As many as a cell has room for: a name that ends in the middle would look whole."""
+    texts = [f"{shortened(level, LONGEST)} ({count:,})" for level, count in column.frequent or ()]
+    if column.min is not None or not texts:
+        return _whole_values(column)
+    for most in range(len(texts), 1, -1):
+        said = ", ".join([*texts[:most], *(["…"] if most < len(texts) else [])])
+        if len(said) <= VALUES:
+            return said
+    return texts[0] if len(texts) == 1 else f"{texts[0]}, …"
+
+
+def _whole_values(column: ColumnLook) -> str:
     if column.min is not None:
         return f"{_end(column.min)} to {_end(column.max)}"
-    return ", ".join(
-        f"{level if whole else shortened(level, LONGEST)} ({count:,})" for level, count in column.frequent or ()
-    )
+    return ", ".join(f"{level} ({count:,})" for level, count in column.frequent or ())
 
 
 def _end(value: Any) -> str:

@@ -126,3 +126,15 @@ def test_a_mark_for_yes_is_told_with_what_it_is_compared_with() -> None:
     assert compared_with({"reference": ["garage=X"]}, mark, "(no value)") == {"reference": []}
     usual = ColumnLook("city", "categorical", missing=4, levels=("Bergen", "Oslo"))
     assert compared_with({}, usual, "(no value)") == {"reference": ["city=__missing__"]}
+
+
+def test_cells_of_values_have_whole_names_and_figures_fit_beside_them() -> None:
+    streets = ["Hauptstraße"] * 4 + ["Gartenweg"] * 3 + ["Am alten Schlossplatz hinter der Kirche"] * 2 + ["Kai"]
+    text = "street,y\n" + "".join(f"{streets[i % 10]},{i % 7 * 1000}\n" for i in range(80))
+    page = view(text)
+    table = columns_of(page).set_index("Column")
+    assert table["Values"]["street"] == "Hauptstraße (32), Gartenweg (24), …"
+    assert "street: Hauptstraße (32), Gartenweg (24), Am alten Schlossplatz hinter der Kirche (16)" in said(page)
+    widths = json.loads(page.data_editor[0].proto.columns)
+    shown = ("Column", "Read as", "Type", "Spread", "Values", "Missing", "Missing %", "Different")
+    assert sum(widths[name]["width"] for name in shown) <= 900  # of 1100 pixels that a window of 1280 has for it
