@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from shoal.dashboard.parts import widget_values
-from shoal.dashboard.parts.literal import line, notice
+from shoal.dashboard.parts.literal import label, line, notice
 from shoal.dashboard.parts.outcome_charts import (
     calibration_chart,
     confusion_chart,
@@ -20,8 +20,9 @@ from shoal.results.fit import FitReport
 from shoal.results.network import NetworkReport, Worth
 from shoal.results.outcome import TENTH, Outcome, OutcomeScores, ThresholdCurve
 from shoal.results.thresholds import USUAL, Calls, balance_point, calls_at, cheapest
-from shoal.words import number
+from shoal.words import number, shortened
 
+CLASS = 24  # letters of a value in the name of a field
 SLIDER = "outcome:threshold"  # the probability from which on rows are called yes
 TABS = ["Calls", "ROC curve", "Precision and recall", "Gains", "Calibration"]
 CARDS = {
@@ -72,7 +73,7 @@ def tells_apart(outcome: Outcome) -> None:
     curve, scores = outcome.curve, outcome.honest.scores
     calls, roc, precision, gains, honest = st.tabs(TABS)
     with calls:
-        threshold = _threshold()
+        threshold = _threshold(outcome.yes)
         left, right = st.columns(2, gap="large")
         with left:
             _calls(calls_at(curve, threshold), outcome)
@@ -135,12 +136,14 @@ def chosen_threshold() -> float:
     return float(st.session_state.get(SLIDER, USUAL))
 
 
-def _threshold() -> float:
+def _threshold(yes: str) -> float:
     widget_values.begin(SLIDER, USUAL)
     return st.slider(
-        "Called yes from a probability of", 0.0, 1.0, step=0.001, format="%.3g", key=SLIDER,
-        help="A lower one finds more of the yes rows, at the cost of calling more of the others yes. Predictions for a "
-        "file on the Models page are called by it too.",
+        label(f"Called {shortened(yes, CLASS)} from a probability of"), 0.0, 1.0, step=0.001, format="%.3g", key=SLIDER,
+        help=label(
+            f"A lower one finds more of the rows that are '{yes}', at the cost of calling more of the others so. "
+            "Predictions for a file on the Models page are called by it too."
+        ),
     )  # fmt: skip
 
 
@@ -149,10 +152,12 @@ def _costs(curve: ThresholdCurve, threshold: float, outcome: Outcome) -> None:
     no, yes = outcome.classes
     with st.container(horizontal=True, gap="small"):
         alarm, miss = (
-            st.number_input(text, min_value=0.0, value=1.0, step=1.0, format="%g", key=f"outcome:{key}", help=what)
+            st.number_input(
+                text, min_value=0.0, value=1.0, step=1.0, format="%g", key=f"outcome:{key}", help=label(what)
+            )
             for key, text, what in (
-                ("alarm", "A false alarm costs", f"What it costs to call a row '{yes}' that is '{no}', in any unit."),
-                ("miss", "A miss costs", f"What it costs to call a row '{no}' that is '{yes}', in the same unit."),
+                ("alarm", _call_costs(no, yes), f"A false alarm: a row is called '{yes}' that is '{no}'. In any unit."),
+                ("miss", _call_costs(yes, no), f"A miss: a row is called '{no}' that is '{yes}'. In the same unit."),
             )
         )
     now, best = calls_at(curve, threshold), cheapest(curve, alarm, miss)
@@ -161,6 +166,11 @@ def _costs(curve: ThresholdCurve, threshold: float, outcome: Outcome) -> None:
         f"Use {best.threshold:g}", key="outcome:cheapest", on_click=_choose, args=(best.threshold,),
         disabled=now.cost(alarm, miss) <= best.cost(alarm, miss), icon=":material/savings:",
     )  # fmt: skip
+
+
+def _call_costs(is_: str, called: str) -> str:
+    """The name of a field for what one kind of wrong calls costs; without quotes, which would be read out as marks."""
+    return label(f"Cost if {shortened(is_, CLASS)} is called {shortened(called, CLASS)}")
 
 
 def _choose(threshold: float) -> None:

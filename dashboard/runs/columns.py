@@ -23,7 +23,7 @@ from shoal.settings.config import RunConfig
 
 ALWAYS = ("Open",)
 USUAL = (
-    "Name", "State", "Model", "Solver", "Predicts", "File", "R² test", "Score", "Alpha", "Started", "Took",
+    "Name", "State", "Started", "Model", "Solver", "Predicts", "File", "R² test", "Score", "Alpha", "Took",
     "Tags", "R² training", "Epochs", "Distance", "RMSE test", "RMSE training", "Note", "Exact time", "Run",
 )  # fmt: skip
 SELDOM = ("Search",)

@@ -63,6 +63,10 @@ def test_a_run_is_told_in_plain_words(three: list[Run]) -> None:
     assert (row["RMSE test"], row["RMSE training"]) == (result["test"]["rmse"], result["train"]["rmse"])
     assert (row["Solver"], row["Alpha"], row["Note"]) == ("Gradient, async", 20, "checked")
     assert (list(row["Tags"]), row["Started"].endswith("ago") or row["Started"] == "just now") == (["baseline"], True)
+    widths = json.loads(page.dataframe[0].proto.columns)
+    shown = list(page.dataframe[0].value)
+    before = [name for name in ["Name", *shown[: shown.index("Started") + 1]] if name in widths]
+    assert sum(widths[name].get("width", 150) for name in before) <= 600  # in sight in a narrow window
     exact = page.dataframe[0].value.iloc[0]
     assert (exact["Solver"], exact["Epochs"], exact["Distance"]) == ("Exact", "", "")
 

@@ -156,7 +156,7 @@ def test_yes_and_no_are_fitted_shown_and_predicted(key: str) -> None:
 
 def _costs_lead_to_a_threshold(page: AppTest, run: Run) -> None:
     """Misses that cost ten times as much as false alarms are found at a lower threshold, by one click."""
-    page = settle(checked(widget(page, "number_input", "A miss costs").set_value(10.0).run()))
+    page = settle(checked(widget(page, "number_input", "Cost if ja is called nein").set_value(10.0).run()))
     assert "They cost least from" in text(page)
     page = settle(checked(page.button(key="outcome:cheapest").click().run()))
     chosen = page.slider(key="outcome:threshold").value
