@@ -11,15 +11,15 @@ from shoal.charts import description
 from shoal.charts.description import Bars, Chart, Curve, Dots, Guide
 from shoal.charts.effects import Coefficient, describe
 from shoal.report.evidence import WeightPath
-from shoal.report.svg import RIGHT, WIDTH, Plot, PlotAxis, drawing, element, sparkline, text
+from shoal.report.svg import RIGHT, WIDTH, Plot, PlotAxis, drawing, element, fitting, sparkline, text
 from shoal.results.answers.diagnosis import Diagnosis
 from shoal.results.answers.table import ColumnLook
 from shoal.whatif.curve import CrossValidation
-from shoal.words import short, shortened
+from shoal.words import short
 
 LINES = 60  # of a path, the largest; more would be a grey field
 NAMED = 8  # of them with a colour and a name
-ROW, NAMES = 22, 168  # of the picture of coefficients: a line's height, and the room for its name, in pixels
+ROW, NAMES = 22, 190  # of the picture of coefficients: a line's height, and the room for its name, in pixels
 RANKS = 200  # points of the normal plot
 
 
@@ -41,7 +41,7 @@ def coefficient_chart(shown: Sequence[Coefficient], target: str) -> str:
     parts.append(element("line", x1=across(0), x2=across(0), y1=4, y2=height - 24, class_="zero"))
     for i, (c, (low, high)) in enumerate(zip(shown, ends, strict=True)):
         y, side = ROW * i + ROW / 2 + 4, "train" if c.value >= 0 else "test"
-        parts.append(text(shortened(c.name, 24), NAMES - 8, y + 4, "name", "end"))
+        parts.append(text(fitting(c.name, NAMES - 12), NAMES - 8, y + 4, "name", "end"))
         parts.append(element("line", x1=across(low), x2=across(high), y1=y, y2=y, class_=f"interval {side}"))
         parts.append(element("path", d=f"M{across(c.value):.1f} {y:.1f}h0", class_=f"dot {side}"))
     return drawing(parts, describe(list(shown), target), WIDTH, height)

@@ -48,9 +48,9 @@ figcaption { color: var(--quiet); font-size: .88rem; max-width: 44rem }
 table { border-collapse: collapse; margin: .6rem 0; font-size: .9rem; font-variant-numeric: tabular-nums;
   overflow-wrap: break-word }
 th { border-bottom: 1px solid var(--grey); color: var(--quiet); font-weight: 600; vertical-align: bottom }
-th, td { padding: .22rem 1rem .22rem 0; text-align: left }
+th, td { padding: .22rem .8rem .22rem 0; text-align: left }
 td { border-bottom: 1px solid var(--rule); vertical-align: top; max-width: 24rem }
-td:first-child { min-width: 6.5rem } td.long { min-width: 13rem }
+td:first-child { min-width: 6.5rem } td.long { min-width: 10rem; overflow-wrap: anywhere }
 th.n, td.n { text-align: right } td.n { white-space: nowrap }
 tr { break-inside: avoid } thead { display: table-header-group }
 svg.chart { display: block; width: 100%; height: auto }

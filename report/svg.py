@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
@@ -32,6 +33,22 @@ def _said(value: str | float) -> str:
 
 def text(words: str, x: float, y: float, class_: str = "", anchor: str = "start") -> str:
     return element("text", escape(words), x=x, y=y, text_anchor=anchor, **({"class_": class_} if class_ else {}))
+
+
+def fitting(name: str, room: float) -> str:
+    """A name cut in the middle until it is no wider than so many pixels: what is beyond is not seen in a picture."""
+    most = min(len(name), round(room / 4))
+    fits = (cut for n in range(most, 0, -1) if sum(map(_pixels, cut := shortened(name, n))) <= room)
+    return next(fits, "…")
+
+
+def _pixels(letter: str) -> float:
+    """Of a wide font at the size of texts in pictures; most fonts are narrower."""
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 12.5
+    if letter in "mwMW@%…":
+        return 12.0
+    return 5.0 if letter in "fijlrt.,:;'|!()[]/- " else 9.0 if letter.isupper() else 7.8
 
 
 def drawing(parts: Iterable[str], alt: str, width: float = WIDTH, height: float = HEIGHT, class_: str = "chart") -> str:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from shoal.report.svg import Plot, PlotAxis, sparkline
+from shoal.report.svg import Plot, PlotAxis, fitting, sparkline
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,11 @@ def test_points_outside_are_left_out_and_text_is_escaped() -> None:
     assert svg.count("h0") == 1
     assert not re.search(r"<(x|y|b|alt)>", svg)
     assert sparkline([0, 0], "nothing") == ""
+
+
+def test_names_are_cut_to_the_room_there_is_whatever_their_letters() -> None:
+    assert fitting("Alter", 170) == "Alter"
+    long = fitting("Bundesland, in dem Sie zuletzt wohnten=Mecklenburg-Vorpommern", 170)
+    assert (long[:5], long[-5:], "…" in long) == ("Bunde", "mmern", True)
+    assert len(fitting("住宅地の面積と駐車場の有無および築年数", 170)) <= 13
+    assert len(fitting("i" * 90, 170)) > len(fitting("W" * 90, 170))
