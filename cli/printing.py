@@ -22,6 +22,7 @@ from shoal.words import (
     plural,
     seen,
     short,
+    shortened,
     totals_told,
     way_for,
     within_words,
@@ -33,11 +34,9 @@ if TYPE_CHECKING:
     from shoal.results.fit import Estimate, FitReport
     from shoal.results.outcome import Outcome
 
-SHOWN = 40  # coefficients in a table
-CALLED = 8  # classes side by side
-MANY_WORDS = 5  # columns with words among their numbers that have a line each
-LOST = 10  # rows without a prediction that are listed
-CLEAR_LINE = "\r\x1b[2K"
+OF_FILES, WIDEST = ("column", "target", "file"), 48  # what is cut in the middle: all rows would be as wide
+SHOWN, CALLED = 40, 8  # coefficients in a table, classes side by side
+MANY_WORDS, LOST = 5, 10  # columns with words that have a line each, rows without a prediction that are listed
 
 
 def print_json(found: dict[str, Any]) -> None:
@@ -86,10 +85,11 @@ def steer(commands: str) -> None:
 
 def clear_line() -> None:
     if sys.stderr.isatty():
-        steer(CLEAR_LINE)
+        steer("\r\x1b[2K")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int]) -> None:
+    rows = [[shortened(c, WIDEST) if head[i] in OF_FILES else c for i, c in enumerate(row)] for row in rows]
     widths = [max(len(str(row[i])) for row in (head, *rows)) for i in range(len(head))]
     for row in (head, *rows):
         cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))

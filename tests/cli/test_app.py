@@ -79,6 +79,17 @@ def test_tables_for_people(data: Path) -> None:
         assert word in answer.out
 
 
+def test_long_names_are_cut_in_the_middle_of_tables_and_sentences(tmp_path: Path) -> None:
+    long = "How content are you all in all with the hours of our office on working days, first " + "and last " * 5
+    rows = "".join(f"{i % 7},{i % 5},{3 * (i % 7) + i % 3}\n" for i in range(60))
+    path = written(tmp_path, f'"{long}A","{long}B",y\n{rows}')
+    for answer in (shoal("inspect", path), shoal("train", path, "--target", "y")):
+        assert "last and last and last A " in answer.out
+        own = [line for line in answer.out.splitlines() if line.startswith(("How", "What moves"))]
+        assert max(map(len, own)) < 350  # a sentence has up to three of them; notes with a flag have them whole
+    assert f"{long}A" in [column["name"] for column in shoal("inspect", path, "--json").json["columns"]]
+
+
 # ------------------------------------------------------------------ every model against scikit-learn
 
 
