@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from shoal.settings.formula import expanded
 from shoal.settings.pairs import is_pair, pair_text
 from shoal.words import did_you_mean, list_items
 
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 LONGEST_FILE = 1_000_000  # characters of a file of settings: it may name thousands of columns
 # The names that a nested YAML file may use; `training.optimization.*` are the knobs under their own names.
 GROUPS: dict[str, dict[str, str]] = {
@@ -141,9 +143,13 @@ def _typed(knob_: dataclasses.Field[Any], value: Any) -> Any:
     elif kind.startswith("str"):
         return str(value)  # a column or mark that YAML read as a number
     wanted = {"int": "a whole number", "float": "a number"}.get(kind.removesuffix(" | None"), "true or false")
-    raise ConfigError(
-        f"Expected {knob_.name} to be {wanted}, got {value!r}. Correct it and try again.", knobs=[knob_.name]
-    )
+    way = f"Write it with a point: {point}." if (point := _with_point(value)) else "Correct it and try again."
+    raise ConfigError(f"Expected {knob_.name} to be {wanted}, got {value!r}. {way}", knobs=[knob_.name])
+
+
+def _with_point(value: Any) -> str:
+    """A number with a decimal comma as it has to be written, else nothing; not taken so: 1,500 may be either."""
+    return value.replace(",", ".") if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) else ""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -84,6 +84,8 @@ def test_what_a_config_says_of_itself_gives_it_back() -> None:
         ({"patience": 3}, "test_every"),
         ({"momentum": 1}, "momentum"),
         ({"epochs": 1.5}, "epochs"),
+        ({"alpha": "1,5"}, "alpha to be a number, got '1,5'. Write it with a point: 1.5"),
+        ({"alpha": "1,5,2"}, "got '1,5,2'. Correct it"),
     ],
 )
 def test_what_does_not_fit_is_said_plainly(values: dict[str, object], said: str) -> None:
