@@ -220,6 +220,16 @@ def models_directory() -> Path:
     return home() / "models"
 
 
+def fetched_directory() -> Path:
+    """Model files of a team's database that were needed on this machine, see `shelf.fetched`."""
+    return home() / "fetched"
+
+
+def moved_models_directory() -> Path:
+    """Folders of models that were moved into a team's database, see `shelf.moving`."""
+    return home() / "models.moved"
+
+
 def modules_directory() -> Path:
     """PyTorch modules and rows that runs were started with, see `networks.stored`."""
     return home() / "modules"

@@ -32,9 +32,10 @@ def add_commands(add: Add) -> None:
         help="all saved models; save the model of a run, and give versions a word of their own",
         usage="shoal models [add RUN [NAME] | alias NAME[:VERSION] WORD | unalias NAME WORD | compare NAME:1 NAME:2 "
         "--data FILE | promote NAME:VERSION --to champion --data FILE | rollback NAME | history NAME | "
-        "drift NAME] [--json]",
+        "drift NAME | move] [--json]",
         description="Without words: all saved models. `promote` gives an alias only to a version that does not score "
-        "worse on the file than the one that has it; else it says so and ends with code 3.",
+        "worse on the file than the one that has it; else it says so and ends with code 3. `move` brings the models of "
+        "this home into the team's database.",
     )
     models.add_argument("words", metavar="...", nargs="*", help="what to do, and with which model")
     models.add_argument("--data", metavar="FILE", help="compare, promote: the file with the target to score on")
@@ -67,6 +68,7 @@ def keep_seen(model: Path, seen: Mapping[str, SeenColumn]) -> str:
 
 def _models(chosen: argparse.Namespace) -> int:
     from shoal.library.saved_models import list_models
+    from shoal.shelf.place import not_moved
 
     if chosen.words:
         return _change(chosen)
@@ -80,7 +82,24 @@ def _models(chosen: argparse.Namespace) -> int:
             print(damage)
     else:
         print("There are no saved models yet. Save the model of a run: shoal models add RUN NAME")
+    if not chosen.json and (left := not_moved()):
+        show_notes([left])
     return 0
+
+
+def _move() -> None:
+    from shoal.people.deeds import allow
+    from shoal.people.rights import SERVICE, Verb
+    from shoal.shelf.moving import move_models
+
+    allow(Verb.ADMINISTER, SERVICE, "models moved to the database")
+    moved, staying = move_models()
+    print(f"{plural(len(moved), 'model')} moved to the team's database" + (f": {', '.join(moved)}" if moved else ""))
+    if staying:
+        print(
+            f"The team has or had models of these names, so they stay in this home: {', '.join(staying)}. To move one, "
+            "rename it on the Models page of a dashboard without SHOAL_DATABASE, and move again."
+        )
 
 
 def _change(chosen: argparse.Namespace) -> int:
@@ -115,10 +134,12 @@ def _change(chosen: argparse.Namespace) -> int:
         _history(chosen, rest[0])
     elif deed == "drift" and len(rest) == 1:
         _drift(chosen, rest[0])
+    elif deed == "move" and not rest:
+        _move()
     else:
         raise ConfigError(
-            f"Expected add, alias, unalias, compare, promote, rollback, history or drift with what they are about, got "
-            f"'{' '.join(chosen.words)[:100]}'. See 'shoal models --help'."
+            "Expected add, alias, unalias, compare, promote, rollback, history or drift with what they are about, or "
+            f"move, got '{' '.join(chosen.words)[:100]}'. See 'shoal models --help'."
         )
     return 0
 
@@ -230,7 +251,7 @@ def _as_json(model: Model) -> dict[str, Any]:
     said = latest.known.as_dict() if latest.known else {"damaged": str(latest.damage)}
     return {
         "name": model.name, "versions": list(model.numbers), "aliases": known_aliases(model),
-        "path": str(latest.model_path), **said,
+        "path": str(latest.place), **said,
     }  # fmt: skip
 
 

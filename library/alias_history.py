@@ -1,5 +1,5 @@
 """Which version each alias of a model has meant: every move with who made it, when and why; what an alias means now is
-in `aliases`, which writes here under the model's lock."""
+in `aliases`, which writes here in the same change."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import contextlib
 import getpass
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
-from shoal.home import models_directory
 from shoal.lazy.classes import dataclass
 from shoal.library.saved_models import Version
 from shoal.people import acting
 from shoal.results.plain import Malformed, plain, read
+from shoal.shelf.base import KeptModel, ModelChange
+from shoal.shelf.place import shelf
 
-FILE = "alias-history.json"
+FILE, DAMAGED = "alias-history.json", ".damaged"
 KEPT = 1000  # moves of a model; the oldest go first
 BACK = "rolled back"  # how a move is marked that took the one before it away
 LONGEST_WHO, LONGEST_WHY = 80, 500  # characters
@@ -38,9 +38,9 @@ class AliasMove:
     mark: str = ""  # the checksum of that version's model
 
 
-def mark_of(name: str, number: int | None) -> str:
+def mark_of(model: KeptModel, number: int | None) -> str:
     """The checksum of a version's model; empty where it cannot be told."""
-    card = Version(name, number).known if number is not None else None
+    card = Version(model.name, number, model).known if number is not None else None
     return (card.file_checksum or "") if card else ""
 
 
@@ -54,39 +54,44 @@ def user() -> str:
 
 def moves(name: str) -> list[AliasMove]:
     """Of a model, the oldest first; StateError if they cannot be read."""
-    path = models_directory() / name / FILE
+    found = shelf().find(name)
+    return _moves_of(found) if found else []
+
+
+def _moves_of(model: KeptModel) -> list[AliasMove]:
     try:
-        said = sealed.read(path, FILE)
+        said = sealed.proven(model.read(FILE), shelf().said(model.name, FILE), FILE)
         found = [read(AliasMove, entry, "moves") for entry in said.get("moves", [])]
-        if other := next((one for one in found if one.mark and mark_of(name, one.version) not in ("", one.mark)), None):
+        marks = {number: mark_of(model, number) for number in {one.version for one in found if one.mark}}
+        if other := next((one for one in found if one.mark and marks[one.version] not in ("", one.mark)), None):
             raise Malformed(f"version {other.version} is another model than the one that it is about")
         return found
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []
     except (OSError, DamagedFile, Malformed, TypeError) as error:
         why = error.message if isinstance(error, DamagedFile) else str(error)
         raise StateError(
-            f"What the aliases of {name} have meant cannot be read. {why} The next move begins a new history; what can "
-            f"still be read of this one stays in '{path.name}.damaged'."
+            f"What the aliases of {model.name} have meant cannot be read. {why} The next move begins a new history; "
+            f"what can still be read of this one stays in '{FILE}{DAMAGED}'."
         ) from None
 
 
-def add(name: str, made: Sequence[AliasMove]) -> None:
-    """Under the model's lock."""
-    path = models_directory() / name / FILE
+def add(change: ModelChange, made: Sequence[AliasMove]) -> None:
     try:
-        known = moves(name)
+        known = _moves_of(change)
     except StateError:
         known = []
         with contextlib.suppress(OSError):
-            path.replace(Path(f"{path}.damaged"))
+            change.write(f"{FILE}{DAMAGED}", change.read(FILE))
     entries: list[Any] = [plain(move) for move in (*known, *made)[-KEPT:]]
-    sealed.write(path, {"moves": entries}, FILE)
+    change.write(FILE, sealed.sealed({"moves": entries}, FILE))
 
 
-def move(name: str, alias: str, version: int | None, before: int | None, who: str, why: str, back: bool) -> AliasMove:
+def move(
+    model: KeptModel, alias: str, version: int | None, before: int | None, who: str, why: str, back: bool
+) -> AliasMove:
     said = (who or acting.said(user()))[:LONGEST_WHO], why[:LONGEST_WHY]
-    return AliasMove(alias, version, before, time.time(), *said, back, mark_of(name, version))
+    return AliasMove(alias, version, before, time.time(), *said, back, mark_of(model, version))
 
 
 def earlier(name: str, alias: str) -> list[int]:

@@ -1,6 +1,6 @@
 """Which version of a model a person means: NAME, NAME:3 or NAME@3, or NAME@champion, where the word is an alias.
 
-Aliases are in aliases.json beside the versions of a model, each a word and a number, with the checksums of the models
+Aliases are in the document aliases.json of a model, each a word and a number, with the checksums of the models
 that are meant: the aliases of another model in their place are told. A version that is deleted takes no alias along:
 whoever names it is told. What versions are is in `saved_models`.
 """
@@ -14,13 +14,15 @@ from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
 from shoal.home import by_beginning, models_directory
 from shoal.library import alias_history
-from shoal.library.saved_models import Model, Version, find_model, list_models, locked
+from shoal.library.saved_models import Model, Version, find_model, list_models
 from shoal.people.deeds import allow
 from shoal.people.rights import Verb
+from shoal.shelf.base import ALIASES, KeptModel
+from shoal.shelf.place import shelf
 from shoal.utils import disk_errors
 from shoal.words import listed
 
-FILE, CHAMPION = "aliases.json", "champion"
+CHAMPION = "champion"
 MEANT = ":models"  # in the file, which no word can be: the checksum of the model that each number means
 WORD = re.compile(r"[^\W\d_][\w.-]{0,39}")  # not a number: that is a version
 
@@ -75,31 +77,41 @@ def version_at(model: Model, alias: str) -> Version:
 
 def aliases(model: Model) -> dict[str, int]:
     """Words and the numbers of their versions, in the order of the words."""
-    path = models_directory() / model.name / FILE
+    kept = model.seen
+    return _aliases_in(kept) if kept else {}
+
+
+def _aliases_in(model: KeptModel) -> dict[str, int]:
+    where = shelf().said(model.name, ALIASES)
     try:
-        said = sealed.read(path, FILE, sealed.never_sealed)
-    except (FileNotFoundError, NotADirectoryError):
+        said = sealed.proven(model.read(ALIASES), where, ALIASES, sealed.never_sealed)
+    except FileNotFoundError:
         return {}
     except OSError as error:
-        raise StateError(f"The aliases of {model.name} cannot be read: {error.strerror} ('{path}').") from None
+        raise StateError(f"The aliases of {model.name} cannot be read: {error.strerror} ('{where}').") from None
     except DamagedFile as error:
         raise StateError(f"The aliases of {model.name} cannot be read. {error.message} Give them anew.") from None
     found = {word: number for word, number in sorted(said.items()) if isinstance(number, int) and WORD.fullmatch(word)}
     meant = said.get(MEANT, {})  # older versions did not say
     for number in found.values():
-        mark = alias_history.mark_of(model.name, number)
+        mark = alias_history.mark_of(model, number)
         if mark and meant.get(str(number), mark) != mark:
             raise StateError(
                 f"The aliases of {model.name} are not what was written: version {number} is another model than the one "
-                f"that they mean ('{path}'). Give them anew."
+                f"that they mean ('{where}'). Give them anew."
             )
     return found
 
 
 def known_aliases(model: Model) -> dict[str, int]:
     """The same for a list, which one damaged file must not take away."""
+    kept = model.seen
+    return _known(kept) if kept else {}
+
+
+def _known(model: KeptModel) -> dict[str, int]:
     try:
-        return aliases(model)
+        return _aliases_in(model)
     except StateError:
         return {}
 
@@ -153,15 +165,14 @@ def take_away(model: Model, alias: str, who: str = "", why: str = "") -> None:
 
 
 def _change(name: str, alias: str, number: int | None, who: str, why: str, back: bool = False) -> None:
-    folder = models_directory() / name
-    allow(Verb.CHANGE, folder, f"alias {alias} {'taken away' if number is None else number}")
-    with locked(folder), disk_errors("the model"):
-        found = find_model(name)
-        before = known_aliases(found) if found else {}
+    allow(Verb.CHANGE, models_directory() / name, f"alias {alias} {'taken away' if number is None else number}")
+    with shelf().changing(name) as change, disk_errors("the model"):
+        before = _known(change)
         if before.get(alias) == number and number is not None:
             return
         now = {**before, alias: number}
         kept = {word: own for word, own in now.items() if own is not None}
-        marks = {str(own): alias_history.mark_of(name, own) for own in kept.values()}
-        sealed.write(folder / FILE, {**kept, MEANT: {own: mark for own, mark in marks.items() if mark}}, FILE)
-        alias_history.add(name, [alias_history.move(name, alias, number, before.get(alias), who, why, back)])
+        marks = {str(own): alias_history.mark_of(change, own) for own in kept.values()}
+        said = {**kept, MEANT: {own: mark for own, mark in marks.items() if mark}}
+        change.write(ALIASES, sealed.sealed(said, ALIASES))
+        alias_history.add(change, [alias_history.move(change, alias, number, before.get(alias), who, why, back)])

@@ -48,6 +48,7 @@ from shoal.people.rights import SERVICE, Verb
 from shoal.queueing import team
 from shoal.runs import tickets
 from shoal.runs.folder import ENDED, PATIENCE, Run
+from shoal.shelf.place import shelf
 
 DAY = 86_400.0
 ABANDONED = 3600.0  # seconds without a change after which something unfinished that has no lock is nobody's
@@ -139,7 +140,7 @@ def _files_of(run: Run) -> Iterator[str]:
 
 def _uploads_of_models() -> set[str]:
     """The hashes of uploads that saved models and archived runs came from, wherever their files say so."""
-    found: set[str] = set()
+    found = {own for card in shelf().cards() for own in UPLOAD.findall(card.decode("utf-8", "replace"))}
     for path in [*models_directory().glob("**/*.json"), *archive_directory().glob("*.json")]:
         with contextlib.suppress(OSError):
             found.update(UPLOAD.findall(path.read_text("utf-8", "replace")))

@@ -14,6 +14,7 @@ from shoal.home import (
     archive_directory,
     cache_directory,
     cache_index,
+    fetched_directory,
     home,
     jobs_directory,
     models_directory,
@@ -73,7 +74,8 @@ class _Inventory:
         self._rooms: dict[Path, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
             cache_directory(): self._cached, uploads_directory(): self._uploaded, samples_directory(): self._sampled,
             jobs_directory(): self._done_job, runs_directory(): self._run, archive_directory(): self._archived,
-            models_directory(): self._modelled, trash_directory(): self._trashed, searches_directory(): self._searched,
+            models_directory(): self._modelled, fetched_directory(): self._fetched,
+            trash_directory(): self._trashed, searches_directory(): self._searched,
         }  # fmt: skip
 
     def take(self) -> Iterator[Item]:
@@ -113,6 +115,9 @@ class _Inventory:
 
     def _modelled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
+
+    def _fetched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("fetched" if entry.is_dir(follow_symlinks=False) else "other", entry)
 
     def _searched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         yield self._whole("searches" if entry.is_dir(follow_symlinks=False) else "other", entry)

@@ -64,6 +64,8 @@ KINDS = {
         DiskKind("archives", "Archives", "Runs that were packed away.", "Gone for good.", "archive", "archives"),
         DiskKind("models", "Models", "Saved models with their versions.",
              "Removed one by one on the Models page.", "model", "models", cleanable=False),
+        DiskKind("fetched", "Fetched models", "Model files of the team's database that were needed on this machine.",
+             "Fetched again when one is needed.", "fetched model", "fetched models"),
         DiskKind("leftovers", "Leftovers", "What killed processes and broken uploads left behind.",
              "Nothing: nobody can use it.", "leftover", "leftovers"),
         DiskKind("other", "Everything else", "The queue, the index of caches, logs and folders themselves.",

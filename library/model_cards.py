@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from shoal.results.model import END, checksum_at_end
 from shoal.results.outcome import headline_of
 from shoal.results.plain import Malformed
 from shoal.results.plain import plain as plain_values
+from shoal.shelf.base import CARD
 
-CARD = "card.json"  # in the folder of a version
 ANSWER = ("target", "intercept", "coefficients")  # said by a run's result and in its model file alike
 
 
@@ -27,34 +27,33 @@ class AnotherModel(StateError):
 
 
 def read_card(directory: Path, label: str) -> ModelCard:
-    """StateError, with what to do, if it cannot be read."""
-    path, kind = directory / CARD, StateError
+    """Of a model file and the card beside it; StateError, with what to do, if it cannot be read."""
+    mark = ""
+    with contextlib.suppress(OSError), (directory / "model.json").open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - END))
+        mark = checksum_at_end(file.read()) or ""
+    return card_in(lambda name: (directory / name).read_bytes(), CARD, str(directory / CARD), mark, label)
+
+
+def card_in(read: Callable[[str], bytes], document: str, where: str, mark: str, label: str) -> ModelCard:
+    """Of a document that `read` gets; `mark` is the checksum that the model file names, empty if that is not known."""
+    kind: type[StateError] = StateError
     try:
-        card = ModelCard.from_dict(sealed.read(path, CARD, sealed.never_sealed))
-        other = _of_another(card, directory / "model.json")
-        if not other:
+        card = ModelCard.from_dict(sealed.proven(read(document), where, CARD, sealed.never_sealed))
+        if not (card.file_checksum and mark and mark != card.file_checksum):
             return card
-        why = f"The card of {label} and its model file do not belong together: {other}, in '{path}'."
+        other = f"expected one for the checksum {mark}, got {card.file_checksum}"
+        why = f"The card of {label} and its model file do not belong together: {other}, in '{where}'."
         kind = AnotherModel
     except OSError as error:
-        why = f"Expected the card of {label} at '{path}', got: {error.strerror}."
+        why = f"Expected the card of {label} at '{where}', got: {error.strerror}."
     except DamagedFile as error:
         why = f"The card of {label} cannot be read. {error.message}"
     except Malformed as error:
-        why = f"The card of {label} is damaged ({error}): '{path}'."
+        why = f"The card of {label} is damaged ({error}): '{where}'."
     raise kind(
         f"{why} Its model file is another and may be whole. Write a note on it to make the card anew, or delete it."
     )
-
-
-def _of_another(card: ModelCard, model: Path) -> str:
-    """How a card is not about the model file beside it; a file that cannot be read tells that when it is asked for."""
-    with contextlib.suppress(OSError), model.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - END))
-        found = checksum_at_end(file.read())
-        if card.file_checksum and found and found != card.file_checksum:
-            return f"expected one for the checksum {found}, got {card.file_checksum}"
-    return ""
 
 
 def card_of(contents: Mapping[str, Any], run_id: str, result: Mapping[str, Any]) -> ModelCard:
@@ -79,10 +78,3 @@ def card_anew(model: Path, contents: Mapping[str, Any], created: float) -> Model
     """From the model file alone, of a version whose card cannot be read."""
     checksum = checksum_at_end(model.read_bytes())
     return dataclasses.replace(card_of(contents, "", {}), created=created, file_checksum=checksum)
-
-
-def changed_at(folder: Path) -> float:
-    """When a version was made, as far as its folder tells."""
-    with contextlib.suppress(OSError):
-        return folder.stat().st_mtime
-    return 0.0

@@ -1,37 +1,27 @@
 """Saved models: each has a name and numbered versions, and does not need the run that it came from.
 
-    SHOAL_HOME/models/NAME/
-        vN/model.json     the model file, as `shoal predict` reads it
-        vN/card.json      what is said about it: run, time, scores, data, config, note
-        last              the highest number that was ever given
-        aliases.json      words for versions, see `aliases`; alias-history.json: what they meant before
-        lock              held for the moment in which a number is given or a version goes
-
-A version is written under another name and gets its own by one rename, so that a folder vN is a whole version. How a
-model is fitted or predicts is elsewhere. Imports are light: pages and the command line live on this.
+Where they are kept is known to `shelf`: a version has a model file, as `shoal predict` reads it, and a card with what
+is said about it: run, time, scores, data, config, note. How a model is fitted or predicts is elsewhere. Imports are
+light: pages and the command line live on this.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
-import secrets
-import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import DamagedFile, ResourceError, StateError
+from shoal.errors import DamagedFile, StateError
 from shoal.files import sealed
-from shoal.files.locks import lock_file
 from shoal.files.model_names import LONGEST, checked_name, digest, is_name, safe_name
 from shoal.files.parts import title
 from shoal.home import models_directory
 from shoal.lazy.classes import dataclass
-from shoal.library.model_cards import CARD, AnotherModel, card_anew, card_of, changed_at, read_card
+from shoal.library.model_cards import AnotherModel, card_anew, card_in, card_of
 from shoal.people.acting import person
 from shoal.people.belongings import belong, claim, sees, thing_at, visible, wishes
 from shoal.people.deeds import allow, check_saving
@@ -41,12 +31,10 @@ from shoal.results.model import ModelFile, checksum_at_end, read_model
 from shoal.results.plain import Malformed
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, write_json
-from shoal.utils import disk_errors, write_atomically
+from shoal.shelf.base import CARD, VERSION, KeptModel
+from shoal.shelf.place import shelf
+from shoal.utils import disk_errors
 
-VERSION = re.compile(r"v([1-9][0-9]{0,8})")
-UNFINISHED = ".unfinished-"
-ABANDONED = 3600.0  # seconds after which an unfinished version has no writer any more
-PATIENCE = 20.0  # seconds to wait for the lock, which is held for milliseconds
 POINTER = "saved.json"  # in a run's folder: the version that was made from it
 
 
@@ -68,18 +56,32 @@ def usual_name(file: str, target: str) -> str:
 
 @dataclass(frozen=True)
 class Version:
-    """One saved version, by its folder."""
+    """One saved version."""
 
     name: str
     number: int
+    kept: KeptModel | None = dataclasses.field(default=None, compare=False, repr=False)  # the model as it was seen
 
     @property
     def directory(self) -> Path:
+        """Among what belongs to somebody, see `people.belongings`; its files are where the shelf has them."""
         return models_directory() / self.name / f"v{self.number}"
 
     @property
     def model_path(self) -> Path:
-        return self.directory / "model.json"
+        """Its model file on this machine, to which it may have to be fetched."""
+        try:
+            return shelf().path(self.name, self.number)
+        except FileNotFoundError:
+            raise self._gone() from None
+
+    @property
+    def place(self) -> Path:
+        """Where that is, or will be: nothing is fetched."""
+        return shelf().place(self.name, self.number)
+
+    def _gone(self) -> StateError:
+        return StateError(f"Expected the version {self.label}, but it is gone. Choose another.")
 
     @property
     def own_model(self) -> Path:
@@ -111,14 +113,19 @@ class Version:
 
     @cached_property
     def _card(self) -> ModelCard | StateError:
+        document, kept = f"v{self.number}/{CARD}", self.kept or shelf().find(self.name)
         try:
-            return read_card(self.directory, self.label)
+            if kept is None:
+                raise self._gone()
+            return card_in(kept.read, document, shelf().said(self.name, document), kept.mark(self.number), self.label)
         except StateError as error:
             return error
 
     @property
     def exists(self) -> bool:
-        return self.directory.is_dir()
+        """As of now."""
+        found = shelf().find(self.name)
+        return found is not None and self.number in found.numbers
 
     @property
     def contents(self) -> dict[str, Any]:
@@ -127,7 +134,7 @@ class Version:
             return read_model(self.own_model)
         except OSError as error:
             raise StateError(
-                f"Expected the model file of {self.label} at '{self.model_path}', got: {error.strerror}. "
+                f"Expected the model file of {self.label} at '{self.place}', got: {error.strerror}. "
                 "Train it again, or delete it."
             ) from None
 
@@ -138,8 +145,7 @@ class Version:
             return ModelFile.from_dict(self.contents)
         except Malformed as error:
             raise StateError(
-                f"The model file of {self.label} is damaged ({error}): '{self.model_path}'. "
-                "Train it again, or delete it."
+                f"The model file of {self.label} is damaged ({error}): '{self.place}'. Train it again, or delete it."
             ) from None
 
     @property
@@ -153,7 +159,10 @@ class Version:
 
     @property
     def created(self) -> float:
-        return self.known.created if self.known else changed_at(self.directory)
+        if self.known:
+            return self.known.created
+        kept = self.kept or shelf().find(self.name)
+        return kept.saved(self.number) if kept else 0.0
 
     @property
     def run(self) -> Run | None:
@@ -167,17 +176,24 @@ class Model:
 
     name: str
     numbers: tuple[int, ...]
+    kept: KeptModel | None = dataclasses.field(default=None, compare=False, repr=False)  # in lists: as it was seen then
 
     @property
     def versions(self) -> list[Version]:
-        return [Version(self.name, number) for number in self.numbers]
+        kept = self.seen
+        return [Version(self.name, number, kept) for number in self.numbers]
 
     @cached_property
     def latest(self) -> Version:
-        return Version(self.name, self.numbers[0])
+        return Version(self.name, self.numbers[0], self.kept)
 
     def version(self, number: int) -> Version | None:
-        return Version(self.name, number) if number in self.numbers else None
+        return Version(self.name, number, self.kept) if number in self.numbers else None
+
+    @property
+    def seen(self) -> KeptModel | None:
+        """What is kept of it: as it was in a list, or else now."""
+        return self.kept or shelf().find(self.name)
 
     def named(self, text: str) -> Version | None:
         """The version that an address or a person names: 3 or v3."""
@@ -196,21 +212,10 @@ def _pointer(run: Run) -> dict[str, Any]:
         return {"model": latest.name, "version": latest.number} if latest else {}
 
 
-def _numbers(folder: Path) -> list[int]:
-    """Of the versions in a folder, the highest first; the name of a folder is enough to know that it is whole."""
-    try:
-        names = [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []
-    return sorted((int(match[1]) for name in names if (match := VERSION.fullmatch(name))), reverse=True)
-
-
 def list_models() -> list[Model]:
     """All models with a version, the one saved last first; only the card of each latest version is read."""
-    names: list[str] = []
-    with contextlib.suppress(OSError):
-        names = [entry.name for entry in models_directory().iterdir() if is_name(entry.name)]
-    found = [model for name in visible(models_directory(), names) if (model := _existing(name))]
+    kept = {one.name: one for one in shelf().look()}
+    found = [Model(name, kept[name].numbers, kept[name]) for name in visible(models_directory(), kept)]
     return sorted(found, key=lambda model: (-model.latest.created, model.name))
 
 
@@ -220,8 +225,8 @@ def find_model(name: str) -> Model | None:
 
 
 def _existing(name: str) -> Model | None:
-    numbers = tuple(_numbers(models_directory() / name))
-    return Model(name, numbers) if numbers else None
+    found = shelf().find(name)
+    return Model(name, found.numbers) if found else None
 
 
 def version_of(run: Run) -> Version | None:
@@ -266,55 +271,14 @@ def _same_bytes(one: Path, other: Path) -> bool:
 
 def _save(name: str, model: bytes, card: ModelCard, source: Path) -> Version:
     """`source` is the folder of the run or version that it comes from, which tells whose it is."""
-    folder = models_directory() / name
+    folder, kept = models_directory() / name, shelf()
     card = dataclasses.replace(card, file_checksum=checksum_at_end(model))
     check_saving(name)
     with disk_errors("the model"):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not _highest(folder):
+        if not kept.highest(name):
             claim(folder, source)
         allow(Verb.CHANGE, folder, "model saved")
-        unfinished = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
-        unfinished.mkdir()
-        try:
-            write_atomically(unfinished / "model.json", model)
-            sealed.write(unfinished / CARD, card.as_dict(), CARD)
-            with locked(folder):
-                number = _highest(folder) + 1
-                write_atomically(folder / "last", str(number).encode())
-                unfinished.rename(folder / f"v{number}")
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
-    _sweep(folder)
-    return Version(name, number)
-
-
-def _highest(folder: Path) -> int:
-    """The highest number that was ever given here, deleted versions included."""
-    try:
-        last = int((folder / "last").read_text())
-    except (OSError, ValueError):
-        last = 0
-    return max([last, *_numbers(folder)])
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Meanwhile nobody else changes what a model has."""
-    lock = lock_file(folder / "lock", PATIENCE)
-    if lock is None:
-        raise ResourceError(f"Another process has held the model '{folder.name}' for {PATIENCE:g} s. Try again.")
-    with lock:
-        yield
-
-
-def _sweep(folder: Path) -> None:
-    """Take away what a killed process left half done."""
-    for left in folder.glob(f"{UNFINISHED}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > ABANDONED:
-                shutil.rmtree(left)
+        return Version(name, kept.add(name, model, sealed.sealed(card.as_dict(), CARD)))
 
 
 # ------------------------------------------------------------------ change
@@ -323,33 +287,28 @@ def _sweep(folder: Path) -> None:
 def write_note(version: Version, text: str) -> Version:
     """Keep what a person says about a version; a card that cannot be read is made anew from the model file."""
     allow(Verb.CHANGE, version.directory, "model noted")
-    with locked(models_directory() / version.name):
-        current = Version(version.name, version.number)
-        if not current.exists:
-            raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
-        card = current.known or card_anew(current.model_path, read_model(current.model_path), current.created)
-        with disk_errors("the model"):
-            sealed.write(current.directory / CARD, dataclasses.replace(card, note=text).as_dict(), CARD)
-    return Version(version.name, version.number)
+    with contextlib.suppress(FileNotFoundError), shelf().changing(version.name) as change:
+        current = Version(version.name, version.number, change)
+        if version.number in change.numbers:
+            card = current.known or card_anew(current.model_path, read_model(current.model_path), current.created)
+            with disk_errors("the model"):
+                noted = dataclasses.replace(card, note=text).as_dict()
+                change.write(f"v{version.number}/{CARD}", sealed.sealed(noted, CARD))
+            return Version(version.name, version.number)
+    raise StateError(f"Expected the version {version.label}, but it is gone. Somebody may have deleted it.")
 
 
 def delete_version(version: Version) -> None:
     """Its number is not given again; the run it came from is not touched."""
     allow(Verb.CHANGE, version.directory, f"version {version.number} deleted")
-    folder = models_directory() / version.name
-    if not folder.is_dir():
-        return
-    with locked(folder):
-        write_atomically(folder / "last", str(_highest(folder)).encode())
-        going = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
-        with contextlib.suppress(FileNotFoundError):
-            version.directory.rename(going)  # all at once: nobody sees a half of it
-    shutil.rmtree(going, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError), shelf().changing(version.name) as change:
+        change.remove(version.number)
 
 
 def delete_model(model: Model) -> None:
     """All versions; the last number stays on record, so that an old address never leads to a new model."""
-    for number in _numbers(models_directory() / model.name):
+    found = shelf().find(model.name)
+    for number in found.numbers if found else ():
         delete_version(Version(model.name, number))
 
 
@@ -366,27 +325,24 @@ def copy_version(version: Version, name: str) -> Version:
 
 def rename_model(model: Model, name: str) -> Model:
     """Give a model another name, which no other has or had."""
-    allow(Verb.CHANGE, models_directory() / model.name, "model renamed")
-    target = models_directory() / checked_name(name)
-    if name == model.name:
+    folder = models_directory() / model.name
+    allow(Verb.CHANGE, folder, "model renamed")
+    if checked_name(name) == model.name:
         return model
-    if target.exists():
+    wished = wishes(folder)
+    try:
+        shelf().rename(model.name, name)
+    except FileExistsError:
         raise StateError(
             f"Expected a name that is free, but '{name}' is or was another model's. Choose another, or save this "
             "version under that name to make it the next one there."
-        )
-    folder = models_directory() / model.name
-    with locked(folder):
-        highest, wished = _highest(folder), wishes(folder)
-        try:
-            folder.rename(target)
-        except FileNotFoundError:
-            raise StateError(f"Expected the model '{model.name}', but it is gone. Choose another.") from None
-        belong(target, wished)  # what says so names the model
-        with contextlib.suppress(OSError):  # what an old address says must not come to mean another model
-            folder.mkdir()
-            write_atomically(folder / "last", str(highest).encode())
-    renamed = Model(name, tuple(_numbers(target)))
+        ) from None
+    except FileNotFoundError:
+        raise StateError(f"Expected the model '{model.name}', but it is gone. Choose another.") from None
+    belong(models_directory() / name, wished)  # what says so names the model
+    renamed = _existing(name)
+    if renamed is None:
+        raise StateError(f"Expected the model '{name}', but it is gone again. Choose another.")
     for version in renamed.versions:
         _point_back(version)
     return renamed

@@ -3,6 +3,8 @@
     runs/ID/owner.json, searches/ID/owner.json, models/NAME/owner.json      the folder's
     archive/ID.owner.json, uploads/HASH/.NAME.owner.json                    beside what is a file, or may be one
 
+Of models in a team's database it is a document there, see `shelf`.
+
 It holds names and how each wants it: {"people": {"ada": "private"}}, under a checksum that names the thing too, so that
 it says nothing of another one. What several have, such as a file that two people
 sent to an earlier version, is private only as long as all want that. Without a document a thing belongs to nobody; with
@@ -20,6 +22,7 @@ from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import (
     archive_directory,
+    fetched_directory,
     models_directory,
     runs_directory,
     searches_directory,
@@ -28,7 +31,8 @@ from shoal.home import (
 from shoal.people.acting import person
 from shoal.people.person import MACHINE, Person
 from shoal.people.rights import SERVICE, Thing, Verb, may
-from shoal.utils import identity_of
+from shoal.shelf.place import is_shared, shelf
+from shoal.utils import identity_of, write_atomically
 
 OWNER = "owner.json"
 PRIVATE, SHARED = "private", "shared"
@@ -53,8 +57,9 @@ def thing_at(path: str | Path) -> Thing:
 
 
 def _roots() -> list[tuple[str, Path]]:
-    return [("run", runs_directory()), ("upload", uploads_directory()), ("model", models_directory()),
-            ("search", searches_directory()), ("archive", archive_directory())]  # fmt: skip
+    return [("run", runs_directory()), ("upload", uploads_directory()), ("model", fetched_directory()),
+            ("model", models_directory()), ("search", searches_directory()),
+            ("archive", archive_directory())]  # fmt: skip
 
 
 def _upload(root: Path, parts: tuple[str, ...]) -> Thing:
@@ -79,31 +84,43 @@ def document_of(path: Path) -> Path | None:
 
 
 def _read(place: Path | str, kind: str, name: str) -> Thing:
+    if kind == "model" and is_shared():
+        return _said(kind, name, shelf().owner(name))
     mark = identity_of(place)
     known = _seen.get(str(place))
     if known is not None and known[0] == mark:
         return known[1]
-    found = Thing(kind, name)
-    if mark:
-        try:
-            wanted = _people(Path(place), found)
-            found = Thing(kind, name, frozenset(wanted), all(how == PRIVATE for how in wanted.values()))
-        except FileNotFoundError:
-            return Thing(kind, name)
-        except (OSError, DamagedFile, KeyError, TypeError, AttributeError):
-            found = Thing(kind, name, frozenset(), private=True)
+    try:
+        found = _said(kind, name, Path(place).read_bytes() if mark else None, os.path.basename(place))
+    except FileNotFoundError:
+        return Thing(kind, name)
+    except OSError:
+        found = Thing(kind, name, frozenset(), private=True)
     if len(_seen) >= MOST:
         _seen.clear()
     _seen[str(place)] = mark, found
     return found
 
 
-def _people(document: Path, of: Thing) -> dict[str, str]:
-    """Names and how each wants it."""
+def _said(kind: str, name: str, document: bytes | None, called: str = OWNER) -> Thing:
+    """What a document says, if there is one; one that cannot be believed leaves the thing to admins."""
+    found = Thing(kind, name)
+    if document is None:
+        return found
     try:
-        found = sealed.read(document, _seal(of))
+        wanted = _people(document, found, called)
+        return Thing(kind, name, frozenset(wanted), all(how == PRIVATE for how in wanted.values()))
+    except (DamagedFile, KeyError, TypeError, AttributeError, ValueError):
+        return Thing(kind, name, frozenset(), private=True)
+
+
+def _people(document: bytes, of: Thing, called: str) -> dict[str, str]:
+    """Names and how each wants it; `called` is the name of the document."""
+    where = f"{called} of {of.said}"
+    try:
+        found = sealed.proven(document, where, _seal(of))
     except DamagedFile:
-        found = sealed.read(document, document.name)  # of a version whose documents did not name their thing
+        found = sealed.proven(document, where, called)  # of a version whose documents did not name their thing
     return dict(found["people"])
 
 
@@ -135,6 +152,9 @@ def visible(folder: Path, names: Iterable[str]) -> list[str]:
     kind = next((kind for kind, root in _roots() if root == folder), None)
     if kind in (None, "archive", "upload"):
         return [name for name in names if may(now, Verb.SEE, thing_at(folder / name))]
+    if kind == "model" and is_shared():
+        known = shelf().owners()
+        return [name for name in names if may(now, Verb.SEE, _said(kind, name, known.get(name)))]
     at = str(folder)  # there may be thousands, and paths take longer to put together than to look at
     return [name for name in names if may(now, Verb.SEE, _read(f"{at}/{name}/{OWNER}", str(kind), name))]
 
@@ -166,10 +186,18 @@ def share(path: Path, private: bool, who: Person = MACHINE) -> None:
 
 def wishes(path: Path) -> dict[str, str]:
     """Whose it is, and how each wants it, for `belong` elsewhere; DamagedFile where that cannot be read."""
-    document = document_of(path)
+    document, thing = document_of(path), thing_at(path)
+    data = _bytes_of(document, thing) if document else None
+    return _people(data, thing, document.name) if document and data is not None else {}
+
+
+def _bytes_of(document: Path, thing: Thing) -> bytes | None:
+    """What says whose this is; None where nothing does."""
+    if thing.kind == "model" and is_shared():
+        return shelf().owner(thing.name)
     with contextlib.suppress(FileNotFoundError):
-        return _people(document, thing_at(path)) if document else {}
-    return {}
+        return document.read_bytes()
+    return None
 
 
 def belong(path: Path, wanted: dict[str, str]) -> None:
@@ -178,8 +206,12 @@ def belong(path: Path, wanted: dict[str, str]) -> None:
     if document is None or not wanted:
         return
     thing = thing_at(path)
-    try:
-        known = _people(document, thing)
-    except (OSError, DamagedFile, KeyError, TypeError, ValueError):
-        known = {}
-    sealed.write(document, {"people": {**known, **wanted}}, _seal(thing))
+    known: dict[str, str] = {}
+    with contextlib.suppress(OSError, DamagedFile, KeyError, TypeError, ValueError):
+        if data := _bytes_of(document, thing):
+            known = _people(data, thing, document.name)
+    said = sealed.sealed({"people": {**known, **wanted}}, _seal(thing))
+    if thing.kind == "model":
+        shelf().put_owner(thing.name, said)
+    else:
+        write_atomically(document, said)

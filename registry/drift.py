@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shoal.data.summaries.columns import MOST_COLUMNS, tallied
-from shoal.errors import DamagedFile, StateError
+from shoal.errors import DamagedFile, StateError, TrainingError
 from shoal.library import predicted_columns
 from shoal.library.saved_models import Version
 from shoal.results.answers.drift import SIZES, ColumnDrift, DriftReport, SeenColumn, drift_of, merged
@@ -32,7 +32,7 @@ def record(model: Path, seen: Mapping[str, SeenColumn]) -> str:
         return ""
     try:
         predicted_columns.add(version, seen)
-    except (OSError, StateError) as error:
+    except (OSError, TrainingError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return f"What these rows were like could not be kept for 'shoal models drift': {why}."
     return ""
@@ -92,7 +92,7 @@ class SeenRows:
             for version, found in sums.items():
                 try:
                     predicted_columns.add(version, found)
-                except (OSError, StateError) as error:
+                except (OSError, TrainingError) as error:
                     self.problem = str(error)
                     with self._lock:
                         self._sums[version] = merged(found, self._sums.get(version, {}))

@@ -12,6 +12,7 @@ from shoal.errors import StateError
 from shoal.files.output import Output
 from shoal.fitting.model_file import SavedModel
 from shoal.library.model_cards import read_card
+from shoal.library.predicted_columns import version_at_path
 from shoal.report import words
 from shoal.report.about_fit import residuals, root, validation
 from shoal.report.about_model import about, coefficients
@@ -41,7 +42,8 @@ def card_beside(path: Path) -> ModelCard:
     if path.name != "model.json":
         return ModelCard()
     try:
-        return read_card(path.parent, path.name)
+        version = version_at_path(path.absolute())
+        return version.card if version else read_card(path.parent, path.name)
     except StateError:
         return ModelCard()
 

@@ -41,8 +41,10 @@ from shoal.dashboard.parts.literal import heading, label, line, notice, section
 from shoal.errors import TrainingError
 from shoal.library import aliases, saved_models
 from shoal.library.saved_models import Model, Version
+from shoal.people.belongings import sees_everything
 from shoal.results.fit import FitReport
 from shoal.results.model import ModelFile
+from shoal.shelf.place import not_moved
 from shoal.words import MODELS, model_title, number, plural
 
 A_PAGE = 24  # cards; more are a button away
@@ -97,6 +99,8 @@ def _nothing_there(name: str, model: Model | None) -> None:
 def _list_view() -> None:
     st.title("Models", anchor=False)
     models = saved_models.list_models()
+    if sees_everything() and (left := not_moved()):
+        notice("info", left)
     if not models:
         _empty()
         return

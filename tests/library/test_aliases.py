@@ -12,6 +12,7 @@ from shoal.library import accounts, aliases, archives, notes
 from shoal.library.saved_models import Version, delete_version, find_model, rename_model, save_run
 from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
+from shoal.shelf.base import ALIASES
 from support.pages import open_page, said
 from support.runs import ended, small_table
 from support.tables import shoal
@@ -68,7 +69,7 @@ def test_what_is_no_word_is_no_alias(run: Run, word: str) -> None:
 def test_damaged_aliases_are_told_and_hide_no_model(run: Run) -> None:
     version = saved(run)
     aliases.give(version, "champion")
-    path = version.directory.parent / aliases.FILE
+    path = version.directory.parent / ALIASES
     path.write_bytes(path.read_bytes().replace(b"champion", b"chompion"))
     with pytest.raises(StateError, match="The aliases of prices cannot be read"):
         aliases.resolve("prices@champion")
@@ -110,7 +111,7 @@ def test_aliases_of_another_model_in_their_place_are_told(run: Run) -> None:
     other = saved(ridge, "costs")
     for one in (version, other):
         aliases.give(one, "champion")
-    mine, theirs = (one.directory.parent / aliases.FILE for one in (version, other))
+    mine, theirs = (one.directory.parent / ALIASES for one in (version, other))
     mine.write_bytes(theirs.read_bytes())
     with pytest.raises(StateError, match="version 1 is another model than the one that they mean"):
         aliases.resolve("prices@champion")

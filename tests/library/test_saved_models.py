@@ -36,33 +36,14 @@ from shoal.library.saved_models import (
 from shoal.results.card import TrainedOn
 from shoal.runs.commands import post
 from shoal.runs.launch import Run, launch
-from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from support.harm.damage import swap
+from support.library import run_with_model as finished_run
 from support.records import read_log
 from support.runs import ended, endless_run, short_run, small_table, training
 from support.tables import shoal
 
 ROOT = Path(__file__).parents[2]
-
-
-def finished_run(name: str = "20260101-000000-0000001", target: str = "y", file: str = "t.csv", **more: Any) -> Run:
-    """The folder of a run as its process leaves it, with a model file of two numbers."""
-    run = Run(runs_directory() / name)
-    run.directory.mkdir(parents=True)
-    config = RunConfig(file=f"/nowhere/{file}", target=target).as_dict()
-    scores = {"rows": 10, "r2": 0.5, "adjusted_r2": 0.4, "rmse": 1.0, "mae": 0.8}
-    contents = {
-        "format": "shoal-model", "version": 1, "model": "linear", "target": target, "alpha": None, "intercept": 1.0,
-        "coefficients": {"a": 2.0}, "coefficients_standardized": {"a": 2.0}, "train": scores,
-        "test": {**scores, "rows": 0}, "certificate": {"kind": "kkt", "value": 0.0, "relative": 0.0, "rests_on": "data"},
-        "rows_read": 10, "rows_dropped": {}, "warnings": [], "inference": None, "config": config,
-        "data": {"file": file, "content": "abc", "rows": 10},
-        "design": {"terms": [{"type": "number", "column": "a", "fill": 0.0}], "known_levels": {}}, **more,
-    }  # fmt: skip
-    run.model_path.write_text(json.dumps(contents))
-    (run.directory / "config.json").write_text(json.dumps(config))
-    return run
 
 
 def saved(count: int = 1, target: str = "y") -> list[Version]:
@@ -251,9 +232,10 @@ def test_a_process_killed_while_it_saves_leaves_no_half_version() -> None:
     """Killed again and again at another moment: what is listed is whole, and the next save succeeds."""
     finished_run(padding="x" * 3_000_000)
     code = (
-        "import sys; import json; from shoal.library import saved_models; from shoal.home import runs_directory; from shoal.runs.folder import Run\n"
+        "from shoal.library import model_cards, saved_models; from shoal.home import runs_directory; from shoal.runs.folder import Run\n"
         "run = Run(runs_directory() / '20260101-000000-0000001'); print('go', flush=True)\n"
-        "while True: saved_models._save('t-y', run.model_path.read_bytes(), {'run': 'x', 'created': 1, 'target': 'y', 'data': {'file': 't.csv'}})\n"
+        "card = model_cards.card_of(saved_models.read_model(run.model_path), 'x', {})\n"
+        "while True: saved_models._save('t-y', run.model_path.read_bytes(), card, run.directory)\n"
     )
     for attempt in range(4):
         process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)

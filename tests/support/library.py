@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from shoal.home import runs_directory
 from shoal.library import accounts, cleaning
@@ -27,6 +29,25 @@ def finished_run(folder: Path) -> Path:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return next((folder / "home" / "runs").iterdir())
+
+
+def run_with_model(name: str = "20260101-000000-0000001", target: str = "y", file: str = "t.csv", **more: Any) -> Run:
+    """The folder of a run as its process leaves it, with a model file of two numbers."""
+    run = Run(runs_directory() / name)
+    run.directory.mkdir(parents=True)
+    config = RunConfig(file=f"/nowhere/{file}", target=target).as_dict()
+    scores = {"rows": 10, "r2": 0.5, "adjusted_r2": 0.4, "rmse": 1.0, "mae": 0.8}
+    contents = {
+        "format": "shoal-model", "version": 1, "model": "linear", "target": target, "alpha": None, "intercept": 1.0,
+        "coefficients": {"a": 2.0}, "coefficients_standardized": {"a": 2.0}, "train": scores,
+        "test": {**scores, "rows": 0}, "certificate": {"kind": "kkt", "value": 0.0, "relative": 0.0, "rests_on": "data"},
+        "rows_read": 10, "rows_dropped": {}, "warnings": [], "inference": None, "config": config,
+        "data": {"file": file, "content": "abc", "rows": 10},
+        "design": {"terms": [{"type": "number", "column": "a", "fill": 0.0}], "known_levels": {}}, **more,
+    }  # fmt: skip
+    run.model_path.write_text(json.dumps(contents))
+    (run.directory / "config.json").write_text(json.dumps(config))
+    return run
 
 
 def a_copy(folder: Path, name: str | None = None) -> Run:

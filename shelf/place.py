@@ -1,0 +1,32 @@
+"""Which shelf it is: the home's own, or that of the team where SHOAL_DATABASE names a database; decided here."""
+
+from __future__ import annotations
+
+from shoal.database.address import is_set
+from shoal.shelf.base import ModelShelf
+from shoal.shelf.file_shelf import FileShelf
+from shoal.words import listed, plural
+
+
+def shelf() -> ModelShelf:
+    if not is_set():
+        return FileShelf()
+    from shoal.database.connections import database
+    from shoal.shelf.postgres_shelf import PostgresShelf
+
+    return PostgresShelf(database())
+
+
+def not_moved() -> str:
+    """Which models a home has that its team does not see, in a sentence; empty where there are none."""
+    if not is_set() or not (names := sorted(model.name for model in FileShelf().look())):
+        return ""
+    return (
+        f"{plural(len(names), 'model')} of this home {'is' if len(names) == 1 else 'are'} not in the team's database "
+        f"({listed(names, 3)}). Move: shoal models move."
+    )
+
+
+def is_shared() -> bool:
+    """Whether models are those of a team, and not of this home alone."""
+    return is_set()
