@@ -15,10 +15,11 @@ from shoal.files import sealed
 from shoal.home import by_beginning, models_directory
 from shoal.library import alias_history
 from shoal.library.saved_models import Model, Version, find_model, list_models
+from shoal.people.belongings import sees_everything
 from shoal.people.deeds import allow
 from shoal.people.rights import Verb
 from shoal.shelf.base import ALIASES, KeptModel
-from shoal.shelf.place import shelf
+from shoal.shelf.place import not_moved, shelf
 from shoal.utils import disk_errors
 from shoal.words import listed
 
@@ -58,7 +59,8 @@ def _beginning_with(name: str) -> Model:
     if found := by_beginning(name, models, "model"):
         return found
     known = f"The models are: {listed(list(models))}." if models else "There are none yet."
-    raise StateError(f"Expected a model file or the name of a saved model, got '{name}'. {known}")
+    left = f" {not_moved()}".rstrip() if sees_everything() else ""
+    raise StateError(f"Expected a model file or the name of a saved model, got '{name}'. {known}{left}")
 
 
 def version_at(model: Model, alias: str) -> Version:

@@ -53,6 +53,7 @@ from shoal.shelf.place import shelf
 DAY = 86_400.0
 ABANDONED = 3600.0  # seconds without a change after which something unfinished that has no lock is nobody's
 UPLOAD = re.compile(r"uploads/([0-9a-f]{24})/")
+FILES = ("uploads", "samples", "fetched")  # kinds that runs and jobs name as their files
 
 IN_USE = "in use right now"
 NEEDED = "needed by a run that waits or works"
@@ -186,7 +187,7 @@ def _reason(kind: DiskKind, choice: Criteria) -> _Reason:
         return lambda item: IN_USE if _is_read(item.path) else ""
     if kind.name == "data":
         return _reason_of_data(needs, choice)
-    if kind.name in ("uploads", "samples"):
+    if kind.name in FILES:
         return _reason_of_files(needs, choice)
     if kind.name == "leftovers":
         return lambda item: "" if _is_abandoned(item) else IN_USE
@@ -352,7 +353,7 @@ def _changed(path: Path) -> float:
 
 def _check_again(kind: DiskKind, choice: Criteria, gone: list[tuple[Item, Path]], kept: Counter[str]) -> None:
     """Put files back that a run which began meanwhile names: runs do not lock the file that they read."""
-    if kind.name not in ("uploads", "samples") or not gone:
+    if kind.name not in FILES or not gone:
         return
     needs = _Needs()
     files = needs.referred() if choice.unused else needs.files

@@ -57,6 +57,7 @@ def survey() -> list[Use]:
     return [
         Use(KINDS[name], len(those), sum(i.bytes for i in those), min((i.changed for i in those), default=None))
         for name, those in found.items()
+        if those or name != "fetched"  # which only a team has
     ]
 
 
@@ -117,7 +118,10 @@ class _Inventory:
         yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
 
     def _fetched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        yield self._whole("fetched" if entry.is_dir(follow_symlinks=False) else "other", entry)
+        """Version by version."""
+        yield self._own(entry)
+        for version in entries(entry.path):
+            yield self._whole("fetched", version)
 
     def _searched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         yield self._whole("searches" if entry.is_dir(follow_symlinks=False) else "other", entry)

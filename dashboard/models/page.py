@@ -62,6 +62,13 @@ VIEWS = {
 
 def show() -> None:
     places.arrived()
+    try:
+        _asked_for()
+    except TrainingError as error:  # the database of a team may be away
+        notice("error", wording.told(error), "The models cannot be shown now")
+
+
+def _asked_for() -> None:
     name = st.query_params.get("model", "")
     if not name:
         _list_view()

@@ -320,6 +320,13 @@ def timings(run: Run) -> None:
 
 def saved_model(run: Run, report: FitReport) -> None:
     """The way to the version that was saved of this run, or a button that saves one."""
+    try:
+        _saved_or_to_save(run, report)
+    except TrainingError as error:  # the database of a team may be away, and the page is about a run
+        line(f"Whether its model is saved cannot be told now. {wording.told(error)}")
+
+
+def _saved_or_to_save(run: Run, report: FitReport) -> None:
     version = saved_models.version_of(run)
     if version:
         places.link(

@@ -142,7 +142,11 @@ def _continue(search: Search, plan: SearchPlan, account: Account) -> None:
 
 
 def _save(search: Search) -> None:
-    version = folder.saved_best(search)
+    try:
+        version = folder.saved_best(search)
+    except TrainingError as error:  # the database of a team may be away
+        line(wording.told(error))
+        return
     if version is not None:
         places.link(
             "models", f"Saved as {version.name}, version {version.number}", icon=":material/deployed_code:",

@@ -8,6 +8,7 @@ import pytest
 
 from shoal.shelf.base import ModelShelf
 from shoal.shelf.place import shelf
+from support.library import finished_run
 from support.team.postgres import why_missing
 
 
@@ -23,6 +24,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished_run(tmp_path_factory.mktemp("finished"))
 
 
 @pytest.fixture(params=["files", "postgres"])

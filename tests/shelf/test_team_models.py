@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -183,6 +184,40 @@ def test_a_change_that_fails_half_way_has_not_begun(team_database: str) -> None:
     assert Version("wages", 1).exists
     assert aliases.aliases(find_model("wages")) == {}  # type: ignore[arg-type]
     assert saved(2).number == 2  # and nobody holds it any more
+
+
+def test_versions_saved_while_the_model_gets_other_names_are_all_there_with_a_number_of_their_own(
+    team_database: str,
+) -> None:
+    kept, given = shelf(), list[int]()
+    whole, said = saved(1, "a").model_path.read_bytes(), b"{}"
+    half, done = threading.Barrier(3), threading.Event()
+
+    def save() -> None:
+        for number in range(12):
+            given.append(kept.add("a", whole, said))
+            if number == 3:
+                half.wait()
+
+    def rename() -> None:
+        half.wait()
+        for number in range(50):
+            if done.is_set():
+                break
+            if kept.find("a"):
+                kept.rename("a", f"was-a-{number}")
+
+    saving = [threading.Thread(target=save) for _ in range(2)]
+    renaming = threading.Thread(target=rename)
+    for thread in (*saving, renaming):
+        thread.start()
+    for thread in saving:
+        thread.join()
+    done.set()
+    renaming.join()
+    assert sorted(given) == list(range(2, 26))
+    assert sorted(number for model in kept.look() for number in model.numbers) == list(range(1, 26))
+    assert any(model.name.startswith("was-a-") for model in kept.look())
 
 
 def test_a_model_that_is_too_large_is_refused_in_words(team_database: str, monkeypatch: pytest.MonkeyPatch) -> None:

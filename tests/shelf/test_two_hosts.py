@@ -265,6 +265,8 @@ def test_models_of_a_home_are_moved_once_with_all_they_have(
     before = (third / "models" / "mine" / "v2" / "model.json").read_bytes()
     monkeypatch.setenv(VARIABLE, team)
     assert "2 models of this home are not in the team's database (mine, prices)" in on(third, "models")
+    refused = on(third, "export", "mine", "--to", "sql", code=1)
+    assert "got 'mine'. The models are: prices. 2 models of this home are not in the team's database" in refused
     said = on(third, "models", "move")
     assert "1 model moved to the team's database: mine" in said
     assert "so they stay in this home: prices" in said
