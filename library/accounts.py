@@ -106,7 +106,7 @@ class Summary:
 
 
 _known: dict[str, tuple[_FileStamps, Summary]] = {}  # by folder or archive: what it was made from, and the account
-_waiting: dict[str, tuple[int, Summary]] = {}  # in the queue of a team, by folder: when its files last changed
+_waiting: dict[str, tuple[_FileStamps, Summary]] = {}  # in the queue of a team, by folder: when its files last changed
 
 
 # ------------------------------------------------------------------ lists
@@ -114,6 +114,7 @@ _waiting: dict[str, tuple[int, Summary]] = {}  # in the queue of a team, by fold
 
 def summaries(archived: bool = False) -> list[Summary]:
     """All runs, the newest first; with those in the archive, if they are asked for."""
+    notes.look()
     root, queue = str(runs_directory()), _glance()
     found = []
     for name in run_names():  # there may be thousands, so that every look at a file counts
@@ -134,6 +135,7 @@ def summaries(archived: bool = False) -> list[Summary]:
 
 def have_gone_on(seen: Sequence[Summary]) -> bool:
     """Whether one of these runs is not what it was when it was seen; time alone does not count."""
+    notes.look()
     at, queue = str(runs_directory()), _glance()
     now = ((one, _account(folder, _stamps(folder), queue)) for one in seen if (folder := f"{at}/{one.id}"))
     return any(_timeless(after) != _timeless(before) for before, after in now)
@@ -177,6 +179,7 @@ def find_named(name: str) -> Run:
 
 def summary_of(run: Run) -> Summary:
     """From memory or summary.json if the run has ended and nothing in its folder has changed since; else anew."""
+    notes.look()
     return _account(str(run.directory), key_of(run), _glance())
 
 
@@ -227,12 +230,13 @@ def _waits_still(folder: str, queue: team.Glance) -> Summary | None:
     return found
 
 
-def _changed(folder: str) -> int:
-    """When a file in it last got its name, or was removed."""
+def _changed(folder: str) -> _FileStamps:
+    """When a file in it last got its name, or was removed; and what the team's database notes of it."""
+    noted = notes.mark(os.path.basename(folder))
     try:
-        return os.stat(folder).st_mtime_ns
+        return [[os.stat(folder).st_mtime_ns], noted]
     except OSError:
-        return 0
+        return [None, noted]
 
 
 def key_of(run: Run) -> _FileStamps:
@@ -249,6 +253,8 @@ def _stamps(folder: str) -> _FileStamps:
             found.append(None)
         else:
             found.append([status.st_mtime_ns, status.st_size])
+    if noted := notes.mark(os.path.basename(folder)):
+        found.append(noted)
     return found
 
 
@@ -293,7 +299,7 @@ def _made(run: Run) -> Summary:
     config, result = run.config, _mapping(run.result)
     standing = run.standing
     state = standing.state
-    about = notes.read(run)
+    about = notes.seen(run)
     gradient = run.is_gradient
     done = {"epochs": _number(result.get("epochs")), "distance": _number(result.get("distance_to_optimum"))}
     if gradient and not result:

@@ -29,7 +29,7 @@ from typing import IO, Any, Final
 from shoal.errors import DiskFull, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.files.locks import lock_file
 from shoal.home import archive_directory, entry_name, runs_directory, trash_directory
-from shoal.library import accounts
+from shoal.library import accounts, notes
 from shoal.people.belongings import OWNER, belong, sees, wishes
 from shoal.people.deeds import allow
 from shoal.people.rights import Verb
@@ -275,12 +275,14 @@ def forget_records(run: Run) -> None:
     from shoal.storage import place  # needs NumPy, which lists of runs do not
 
     place.remove(run.directory, run.id)
+    notes.forget(run.id)
 
 
 def _forget_records_of(archived: str) -> None:
     from shoal.storage import place
 
     place.remove_archived(archived)
+    notes.forget(archived)
 
 
 def _remove_archive(path: Path) -> None:
