@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from shoal.lazy.classes import dataclass
 from shoal.library.model_cards import AnotherModel, card_anew, card_in, card_of
 from shoal.people.acting import person
 from shoal.people.belongings import belong, claim, sees, thing_at, visible, wishes
-from shoal.people.deeds import allow, check_saving
+from shoal.people.deeds import allow, check_saving, for_owner
 from shoal.people.rights import Verb, may
 from shoal.results.card import ModelCard
 from shoal.results.model import ModelFile, checksum_at_end, read_model
@@ -32,9 +32,10 @@ from shoal.results.plain import Malformed
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, write_json
 from shoal.shelf.base import CARD, VERSION, KeptModel
-from shoal.shelf.place import shelf
+from shoal.shelf.place import patiently, shelf
 from shoal.utils import disk_errors
 
+AWAY = 120.0  # seconds that the process of a run waits for the team's database before it ends without a saved version
 POINTER = "saved.json"  # in a run's folder: the version that was made from it
 
 
@@ -261,6 +262,16 @@ def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Ve
     with contextlib.suppress(OSError):  # the folder may be gone by now; the model does not need it
         write_json(run.directory / POINTER, {"model": version.name, "version": version.number})
     return version
+
+
+def save_for_owner(run: Run, result: Mapping[str, Any], name: str, say: Callable[[str], None]) -> Version:
+    """As `save_run`, by the process of the run for whoever has it; waits for a database that is away for a while."""
+
+    def save() -> Version:
+        with for_owner(run.directory):
+            return save_run(run, result, name)
+
+    return patiently(save, AWAY, lambda error: say(f"The model waits to be saved. {error.message}"))
 
 
 def _same_bytes(one: Path, other: Path) -> bool:

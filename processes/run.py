@@ -259,11 +259,9 @@ class Life:
             return  # a person saves it
         try:
             from shoal.files.model_names import safe_name
-            from shoal.library.saved_models import save_run
-            from shoal.people.deeds import for_owner
+            from shoal.library.saved_models import save_for_owner
 
-            with for_owner(self.run.directory):
-                version = save_run(self.run, result, safe_name(name))
+            version = save_for_owner(self.run, result, safe_name(name), self.log.info)
             self.log.info(f"The model is saved as {version.name}, version {version.number}.")
         except Exception as error:  # noqa: BLE001 - see above; the model file is in the run's folder all the same
             self.log.warning(f"The model could not be saved among the models: {failure(error)}")

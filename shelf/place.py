@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
 from shoal.database.address import is_set
+from shoal.database.plain_errors import DatabaseAway
 from shoal.shelf.base import ModelShelf
 from shoal.shelf.file_shelf import FileShelf
 from shoal.words import listed, plural
+
+T = TypeVar("T")
+REST = 1.0  # seconds between two tries
 
 
 def shelf() -> ModelShelf:
@@ -30,3 +38,18 @@ def not_moved() -> str:
 def is_shared() -> bool:
     """Whether models are those of a team, and not of this home alone."""
     return is_set()
+
+
+def patiently(action: Callable[[], T], seconds: float, say: Callable[[DatabaseAway], None]) -> T:
+    """What an action gives: while the team's database is away, it is tried again for some seconds. It is said once."""
+    until, said = time.monotonic() + seconds, False
+    while True:
+        try:
+            return action()
+        except DatabaseAway as error:
+            if time.monotonic() > until:
+                raise
+            if not said:
+                say(error)
+            said = True
+        time.sleep(REST)

@@ -26,15 +26,19 @@ PIECE = 4 << 20  # bytes of a model file in a row
 LARGEST = 512_000_000  # bytes of a model file: it passes through the memory of whoever saves it
 NOW = "extract(epoch FROM clock_timestamp())"
 LISTED = f"""
-SELECT v.model, v.numbers, v.marks, v.saved, a.contents, c.contents
+SELECT v.model, v.numbers, v.marks, v.saved, a.contents, c.numbers, c.cards
 FROM (
     SELECT model, array_agg(number ORDER BY number DESC) AS numbers, array_agg(mark ORDER BY number DESC) AS marks,
         array_agg(saved_at ORDER BY number DESC) AS saved
     FROM model_versions WHERE %(name)s::text IS NULL OR model = %(name)s GROUP BY model
 ) v
 LEFT JOIN model_documents a ON a.model = v.model AND a.number = 0 AND a.file = '{ALIASES}'
-LEFT JOIN model_documents c ON c.model = v.model AND c.number = v.numbers[1] AND c.file = '{CARD}'
-"""  # with what lists show: one trip for a thousand models
+CROSS JOIN LATERAL (
+    SELECT array_agg(number) AS numbers, array_agg(contents) AS cards FROM model_documents d
+    WHERE d.model = v.model AND d.file = '{CARD}' AND (d.number = v.numbers[1] OR d.number IN (
+        SELECT found[1]::integer FROM regexp_matches(a.contents, '": ([0-9]{{1,9}})[,}}]', 'g') AS found))
+) c
+"""  # with what lists show, cards of the latest and of those that aliases name: one trip for a thousand models
 DOCUMENT = "SELECT contents FROM model_documents WHERE model = %s AND number = %s AND file = %s"
 CARDS = "SELECT number, contents FROM model_documents WHERE model = %s AND file = %s"
 
@@ -50,7 +54,8 @@ class KeptRows:
         self._seen: dict[str, str | None] = {}
         self._all_cards = False
         if self.numbers:
-            self._seen = {ALIASES: row[4], f"v{self.numbers[0]}/{CARD}": row[5]}
+            self._seen = {ALIASES: row[4]}
+            self._seen |= {f"v{own}/{CARD}": card for own, card in zip(row[5] or (), row[6] or (), strict=True)}
 
     def read(self, document: str) -> bytes:
         if document not in self._seen:

@@ -10,11 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shoal.library.saved_models import version_of
 from shoal.queueing.jobs import CANCELLED, FINISHED, RUNNING, WAITING
 from shoal.queueing.team import needed_queue
 from shoal.runs.commands import post
 from shoal.runs.launch import Run, launch, resume
 from shoal.settings.values import config_from
+from support.gates.orders import Orders
 from support.runs import ended, endless_run, rounds, run_home, short_run, small_table, training, until
 from support.team.hosts import HostProcess, hosts_in, job_of, started
 from support.team.postgres import Outage
@@ -193,3 +195,21 @@ def test_a_host_says_when_the_database_is_away_and_when_it_is_back(
     run = exact(data)
     assert ended(run) == "finished"
     assert host.said().count("The database is back") == 1
+
+
+def test_a_model_that_cannot_be_saved_while_the_database_is_away_is_saved_when_it_is_back(
+    data: Path, start: Callable[..., HostProcess], outage: Outage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Orders(tmp_path / "gates", monkeypatch)
+    orders.hold("end")
+    start()
+    run = orders.reached(launch(short_run(data, register="kept", **orders.knobs)), "end")
+    outage.begin()
+    orders.let_go("end")
+    until(lambda: "The model waits to be saved" in (run.directory / "log.txt").read_text())
+    outage.end()
+    assert ended(run) == "finished"
+    version = version_of(run)
+    assert version is not None
+    assert version.label == "kept:1"
+    assert version.model_path.read_bytes() == run.model_path.read_bytes()
