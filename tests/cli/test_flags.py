@@ -171,6 +171,26 @@ def test_zsh_completes_commands_flags_and_values(tmp_path: Path) -> None:
         process.wait()
 
 
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish on this machine")
+def test_fish_completes_commands_flags_and_values(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(shoal("completion", "fish").out)
+    for typed, found in {
+        "shoal tr": ["train"], "shoal train x.csv --targ": ["--target"], "shoal completion ": ["bash", "fish", "zsh"],
+        "shoal train --model l": ["lasso", "linear", "logistic", "lognormal"], "shoal tune x.csv --folds-": [],
+    }.items():  # fmt: skip
+        code = f"source '{script}'; complete -C '{typed}'"
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", code],
+            cwd=tmp_path,  # names of its files would be told too
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [line.split("\t")[0] for line in done.stdout.splitlines()] == found, typed
+
+
 def test_every_flag_that_help_shows_is_completed(tmp_path: Path) -> None:
     for command in ("train", "search", "explain", "dashboard"):
         assert set(told(command)) == set(completed([command, "--"], tmp_path))
