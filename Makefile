@@ -1,12 +1,16 @@
 # Every target makes .venv and installs what it needs, so a fresh clone wants Python 3.11+ and make, nothing else.
 # With PYTHON=python3.13 it is made by that one, or, if .venv is another's already, .venv-3.13 beside it.
 # Pass more to the program behind a target with ARGS, for example: make test ARGS="-k moments"
+# With WITHOUT="torch" (or ray, postgres, ...) tests and checks are set up without that, and tests of it are skipped.
 
 PYTHON ?= python3
 # Test files at a time. Many tests wait for processes and browsers: two of them keep two cores busy for two thirds of the time.
 JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 7 ? cores + 1 : 8)))
 ARGS ?=
+WITHOUT ?=
 comma := ,
+empty :=
+space := $(empty) $(empty)
 VERSION = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 VENV := .venv
 ifneq ($(origin PYTHON),file)
@@ -23,6 +27,8 @@ EXTRAS := export$(if $(COMPILER),,$(comma)compiler)
 HERE := '$(subst ','\'',$(CURDIR))'
 WITH_SUPPORT := PYTHONPATH=$(HERE)/tests # what tests and tools share is tests/support
 PINS := pyproject.toml constraints.txt
+TOOLS := $(filter-out $(WITHOUT),dev docs oidc postgres ray torch traces)
+DEV := $(VENV)/.dev$(if $(WITHOUT),-without-$(subst $(space),-,$(sort $(WITHOUT))))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -34,13 +40,13 @@ help: ## list these commands
 run: $(VENV)/.kernel ## start the dashboard; it prints its address
 	@$(BIN)/shoal dashboard $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.kernel ## run the whole test suite; JOBS=2 for two files at a time, else one more than cores
+test: $(DEV) $(VENV)/.kernel ## run the whole test suite; JOBS=2 for two files at a time, else one more than cores
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest tests -n $(JOBS) --dist loadfile $(ARGS)
 
-cluster-test: $(VENV)/.dev $(VENV)/.kernel ## three hosts as network namespaces, without a common disk (needs root)
+cluster-test: $(DEV) $(VENV)/.kernel ## three hosts as network namespaces, without a common disk (needs root)
 	@SHOAL_HOSTS=1 $(BIN)/pytest -q -s tests/hosts
 
-lint: $(VENV)/.dev ## check style (ruff) and types (mypy, strict)
+lint: $(DEV) ## check style (ruff) and types (mypy, strict)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/shoal # mypy knows a package by the name of its folder
@@ -49,28 +55,28 @@ lint: $(VENV)/.dev ## check style (ruff) and types (mypy, strict)
 bench: $(VENV)/.bench $(VENV)/.kernel ## compare with polars and pandas + scikit-learn; writes docs/benchmarks.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks $(ARGS)
 
-soak: $(VENV)/.dev $(VENV)/.kernel ## kill 1,000 processes of every kind in all modes, and compare the ends; writes docs/soak.md
+soak: $(DEV) $(VENV)/.kernel ## kill 1,000 processes of every kind in all modes, and compare the ends; writes docs/soak.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.soak $(ARGS)
 
-cluster-soak: $(VENV)/.dev $(VENV)/.kernel ## thirty random faults under runs on a cluster of this machine, compared bit by bit
+cluster-soak: $(DEV) $(VENV)/.kernel ## thirty random faults under runs on a cluster of this machine, compared bit by bit
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.scaling.faults $(ARGS)
 
-fuzz: $(VENV)/.dev $(VENV)/.kernel ## harm every kind of file that is read back, and compare answers; writes docs/fuzz.md
+fuzz: $(DEV) $(VENV)/.kernel ## harm every kind of file that is read back, and compare answers; writes docs/fuzz.md
 	@$(WITH_SUPPORT) $(BIN)/python -m benchmarks.fuzz $(ARGS)
 
-scaling: $(VENV)/.dev $(VENV)/.kernel ## compare `shoal plan` with what is measured here; writes docs/scaling.md
+scaling: $(DEV) $(VENV)/.kernel ## compare `shoal plan` with what is measured here; writes docs/scaling.md
 	@$(BIN)/python -m benchmarks.scaling $(ARGS)
 
-shots: $(VENV)/.dev $(VENV)/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
+shots: $(DEV) $(VENV)/.kernel ## take pictures of every page, light and dark, into docs/images (needs Chromium)
 	@$(WITH_SUPPORT) $(BIN)/python -m tools.shots $(ARGS)
 
-docs: $(VENV)/.dev $(VENV)/.kernel ## make the documentation in build/site, and check its links
+docs: $(DEV) $(VENV)/.kernel ## make the documentation in build/site, and check its links
 	@$(BIN)/python -m tools.site
 
-requirements: $(VENV)/.dev ## write requirements.txt: what runs Shoal, in the versions of constraints.txt
+requirements: $(DEV) ## write requirements.txt: what runs Shoal, in the versions of constraints.txt
 	@$(BIN)/python -m tools.requirements > requirements.tmp && mv requirements.tmp requirements.txt
 
-build: $(VENV)/.dev ## make the source archive and the wheel in dist/
+build: $(DEV) ## make the source archive and the wheel in dist/
 	@$(BIN)/python -m build --no-isolation $(ARGS)
 
 clean: ## remove .venv and everything else that was built
@@ -95,9 +101,9 @@ $(VENV)/.run: $(VENV)/.python $(PINS)
 	@$(PIP) install -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run
+$(DEV): $(VENV)/.run
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) install -c constraints.txt -e '.[dev,docs,oidc,postgres,ray,torch,traces]'
+	@$(PIP) install -c constraints.txt -e '.[$(subst $(space),$(comma),$(TOOLS))]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run

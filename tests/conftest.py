@@ -18,10 +18,11 @@ from pathlib import Path
 import hypothesis
 import psutil
 import pytest
-from packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 
 from shoal.home import UMASK
 from shoal.utils import THREAD_LIMITS
+from support.collecting.extras import pytest_make_collect_report
+from support.collecting.packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from support.processes import command_of
 from support.team.postgres import empty_database, outage, postgres, team_database
 
@@ -30,6 +31,7 @@ __all__ = [
     "outage",
     "postgres",
     "pytest_collection_modifyitems",
+    "pytest_make_collect_report",
     "pytest_xdist_make_scheduler",
     "team_database",
 ]
@@ -47,10 +49,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the backgrou
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NOTHING_SKIPPED = (
-    "SHOAL_NOTHING_SKIPPED"  # set where shared data, a browser, Prometheus, PostgreSQL and Ray have to be there
+    "SHOAL_NOTHING_SKIPPED"  # set where shared data, a browser, Prometheus, PostgreSQL and all extras have to be there
 )
 WANTED = re.compile(
-    "shared|chromium|browser|playwright|promtool|psycopg|PostgreSQL is not|Ray is not installed", re.IGNORECASE
+    "shared|chromium|browser|playwright|promtool|psycopg|PostgreSQL is not|is not installed", re.IGNORECASE
 )
 HERE = Path(__file__).parent
 SHARED_MEMORY = Path("/dev/shm")
