@@ -15,7 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from shoal.data.dataset import Dataset
 from shoal.errors import DamagedFile, ResourceError, StateError
@@ -101,37 +101,34 @@ class Cache:
     def workshop(self) -> Iterator[Path]:
         """A folder to build a data set in; whatever is left in it afterwards is removed, if need be by the next
         one to come: the lock on it ends with the process."""
+        made: list[Path] = []  # noted before they are: Ctrl-C may come between the making of one and its lock
+        with contextlib.ExitStack() as locked:
+            try:
+                self._lock_folder(made, locked)
+                yield made[-1]
+            finally:
+                for directory in made:
+                    _remove_for_good(directory)
+
+    def _lock_folder(self, made: list[Path], locked: contextlib.ExitStack) -> None:
+        """A new folder, the last of those made, and its lock; once more if a sweep came between the two."""
         try:
             make_folder(self.directory)
             self.sweep()
-            directory, lock = self._locked_folder()
+            while True:
+                directory = self.directory / f"{UNFINISHED}{os.getpid()}-{os.urandom(4).hex()}"
+                made.append(directory)
+                directory.mkdir()
+                with contextlib.suppress(FileNotFoundError):
+                    lock = locked.enter_context((directory / "lock").open("w"))
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    if (directory / "lock").exists():
+                        return
         except OSError as error:
             raise ResourceError(
                 f"Expected a folder to keep data sets in at '{self.directory}', got: {error.strerror}. "
                 "Set SHOAL_HOME to a folder with room that you may write to."
             ) from None
-        with lock:
-            try:
-                yield directory
-            finally:
-                _remove_for_good(directory)
-
-    def _locked_folder(self) -> tuple[Path, IO[str]]:
-        """A new folder and the lock on it; once more if a sweep came between the making and the locking."""
-        while True:
-            directory = self.directory / f"{UNFINISHED}{os.getpid()}-{os.urandom(4).hex()}"
-            directory.mkdir()
-            try:
-                lock = (directory / "lock").open("w")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if (directory / "lock").exists():
-                    return directory, lock
-                lock.close()
-            except FileNotFoundError:
-                continue
-            except OSError:
-                shutil.rmtree(directory, ignore_errors=True)
-                raise
 
     def commit(self, directory: Path, key: str) -> Dataset:
         """Give a whole data set its name; where another process was first, its equal is used."""

@@ -229,6 +229,16 @@ def test_workshop_that_a_sweep_removed_before_it_was_locked_is_made_again(
     assert sets(home) == []
 
 
+def test_ctrl_c_before_a_workshop_is_locked_leaves_no_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: Any, operation: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shoal.data.cache.fcntl.flock", flock)
+    with pytest.raises(KeyboardInterrupt), Cache(home).workshop():
+        pass
+    assert sets(home) == []
+
+
 def test_a_late_block_of_an_abandoned_worker_does_not_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, calls = shutil.rmtree, []
 
