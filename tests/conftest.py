@@ -133,15 +133,30 @@ def segments() -> set[str]:
 
 
 def abandoned(names: set[str]) -> set[str]:
-    """Those that nobody has mapped but processes of this one: what other programs work with is no concern of ours."""
-    if not names:
-        return names
+    """Those that stay, and that nobody has mapped but processes of this one: what other programs work with is no concern
+    of ours, and what such a program leaves when it is killed its tracker removes a moment later."""
+    deadline = time.monotonic() + CLOSING
+    while (left := names & segments()) and (left := unmapped(left)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
+def unmapped(names: set[str]) -> set[str]:
+    """By the numbers of files: whoever makes a semaphore has it mapped under the name that it had before it was whole."""
     own = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-    for process in psutil.process_iter():
-        if process.pid not in own:
-            with contextlib.suppress(psutil.Error, OSError):
-                names = names - {Path(mapped.path).name for mapped in process.memory_maps()}
-    return names & segments()
+    mapped: set[int] = set()
+    for number in {process.pid for process in psutil.process_iter()} - own:
+        with contextlib.suppress(OSError):  # it ended, or is somebody's whose memory is not ours to look at
+            lines = _read(f"/proc/{number}/maps").splitlines()
+            mapped |= {int(line.split()[4]) for line in lines if bytes(SHARED_MEMORY) in line}
+    return {name for name in names if _number_of(SHARED_MEMORY / name) not in mapped}
+
+
+def _number_of(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def descriptors() -> Counter[str]:
@@ -221,7 +236,8 @@ def _nothing_left_behind() -> Iterator[None]:
         process.kill()  # or the next test would be blamed as well
     if segments() - memory or descriptors() - files:
         gc.collect()  # what only waits for that is not left behind; it takes a while, so not after every test
-    left = abandoned(segments() - memory)
+    made = segments() - memory
+    left = abandoned(made) if made else set()
     grown = kept_open(files)
     changed = "" if rights() == mask else f", rights of files {rights()} instead of {mask}"
     if names or left or grown or changed:
