@@ -45,7 +45,7 @@ class SqlitePeople:
             make_folder(path.parent)
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            self._connection = sqlite3.connect(path, PATIENCE, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare()
             except BaseException:

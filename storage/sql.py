@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple, fields, replace
 from operator import attrgetter
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, Cursor
 from typing import Any, Generic, TypeVar
 
 from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
@@ -46,8 +46,9 @@ class _Records(Generic[R]):
             values = (*values[: self.required], *(v if v == v else NAN for v in values[self.required :]))
         return place, *values, seal
 
-    def records(self, rows: Iterable[tuple[Any, ...]]) -> list[R]:
+    def records(self, found: Cursor) -> list[R]:
         """Unproven if one of them is not what was written."""
+        rows = found.fetchall()  # all of them first: one half read would keep its state of the file for the next reader
         return [self._record(place, row, seal) for place, *row, seal in rows]
 
     def places(self, connection: Connection, places: Sequence[int], *which: int) -> list[R]:
@@ -140,11 +141,11 @@ class SqliteStorage(Storage):
             query = (
                 "SELECT low, low_loss, high, high_loss, seal FROM buckets WHERE level = ? AND number BETWEEN ? AND ?"
             )
-            rows = self._file.connection.execute(query, (level, first, stop - 1))
+            rows = self._file.connection.execute(query, (level, first, stop - 1)).fetchall()
             found = [_bucket(level, number, row) for number, row in enumerate(rows, first)]
         else:
             query = "SELECT place, loss, place, loss FROM rounds WHERE place BETWEEN ? AND ?"
-            found = [_losses(row) for row in self._file.connection.execute(query, (first, stop - 1))]
+            found = [_losses(row) for row in self._file.connection.execute(query, (first, stop - 1)).fetchall()]
         if len(found) != stop - first:
             raise Unproven(f"{stop - first - len(found)} records of 'buckets' are gone")
         return found
@@ -294,7 +295,7 @@ def _event(number: int, row: Sequence[Any]) -> Event:
 
 def _commands(connection: Connection, which: str) -> list[Command]:
     rows = connection.execute(f"SELECT id, name, arguments, posted_at, seal, round, outcome FROM commands {which}")
-    return [_command(*row) for row in rows]
+    return [_command(*row) for row in rows.fetchall()]
 
 
 def _command(

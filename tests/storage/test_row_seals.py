@@ -53,15 +53,16 @@ def test_a_changed_number_or_a_lost_row_is_told(path: Path, table: str) -> None:
     change(path, f"CREATE TABLE kept AS SELECT * FROM {table}")
     change(path, f"UPDATE {table} SET {CHANGES[table]}")
     with open_storage(f"sqlite://{path}") as storage:
-        with pytest.raises(StateError, match=r"metrics.sqlite', but the file is damaged .* is not what was written"):
+        wrong = r"metrics.sqlite', but the file is damaged .* is not what was written"
+        with pytest.raises(StateError, match=wrong) as kept:  # with all that it refers to, as in a log
             READ[table](storage)
         change(path, f"DELETE FROM {table}")
         change(path, f"INSERT INTO {table} SELECT * FROM kept WHERE rowid != 4")
-        with pytest.raises(StateError, match=r"gone|not what was written"):
+        with pytest.raises(StateError, match=r"gone|not what was written") as kept_too:
             READ[table](storage)
         change(path, f"DELETE FROM {table}")
         change(path, f"INSERT INTO {table} SELECT * FROM kept")
-        assert repr(READ[table](storage)) == repr(before)
+        assert repr(READ[table](storage)) == repr(before), (kept, kept_too)
 
 
 def test_a_damaged_command_is_followed_by_nobody(path: Path) -> None:
