@@ -101,6 +101,17 @@ def date_text(days: float | None, times: bool = False) -> str:
     return moment.isoformat(" ") if times else moment.date().isoformat()
 
 
+def tiny(value: float) -> str:
+    """A number of which only the size matters, such as a distance to the optimum."""
+    return f"{value:.1e}" if value else "0"
+
+
+def epochs_told(done: float, wanted: int, of: str = " of ") -> str:
+    """How far: 3.2 of 10; more than were wanted are full passes of the finish."""
+    told = f"{done:,.0f}" if done >= 100 else f"{done:.3g}"
+    return f"{told}{of}{wanted:,}" if done < wanted else told
+
+
 def power_of_ten(value: float) -> str:
     """3e-17 as people write it, in one piece that no line break tears; 0.6 as it is."""
     if 0.01 <= abs(value) < 10:
@@ -203,7 +214,7 @@ def no_such_column(name: str, columns: Sequence[str]) -> str:
 
 def from_optimum(away: float) -> str:
     """How far an objective is above its optimum, as a share of how far above it training began."""
-    return f"relative distance to the exact optimum {away:.1e}" if away else "at the exact optimum"
+    return f"relative distance to the exact optimum {tiny(away)}" if away else "at the exact optimum"
 
 
 def model_title(model: str, target: str) -> str:

@@ -21,7 +21,7 @@ from shoal.runs.folder import ACTIVE
 from shoal.runs.interruptions import goes_on
 from shoal.runs.launch import Run
 from shoal.runs.scheduling import keep_going
-from shoal.words import short
+from shoal.words import short, tiny
 
 if TYPE_CHECKING:
     from shoal.metrics import WorkerSample
@@ -35,15 +35,15 @@ GONE = 3.0  # seconds without a sample after which a worker is not shown
 
 def describe(last: Mapping[str, Any], epochs: int | None) -> tuple[str, str]:
     """A round in words: how far; how good and how fast."""
-    wanted = f" of {epochs}" if epochs is not None else ""
+    wanted = f" of {epochs:,}" if epochs is not None else ""
     wanted = " (full passes)" if last["phase"] == "finish" else wanted
     parts = [f"loss {short(last['loss'])}"]
     if last["distance"] is not None:
-        parts.append(f"distance to optimum {last['distance']:.1e}")
+        parts.append(f"distance to optimum {tiny(last['distance'])}")
     if last["validation"] is not None:
         parts.append(f"validation {short(last['validation'])}")
     parts.append(f"{last['rows_per_second']:,.0f} rows/s")
-    return f"epoch {last['epoch']:.2f}{wanted}, round {last['round']:,}", "; ".join(parts)
+    return f"epoch {last['epoch']:,.2f}{wanted}, round {last['round']:,}", "; ".join(parts)
 
 
 def recent(workers: Sequence[WorkerSample]) -> list[WorkerSample]:

@@ -16,7 +16,7 @@ from shoal.errors import ConfigError, Remedy, StateError, TrainingError
 from shoal.files.output import Output
 from shoal.files.parts import check_there, title
 from shoal.settings.config import RunConfig
-from shoal.words import duration, short, shortened
+from shoal.words import duration, epochs_told, short, shortened, tiny
 
 if TYPE_CHECKING:
     from shoal.client.service import RemoteShoal
@@ -254,18 +254,14 @@ def _account(run: Summary) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _passes(epochs: float) -> str:
-    return f"{epochs:,.0f}" if epochs >= 100 else f"{epochs:.3g}"
-
-
 def _row(row: dict[str, Any], names: bool) -> tuple[str, ...]:
     wanted, done, distance = row["epochs_wanted"], row["epochs"], row["distance"]
-    epochs = "-" if wanted is None else _passes(done or 0) + (f"/{wanted:,}" if (done or 0) < wanted else "")
+    epochs = "-" if wanted is None else epochs_told(done or 0.0, wanted, "/")
     name = title(row["file"]) or "-"
     state = f"{row['state']}, archived" if row["archived"] else row["state"]
     called = (shortened(row["name"], 40) or "-",) if names else ()
     words = (row["run"], *called, state, row["model"] or "-", row["target"] or "-", name)
-    return (*words, epochs, "-" if distance is None else f"{distance:.1e}", _time(row["started"]))
+    return (*words, epochs, "-" if distance is None else tiny(distance), _time(row["started"]))
 
 
 def _time(at: float | None) -> str:

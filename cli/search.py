@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.flags import Add, Outline, add_files, add_knobs
 from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError, StateError, TrainingError
-from shoal.words import short
+from shoal.words import short, tiny
 
 if TYPE_CHECKING:
     from shoal.search.folder import Search
@@ -252,7 +252,7 @@ def _rank(trial: Trial) -> tuple[int, float, int]:
 def _row(trial: Trial) -> tuple[str, ...]:
     from shoal.search.space import in_words
 
-    distance = "-" if trial.distance is None else f"{trial.distance:.1e}"
+    distance = "-" if trial.distance is None else tiny(trial.distance)
     own = " (your own settings)" if trial.own else ""
     cells = (str(trial.number), WORDS.get(trial.state, trial.state), f"{trial.seconds:.3g}", distance)
     return (*cells, f"{trial.passes:.3g}", in_words(trial.knobs) + own)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from shoal.words import ago, file_size, list_items, list_text, number, power_of_ten, shortened
+from shoal.words import ago, epochs_told, file_size, list_items, list_text, number, power_of_ten, shortened, tiny
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,13 @@ def test_numbers_for_the_eye(value: float | None, text: str) -> None:
 
 def test_small_numbers_are_written_as_people_do() -> None:
     assert power_of_ten(3.4e-17).replace("\N{NO-BREAK SPACE}", " ") == "3 × 10⁻¹⁷"
+
+
+def test_epochs_and_distances_for_the_eye() -> None:
+    assert [epochs_told(3.24, 10), epochs_told(1234.5, 100_000, "/"), epochs_told(21.0, 20)] == [
+        "3.24 of 10", "1,234/100,000", "21",
+    ]  # fmt: skip
+    assert [tiny(3.26e-8), tiny(0.0)] == ["3.3e-08", "0"]
 
 
 def test_long_names_keep_both_ends() -> None:

@@ -16,7 +16,7 @@ from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import HEADLINES
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import has_effect
-from shoal.words import duration, number
+from shoal.words import duration, number, tiny
 
 SAME = 1e-9  # a smaller difference, as a share of the largest coefficient, is none
 # Where a label makes sense in its place on the form only.
@@ -245,7 +245,7 @@ def _number(value: Any) -> str:
 
 
 def _tiny(value: Any) -> str:
-    return NONE if not isinstance(value, (int, float)) else f"{value:.1e}" if value else "0"
+    return NONE if not isinstance(value, (int, float)) else tiny(value)
 
 
 # ------------------------------------------------------------------ coefficients

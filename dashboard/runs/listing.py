@@ -15,7 +15,7 @@ from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import ARCHIVED, GROUPS, group_of, state_of
 from shoal.lazy.classes import dataclass
 from shoal.library.accounts import Summary
-from shoal.words import MODELS, ago, duration, number, shortened
+from shoal.words import MODELS, ago, duration, epochs_told, number, shortened, tiny
 
 SORTS = {
     "newest": "Newest first",
@@ -187,11 +187,7 @@ def headline_words(run: Summary) -> str:
 
 
 def epoch_words(run: Summary) -> str:
-    """How far: 3.2 of 10; more than were wanted are full passes of the finish."""
-    if run.epochs_wanted is None:
-        return ""
-    done = run.epochs or 0.0
-    return f"{done:.3g} of {run.epochs_wanted}" if done < run.epochs_wanted else f"{done:.3g}"
+    return "" if run.epochs_wanted is None else epochs_told(run.epochs or 0.0, run.epochs_wanted)
 
 
 def state_words(run: Summary) -> list[str]:
@@ -222,7 +218,7 @@ def _row(run: Summary, now: float) -> dict[str, Any]:
         "Tags": list(run.tags),
         "R² training": run.train_r2,
         "Epochs": epoch_words(run),
-        "Distance": "" if run.distance is None else f"{run.distance:.1e}",
+        "Distance": "" if run.distance is None else tiny(run.distance),
         "Alpha": run.alpha,
         "Search": run.search or "",
         "RMSE test": run.test_rmse,

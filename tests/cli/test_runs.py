@@ -261,7 +261,7 @@ def test_the_view_on_a_terminal_is_drawn_anew_and_gives_way_to_the_table(data: P
     assert running.wait(SLOW) == 130, text
     frames = text.split("\x1b[J")
     live = next(frame for frame in frames if "worker 0: " in frame)
-    assert re.search(r"\[[#.]{30}\] epoch [\d.]+ of 1000000, round [\d,]+\nloss [\d.e-]+; distance to optimum", live)
+    assert re.search(r"\[[#.]{30}\] epoch [\d.,]+ of 1,000,000, round [\d,]+\nloss [\d.e-]+; distance to optimum", live)
     assert re.search(r"worker 0: \w+, cpu \d+%.* rows, waits \d+%\nCtrl-C stops it", live)
     assert max(len(line) for frame in frames[:-1] for line in frame.splitlines()) < 100
     assert frames[-1].startswith("linear model of y\n")
