@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import os
@@ -44,7 +45,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     if path.suffix == ".sqlite":
-        with sqlite3.connect(path) as store:
+        with contextlib.closing(sqlite3.connect(path)) as store:
             return hashlib.sha256("\n".join(store.iterdump()).encode()).hexdigest()
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -107,7 +108,7 @@ def test_a_store_that_is_written_to_meanwhile_is_whole(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = list_runs()[0]
-    with sqlite3.connect(run.metrics_path, check_same_thread=False, isolation_level=None) as busy:
+    with contextlib.closing(sqlite3.connect(run.metrics_path, check_same_thread=False, isolation_level=None)) as busy:
         busy.execute("BEGIN IMMEDIATE")
         busy.execute("INSERT INTO host_samples (place) VALUES (100000)")  # not committed: not there
         assert shoal("backup", "create", tmp_path / "all.tar.gz").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import runpy
@@ -80,7 +81,7 @@ def test_exports_are_proven_taken_home_and_right(visitor: Visitor, penguins: Ver
     np.testing.assert_allclose([predict(row) for row in rows], wanted, rtol=1e-12)
 
     sql = taken(page, "SQL")
-    with sqlite3.connect(":memory:") as connection:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         names = list(rows[0])
         connection.execute(f"CREATE TABLE penguins ({', '.join(names)})")
         connection.executemany(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import runpy
 import sqlite3
@@ -99,11 +100,9 @@ def test_one_row_is_explained_with_products_as_parts_of_their_own(model: Any) ->
 
 
 def by_sqlite(path: Path, rows: pd.DataFrame) -> Array:
-    with sqlite3.connect(":memory:") as connection:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         rows.to_sql("data", connection, index=False)
-        found = np.array([row[-1] for row in connection.execute(path.read_text())])
-    connection.close()
-    return found
+        return np.array([row[-1] for row in connection.execute(path.read_text())])
 
 
 def by_python(path: Path, rows: pd.DataFrame) -> Array:

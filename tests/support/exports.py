@@ -33,7 +33,7 @@ ALL = list(FORMATS)
 
 def by_sqlite(path: Path, frame: pd.DataFrame, table: str) -> Floats:
     doubled = [str(name).replace('"', '""') for name in frame.columns]
-    with sqlite3.connect(":memory:") as connection:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         named = table.replace('"', '""')
         connection.execute(f'CREATE TABLE "{named}" ({", ".join(f"{chr(34)}{n}{chr(34)}" for n in doubled)})')
         rows = frame.astype(object).where(frame.notna(), None).values.tolist()
@@ -44,7 +44,6 @@ def by_sqlite(path: Path, frame: pd.DataFrame, table: str) -> Floats:
         assert found.description[-1][0].startswith("prediction")
         answer = np.array([row[-1] for row in found], float)
         assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
-    connection.close()
     return answer
 
 

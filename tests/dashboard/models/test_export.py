@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -312,7 +313,7 @@ def test_proofs_hold_for_the_numbers_of_this_model() -> None:
     exported()
     model = model_from(saved_models.find_model(NAME).latest.contents)  # type: ignore[union-attr]
     rows = pd.read_csv(Path(model.file.config["file"]))
-    with sqlite3.connect(":memory:") as connection:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         rows.to_sql("penguins", connection, index=False)
         found = [row[-1] for row in connection.execute((job("export").directory / "export.sql").read_text())]
     names = [*model.numbers, *model.texts]
