@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.pool import NullPool
 
 from shoal.errors import StateError
 from shoal.lazy.classes import dataclass
@@ -68,7 +69,9 @@ def _opened(path: Path) -> optuna.Study:
         if said != "ok":
             raise sqlite3.DatabaseError(said)
     url = f"sqlite:///{quote(str(path))}"  # a ? in a folder's name is no question
-    storage = optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": PATIENCE}})
+    # Without a pool every connection is closed after use: nobody else would close those of a pool.
+    settings = {"connect_args": {"timeout": PATIENCE}, "poolclass": NullPool}
+    storage = optuna.storages.RDBStorage(url, engine_kwargs=settings)
     return optuna.create_study(storage=storage, study_name="search", direction="minimize", load_if_exists=True)
 
 
