@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -375,8 +376,12 @@ def months(encoding: str) -> EncodedMonths:
 def encoded_marks(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:
     """A notation's marks as the kernel meets them, longer ones first; without those that the encoding does not have."""
     roles = {MarkRole.GROUP: notation.group_marks, MarkRole.MINUS: MINUSES, MarkRole.DROPPED: notation.dropped}
-    found = [(text.encode(encoding, "ignore"), role) for role, texts in roles.items() for text in texts]
-    return (mark for mark in sorted(found, key=lambda mark: -len(mark[0])) if mark[0])
+    found: list[tuple[bytes, MarkRole]] = []
+    for role, texts in roles.items():
+        for text in texts:
+            with contextlib.suppress(UnicodeEncodeError):  # in part it would be another mark: , of ,–
+                found.append((text.encode(encoding), role))
+    return iter(sorted(found, key=lambda mark: -len(mark[0])))
 
 
 def _without(values: Mapping[int, Any], columns: Container[int]) -> dict[int, Any]:

@@ -38,6 +38,7 @@ def like_the_others(
 
     A column with 1.5 or 0.125 tells that points are decimal marks in all of them, one with 0,74 kg that commas are; one
     of thousands, or decimals of the other mark, that they group digits. Where nothing tells, points are decimal ones.
+    Whole numbers with a unit are taken to be written so too: 950 m² may be followed by 1.050 m².
     """
     marked = list(_marked(guesses, rows, dialect))
     decimals = {m.mark for m in marked if m.is_decimal and m.told is Grouping.NO}
@@ -58,7 +59,19 @@ def like_the_others(
             assumed += [] if settled else [replace(m, notation=notation)]
         elif not settled and m.mark != dialect.delimiter:
             undecided.append(m)
+    if len(decimals) == 1:
+        _as_written_elsewhere(found, {m.column for m in marked}, decimals.pop())
     return found, [*_open_notes(names, undecided), *_assumed_notes(names, assumed)]
+
+
+def _as_written_elsewhere(guesses: list[Guess], marked: set[int], decimal: str) -> None:
+    """Columns of units or currencies without a point or comma in them, by the decimal mark of the others."""
+    for j, guess in enumerate(guesses):
+        notation = guess.notation
+        if notation is None or j in marked:
+            continue
+        thousands = other_mark(decimal) if notation.thousands in ("", decimal) else notation.thousands
+        guesses[j] = replace(guess, notation=replace(notation, decimal=decimal, thousands=thousands))
 
 
 def _marked(guesses: Sequence[Guess], rows: Sequence[Sequence[str]], dialect: Dialect) -> Iterator[_Marked]:
@@ -66,7 +79,8 @@ def _marked(guesses: Sequence[Guess], rows: Sequence[Sequence[str]], dialect: Di
         if guess.kind not in (FieldKind.NUMBER, FieldKind.MARKED):
             continue
         notation = guess.notation or Notation(dialect.decimal, dialect.thousands)
-        cells = [row[j] for row in rows if row[j] not in dialect.missing]
+        # Words among numbers tell nothing, k.A. and .. least of all.
+        cells = [row[j] for row in rows if row[j] not in dialect.missing and any(map(str.isdigit, row[j]))]
         mark = next((m for m in (notation.decimal, notation.thousands) if m and any(m in cell for cell in cells)), "")
         if mark not in WORDS:
             continue

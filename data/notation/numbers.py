@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from shoal.data.notation.grouping import Grouping, grouping, other_mark
 from shoal.data.notation.units import OR, are_one, forms_of, inflected, is_unit, whole
@@ -34,7 +35,7 @@ ml mL cl cc gal h hr hrs min s sec ms µs kW kWh MW MWh GW GWh W Wh V mV mA Hz k
 kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µg/m³ μg/m³ m/s
 개 건 명 회 대 권 시간 個 件 人 名 回 台 本 枚 点 冊 歳 个 次 条 份 小时"""
 CURRENCIES, UNITS = frozenset(_CURRENCIES.split()), frozenset(_UNITS.split())
-DASHES = frozenset((".-", ",-", ".--", ",--", ".–", ",–", ".—", ",—"))  # 5.- is five francs and no centimes
+DASHES = (".--", ",--", ".-", ",-", ".–", ",–", ".—", ",—")  # 5.- is five francs and no centimes, never minus five
 
 _DIGIT = pattern("[0-9]")
 _SHAPE = pattern(
@@ -86,7 +87,7 @@ class Notation:
     def dropped(self) -> tuple[str, ...]:
         """Texts around a number that say nothing of its value, longer ones first; of words all forms that are known."""
         forms = {form for mark in self.mark.split(OR) if mark for form in forms_of(mark)}
-        return (*sorted(forms, key=lambda form: (-len(form), form)), *BLANKS)
+        return (*sorted({*forms, *DASHES}, key=lambda form: (-len(form), form)), *BLANKS)
 
     def number(self, text: str) -> float | None:
         """The value; None for what is not a finite number written so."""
@@ -173,15 +174,35 @@ def notation_notes(notations: Mapping[str, Notation]) -> list[str]:
 # ------------------------------------------------------------------ told from cells
 
 
+class _Shape(NamedTuple):
+    """A number and what stands around it, without signs, parentheses and blanks; a dash in place of cents apart."""
+
+    front: str
+    core: str
+    dash: str
+    back: str
+    apart: bool  # whether a blank is behind the number
+
+    @classmethod
+    def of(cls, cell: str) -> _Shape | None:
+        found = _shape(cell)
+        if not found:
+            return None
+        back = found["back"].lstrip(BLANKS)
+        dash = next((dash for dash in DASHES if back.startswith(dash)), "")
+        rest = found["back"] if not dash else back[len(dash) :]
+        return cls(_mark_in(found["front"]), found["core"], dash, _mark_in(rest), rest[:1].isspace())
+
+
 def notation_of(cells: Sequence[str], decimal: str = ".", thousands: str = "") -> Notation | None:
     """The notation in which (nearly) all cells are numbers, the file's own marks first; None if there is none."""
     if sum(_DIGIT.search(cell) is not None for cell in cells) < (1 - ODD_SHARE) * len(cells):
         return None
-    mark, before, cores = _common_mark(cells)
-    if not cores or len(cores) < (1 - ODD_SHARE) * len(cells) or (len(cores) < len(cells) and len(cores) < 20):
+    mark, before, found = _common_mark(cells)
+    if not found or len(found) < (1 - ODD_SHARE) * len(cells) or (len(found) < len(cells) and len(found) < 20):
         return None
     best, most = None, 0
-    for usual in _ordered(cores, decimal, thousands):
+    for usual in _ordered(found, decimal, thousands):
         tried = Notation(usual.decimal, usual.thousands, usual.pairs, mark, before)
         count = sum(tried.number(cell) is not None for cell in cells)
         if count > most:
@@ -190,11 +211,18 @@ def notation_of(cells: Sequence[str], decimal: str = ".", thousands: str = "") -
     return best if enough and not all(cell.startswith("(") for cell in cells) else None
 
 
-def _ordered(cores: Sequence[str], decimal: str, thousands: str) -> Iterable[Notation]:
-    """All notations, the likelier first: what reads no more cells than one before it is not taken."""
-    candidates = _candidates(decimal, thousands)
+def _ordered(shapes: Sequence[_Shape], decimal: str, thousands: str) -> Iterable[Notation]:
+    """All notations, the likelier first: what reads no more cells than one before it is not taken.
+
+    A dash in place of cents tells: what stands before it is the decimal mark, unless it groups digits as well.
+    """
+    candidates, cores = _candidates(decimal, thousands), [shape.core for shape in shapes]
+    dashes = {shape.dash[0] for shape in shapes if shape.dash}
+    if len(dashes) == 1:
+        candidates.sort(key=lambda notation: notation.decimal not in dashes)
     for point in ".,":
-        if grouping(cores, point) is Grouping.YES:
+        ended = any(point in shape.core for shape in shapes if shape.dash)  # the decimals of such a number are a dash
+        if ended or grouping(cores, point) is Grouping.YES:
             candidates.insert(0, Notation.grouped_by(point))
     return candidates
 
@@ -205,19 +233,18 @@ def _candidates(decimal: str, thousands: str) -> list[Notation]:
     return [*own, *(Notation(*pair) for pair in pairs), Notation(".", ",", True), Notation(".", " ", True)]
 
 
-def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
-    """The text that stands with the numbers, whether before them, and the numbers' own part of all cells with it."""
-    shapes = [shape for shape in map(_shape, cells) if shape]
+def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[_Shape]]:
+    """The text that stands with the numbers, whether before them, and all cells with it."""
+    shapes = [shape for shape in map(_Shape.of, cells) if shape]
     found: Counter[tuple[str, bool, bool]] = Counter()
     for shape in shapes:
-        front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
-        found[front or back, bool(front), shape["back"][:1].isspace()] += 1
+        found[shape.front or shape.back, bool(shape.front), shape.apart] += 1
     marks: Counter[str] = Counter()
     for (mark, _, _), count in found.items():
         marks[mark] += count
     del marks[""]
     if not marks:
-        return "", False, [shape["core"] for shape in shapes if not _mark_in(shape["front"] + shape["back"])]
+        return "", False, [shape for shape in shapes if not shape.front + shape.back]
     mark = marks.most_common(1)[0][0]
     before = any(name == mark and ahead for name, ahead, _ in found)
     forms = [mark, *(() if before else _other_forms(mark, marks, shapes))]
@@ -225,18 +252,17 @@ def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[str]]:
     count = sum(marks[form] for form in forms)
     if not _is_known(mark, before) and (before or not apart or not _is_unit(mark, count, len(cells))):
         forms = []
-    cores = [s["core"] for s in shapes if {_mark_in(s["front"]), _mark_in(s["back"])} <= {"", *forms}]
-    return OR.join(forms), before, cores
+    return OR.join(forms), before, [s for s in shapes if {s.front, s.back} <= {"", *forms}]
 
 
-def _other_forms(mark: str, marks: Counter[str], shapes: Sequence[re.Match[str]]) -> list[str]:
+def _other_forms(mark: str, marks: Counter[str], shapes: Sequence[_Shape]) -> list[str]:
     """Other words behind numbers that are one unit with the commonest."""
     others = [other for other, _ in marks.most_common(MOST_MARKS) if other != mark]
     if not others:
         return []
     numbers: dict[str, set[int | None]] = {}
     for shape in shapes:
-        numbers.setdefault(_mark_in(shape["back"]), set()).add(whole(shape["core"]))
+        numbers.setdefault(shape.back, set()).add(whole(shape.core))
     behind = [other for other in others if other in numbers]
     told = {other for other in behind if {mark, other}.isdisjoint(UNITS | CURRENCIES)}  # of mph and mpg nothing tells
     return inflected(mark, numbers, [other for other in behind if other in told or are_one(mark, other)])
@@ -249,10 +275,10 @@ def cores_of(cells: Iterable[str]) -> list[str]:
 
 def marks_of(cell: str) -> str | None:
     """The unit or currency that a cell has beside its number, nothing if it has none; None if it is no such number."""
-    shape = _shape(cell)
+    shape = _Shape.of(cell)
     if not shape:
         return None
-    front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
+    front, back = shape.front, shape.back
     known = (not front or _is_known(front, True)) and (not back or _is_known(back, False))
     return front or back if known and not (front and back) else None
 
@@ -270,7 +296,7 @@ def _is_known(mark: str, before: bool) -> bool:
         return True
     if mark in CURRENCIES or mark.rstrip(".") in CURRENCIES or mark in ("%", "٪"):  # which is before in Turkish
         return True
-    return not before and (mark in UNITS | DASHES or is_unit(mark))
+    return not before and (mark in UNITS or mark in DASHES or is_unit(mark))
 
 
 def _is_unit(mark: str, count: int, cells: int) -> bool:

@@ -128,6 +128,33 @@ def test_a_point_that_groups_digits_is_told_from_a_decimal_one(tmp_path: Path) -
     assert column(given, "a")[:3] == [950, 987, 1.024]
 
 
+def crowns(cents: int) -> str:
+    """Whole ones with a dash in place of cents: 1.234,- is no number below zero."""
+    text = grouped(cents, ".", ",")
+    return signed(cents, f"{text[:-2]}-" if text.endswith(",00") else text)
+
+
+@pytest.mark.parametrize("write", [
+    lambda c: f"kr. {crowns(c)}", lambda c: f"{crowns(c)} kr", crowns,
+    lambda c: crowns(c).replace(",-", ",--"), lambda c: crowns(c).replace(",-", ".-"),
+])  # fmt: skip
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_dash_in_place_of_cents_is_no_minus(write: Write, whole: bool, encoding: str, tmp_path: Path) -> None:
+    cents = [c // 100 * 100 if whole or i % 2 else c for i, c in enumerate(amounts(3))]
+    text = "id;price\n" + "".join(f"{i};{write(c)}\n" for i, c in enumerate(cents))
+    dataset = opened(written(tmp_path, text.encode(encoding)))
+    assert column(dataset, "price") == [c / 100 for c in cents]
+    assert dataset.manifest.bad_count == 0
+
+
+def test_a_mark_that_an_encoding_has_in_part_is_none_of_its_marks(tmp_path: Path) -> None:
+    """A comma and a long dash would be a comma in Latin-1, which is the decimal mark there."""
+    text = "id;price\n" + "".join(f"{i};€ {i},5\n" for i in range(1, 40))
+    dataset = opened(written(tmp_path, text.encode("iso-8859-15")), encoding="iso-8859-15")
+    assert column(dataset, "price") == [i + 0.5 for i in range(1, 40)]
+
+
 def test_inspect_shows_how_numbers_are_written(tmp_path: Path) -> None:
     path = written(tmp_path, "id;price\n1;€ 1.234,50\n2;€ 7,25\n")
     assert [c["written"] for c in shoal("inspect", path, "--json").json["columns"]] == ["", "€ 1.234,56"]

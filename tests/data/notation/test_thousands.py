@@ -21,6 +21,8 @@ FILES: dict[str, tuple[str, list[Cell], str]] = {
     "whole numbers near": ("k,n\na,2\nb,1.125\nc,3\nd,1.375\n", [2.0, 1.125, 3.0, 1.375], "read as decimals"),
     "commas": ("k;n\na;1,459\nb;1,329\nc;1,500\n", [1459.0, 1329.0, 1500.0], "read as thousands. If the comma is a decimal one, say so (decimal: ,)."),
     "decimal commas beside a unit": ("k\tn\n0,74 kg\t7,000\n12,5 kg\t12,000\n3,25 kg\t31,500\n", [7.0, 12.0, 31.5], "written like 1.234,56"),
+    "a word of points": ("k;j;n\n1,5;1980;9.500\n2;..;12.250\n3,25;1999;1.250\n", [9500.0, 12250.0, 1250.0], "written like 1.234,56"),
+    "a unit without marks": ("k;n\n1,5;89 m²\n2;950 m²\n3,25;120 m²\n", [89.0, 950.0, 120.0], "written like 1.234,56 m²"),
     "commas in quotes": ('k,n\na,"7,465"\nb,159\nc,"18,783"\n', [7465.0, 159.0, 18783.0], ""),
 }  # fmt: skip
 
