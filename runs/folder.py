@@ -39,6 +39,7 @@ from shoal.queueing import team
 from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed, read
 from shoal.results.tuned import CrossValidated
+from shoal.runs import reserve
 from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, write_json
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
@@ -300,8 +301,11 @@ class Run:
             return standing
         if self.is_waiting and (place := self._place()):
             return place
-        if not (self.directory / "started").exists() and self._age() < PATIENCE:
+        begun = (self.directory / "started").exists()
+        if not begun and self._age() < PATIENCE:
             return Standing("preparing", "Its process is starting.")
+        if not begun and reserve.is_out_of_reach(self.directory):
+            return Standing("interrupted", f"{KILLED}. Its disk is full.", Reason.OUT_OF_DISK, (self._way_on(),))
         soon = " It goes on by itself in a moment." if self._goes_on() else ""
         return Standing("interrupted", f"{KILLED}.{soon}", Reason.KILLED, (self._way_on(),))
 

@@ -6,6 +6,7 @@ What is said, and when, is known to the run process.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 from shoal.utils import is_full, put_in_place, write_atomically
@@ -18,6 +19,14 @@ def keep(directory: Path) -> None:
     """Have room in that folder; where there is none to begin with, there is none to keep."""
     with contextlib.suppress(OSError):
         write_atomically(directory / NAME, b" " * SIZE)
+
+
+def is_out_of_reach(directory: Path) -> bool:
+    """Whether its disk has no room for that now, so that a process cannot even say why it does not begin."""
+    with contextlib.suppress(OSError):
+        found = os.statvfs(directory)
+        return found.f_bavail * found.f_frsize < SIZE
+    return False
 
 
 def give_back(directory: Path) -> None:

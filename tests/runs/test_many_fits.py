@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -15,12 +16,14 @@ import numpy as np
 import psutil
 import pytest
 
+from shoal.errors import Reason
 from shoal.processes.run import main as main_of_run
 from shoal.runs import spawning
 from shoal.runs.commands import end_process
-from shoal.runs.launch import Run, launch, list_runs
+from shoal.runs.launch import Run, launch, list_runs, resume
 from shoal.settings.values import config_from
 from support.runs import run_home, small_table, until
+from support.tables import mounted
 
 
 @pytest.fixture
@@ -126,6 +129,26 @@ launch(config), launch(config)
 print(warm, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_a_fit_that_a_full_disk_keeps_from_beginning_says_so(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full between the launch of a fit and its beginning."""
+    with mounted(tmp_path / "tiny", megabytes=8) as folder:
+        monkeypatch.setenv("SHOAL_HOME", str(folder / "home"))
+        warm = stopped_warm_process(table)
+        monkeypatch.setattr("shoal.runs.folder.PATIENCE", 0.0)  # it is not looked at before
+        with open(folder / "full", "wb", buffering=0) as full, contextlib.suppress(OSError):
+            while full.write(b" " * 4096):
+                pass
+        warm.resume()
+        until(lambda: not spawning._alive)
+        (run,) = list_runs()
+        assert (run.state, run.standing.reason) == ("interrupted", Reason.OUT_OF_DISK)
+        assert "Its disk is full" in run.cause
+        (folder / "full").unlink()
+        assert_right([resume(run)], table)
 
 
 def test_it_outlives_the_thread_that_asked_for_it(table: Path) -> None:
