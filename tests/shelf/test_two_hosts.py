@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from shoal.database.address import VARIABLE
+from shoal.library import aliases
+from shoal.library.saved_models import Version, find_model, save_run
 from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
 from support.dashboard.prediction_server import serving
@@ -43,14 +45,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def hosts(trained: Path, tmp_path: Path, team_database: str) -> tuple[Path, Path]:
+def hosts(trained: Path, tmp_path: Path, team_database: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """The one has the runs and has saved both as versions of `prices`, of which the first is the champion."""
     here, there = tmp_path / "here", tmp_path / "there"
     shutil.copytree(trained / "home", here)
     there.mkdir(mode=0o700)
-    for run in sorted(path.name for path in (here / "runs").iterdir()):
-        on(here, "models", "add", run, "prices")
-    on(here, "models", "alias", "prices:1", "champion")
+    with monkeypatch.context() as at:
+        at.setenv("SHOAL_HOME", str(here))
+        for run in map(Run, sorted((here / "runs").iterdir())):
+            save_run(run, run.result or {}, "prices")
+        aliases.give(Version("prices", 1), "champion")
     return here, there
 
 
@@ -148,11 +152,8 @@ from shoal.library.saved_models import save_run
 from shoal.runs.folder import Run
 print("go", flush=True)
 sys.stdin.readline()
-while True:
-    for name in sys.argv[1:]:
-        print(save_run(Run(runs_directory() / name), {}, "shared").number, flush=True)
-    if "--on" not in sys.argv:
-        break
+for name in sys.argv[1:]:
+    print(save_run(Run(runs_directory() / name), {}, "shared").number, flush=True)
 """
 
 
@@ -179,8 +180,6 @@ def test_two_machines_that_save_under_one_name_at_once_get_each_number_once(
         given += [int(line) for line in process.communicate(timeout=120)[0].split()]
         assert process.returncode == 0
     assert sorted(given) == list(range(1, 31))
-    from shoal.library.saved_models import find_model
-
     model = find_model("shared")
     assert model is not None
     assert model.numbers == tuple(range(30, 0, -1))
@@ -214,8 +213,6 @@ def test_a_machine_that_is_killed_while_it_saves_leaves_no_half_version(
         process.kill()
     count = "SELECT (SELECT count(*) FROM shoal.model_pieces), (SELECT count(*) FROM shoal.model_versions)"
     until(lambda: postgres.execute(count, team_database) == [(0, 0)])
-    from shoal.library.saved_models import save_run
-
     version = save_run(Run(tmp_path / "killed" / "runs" / "20260101-000000-0000001"), {}, "shared")
     assert version.number == 1
     assert len(version.contents["padding"]) == 9_000_000
