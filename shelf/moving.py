@@ -6,14 +6,14 @@ kept under another name then. One whose name is or was a model's of the team sta
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from pathlib import Path
 from typing import Any
 
 from shoal.database.connections import Database, database
 from shoal.errors import StateError
-from shoal.home import make_folder, models_directory, moved_models_directory
+from shoal.files.model_names import is_name
+from shoal.home import make_folder, models_directory, moved_models_directory, names_in
 from shoal.results.model import checksum_at_end
 from shoal.shelf.file_shelf import MODEL, OWNER, FileShelf, ModelFolder, highest_in
 from shoal.shelf.postgres_shelf import send_pieces
@@ -27,9 +27,23 @@ def move_models() -> tuple[list[str], list[str]]:
     moved: list[str] = []
     staying: list[str] = []
     team = database()
-    for name in sorted(model.name for model in FileShelf().look()):
-        (moved if _move(team, name) else staying).append(name)
+    for name in sorted(filter(is_name, names_in(models_directory()))):
+        folder = ModelFolder(models_directory() / name)
+        if folder.numbers:
+            (moved if _move(team, name) else staying).append(name)
+        elif last := highest_in(folder.folder):
+            _keep_numbers(team, name, last)
     return moved, staying
+
+
+def _keep_numbers(team: Database, name: str, last: int) -> None:
+    """Of a model whose versions were deleted, or that has another name now: they are not given again there either."""
+    with team.single() as connection:
+        connection.execute(
+            "INSERT INTO models (name, last) VALUES (%s, %s) "
+            "ON CONFLICT (name) DO UPDATE SET last = greatest(models.last, excluded.last)",
+            (name, last),
+        )
 
 
 def _move(team: Database, name: str) -> bool:
@@ -40,7 +54,7 @@ def _move(team: Database, name: str) -> bool:
         with team.transaction() as connection:
             made = connection.execute(
                 "INSERT INTO models VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                (name, highest_in(folder.folder), owner.decode() if owner else None),
+                (name, highest_in(folder.folder), _text(owner) if owner else None),
             )
             if not made.rowcount:
                 return False
@@ -73,9 +87,13 @@ def _copy_version(connection: Any, folder: ModelFolder, number: int) -> None:
 def _copy_documents(connection: Any, folder: ModelFolder, place: Path, number: int) -> None:
     for path in sorted(place.iterdir()):
         if path.is_file() and path.name not in BESIDE and path.suffix != ".lock" and not path.name.startswith("."):
-            with contextlib.suppress(UnicodeDecodeError):  # what was damaged beyond reading is left behind
-                row = (folder.name, number, path.name, path.read_bytes().decode().replace("\0", ""))
-                connection.execute("INSERT INTO model_documents VALUES (%s, %s, %s, %s)", row)
+            row = (folder.name, number, path.name, _text(path.read_bytes()))
+            connection.execute("INSERT INTO model_documents VALUES (%s, %s, %s, %s)", row)
+
+
+def _text(document: bytes) -> str:
+    """As it is; of one that is damaged beyond reading something that will not be believed either."""
+    return document.decode("utf-8", "replace").replace("\0", " ")
 
 
 def _free(path: Path) -> Path:

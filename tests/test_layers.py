@@ -104,7 +104,7 @@ MAY_IMPORT: dict[str, str] = {
     "dashboard.train": f"{PAGE} dashboard.live",
     "dashboard.tune": f"{PAGE} models solve whatif",
     "dashboard.search": PAGE,
-    "dashboard.api": f"{PAGE} dashboard.live dashboard.monitoring exports fitting registry shoal tasks",
+    "dashboard.api": f"{PAGE} dashboard.live dashboard.monitoring database exports fitting registry shoal tasks",
     "dashboard.runs": f"{PAGE} queueing training",
     "dashboard.models": f"{PAGE} charts data data.notation fitting losses registry shelf solve tasks",
     "dashboard.system": f"{PAGE} database kernels",

@@ -19,12 +19,13 @@ from shoal.dashboard.api.schemas import SCHEMAS, ref
 from shoal.dashboard.http.problem import MEDIA_TYPE, problem
 
 HERE = Path(__file__).parent
-EVERYWHERE = (401, 403, 422, 500)  # problems that every operation may have
+EVERYWHERE = (401, 403, 422, 500, 503)  # problems that every operation may have
 WORDS = {
     400: "the request cannot be read", 401: "no token, or one that is not good any more",
     403: "the token may not do this", 404: "not here", 405: "not done in this way", 408: "nothing came for too long",
     409: "it cannot be done as things stand", 413: "too large", 415: "a body of another type",
-    422: "what was asked for does not fit", 500: "a fault of the service", 503: "the service is being closed",
+    422: "what was asked for does not fit", 500: "a fault of the service",
+    503: "the service is being closed, or the database of its team is away; try again",
     507: "no room on the disk, or not enough memory",
 }  # fmt: skip
 STATIC = {"docs": ("reference.html", "text/html"), "reference.js": ("reference.js", "text/javascript"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shoal.database.plain_errors import DatabaseAway
 from shoal.errors import (
     ConfigError,
     DamagedFile,
@@ -21,7 +22,7 @@ from shoal.errors import (
 _STATUS: tuple[tuple[type[TrainingError], int], ...] = (  # the first that fits
     (NotAllowed, 403),
     (ConfigError, 422), (DataError, 422), (DamagedFile, 409), (StateError, 409), (DiskFull, 507), (OutOfMemory, 507),
-    (ResourceError, 409), (EngineError, 409),
+    (DatabaseAway, 503), (ResourceError, 409), (EngineError, 409),
 )  # fmt: skip
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from shoal.dashboard.api.problems import refusal_of
+from shoal.errors import TrainingError
 from shoal.library import aliases
-from shoal.library.saved_models import Version, save_run
+from shoal.library.saved_models import Version, list_models, save_run
 from shoal.people.acting import as_person
 from shoal.people.person import Person
 from support.browser import Server, free_port
@@ -38,6 +40,9 @@ def test_pages_show_the_models_of_the_team_and_say_when_it_cannot_be_asked(
     assert "320 rows used for training" in said(page)
     assert (tmp_path / "other" / "fetched" / "wages" / "v1" / "model.json").exists()
     outage.begin()
+    with pytest.raises(TrainingError) as away:
+        list_models()
+    assert refusal_of(away.value).status == 503  # a program may try again
     for address in ({}, {"model": "wages"}):
         assert "cannot be reached" in said(open_page("models", **address))
     monkeypatch.setenv("SHOAL_HOME", mine)

@@ -259,6 +259,8 @@ def test_models_of_a_home_are_moved_once_with_all_they_have(
     for run, name in ((first, "mine"), (second, "mine"), (first, "prices")):
         on(third, "models", "add", run, name)
     on(third, "models", "alias", "mine:1", "steady")
+    (third / "models" / "gone").mkdir()
+    (third / "models" / "gone" / "last").write_text("7")
     before = (third / "models" / "mine" / "v2" / "model.json").read_bytes()
     monkeypatch.setenv(VARIABLE, team)
     assert "2 models of this home are not in the team's database (mine, prices)" in on(third, "models")
@@ -276,4 +278,5 @@ def test_models_of_a_home_are_moved_once_with_all_they_have(
     assert on(there, "models", "add", "nothing", code=1)
     on(here, "models", "add", first, "mine")
     assert "0 models moved" in on(third, "models", "move")
+    assert "saved as gone, version 8" in on(here, "models", "add", first, "gone")
     assert json.loads(on(third, "models", "history", "mine", "--json"))["moves"][0]["alias"] == "steady"
