@@ -23,7 +23,7 @@ NAMES = ("numeric", "categorical", "exclude")  # knobs whose values are columns
 PAIRS = ("reference", "dates", "limits", "also_missing")  # those whose values are COLUMN=TEXT, the last one texts too
 OF_COLUMNS = (*NAMES, *PAIRS)
 STRUCTURE = ("sheet", "delimiter", "encoding", "quote", "comment", "header", "skip_lines", "parts")
-LOST = "following:lost"  # in the session
+LOST, STANDS = "following:lost", "following:stands"  # in the session
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,25 @@ def stand(found: Asked) -> Stand | None:
 
 
 def kept(found: Asked) -> Stand | None:
-    """Where columns stood, if choices did not follow them yet to the reading that is asked for."""
-    if choices.address_of(found.table.key) == found.address:
+    """Where columns stood, if choices did not follow them yet to the reading that is asked for.
+
+    A browser that has not heard yet of the address that they led to, or goes back, asks for that reading once more.
+    """
+    before: Stand | None = st.session_state.get(STANDS, {}).get(_place(found))
+    if before is None and choices.address_of(found.table.key) == found.address:
         with contextlib.suppress(KeyError, TypeError, ValueError):
             known = choices.stored(found.table.key)[choices.STOOD]
             places = {str(name): int(place) for name, place in known["places"].items()}
             return Stand(int(known["width"]), str(known["encoding"]), places)
-    return None
+    return before
+
+
+def remember_stand(found: Asked, stood: Stand) -> None:
+    st.session_state.setdefault(STANDS, {})[_place(found)] = stood
+
+
+def _place(found: Asked) -> tuple[str, ...]:
+    return tuple(found.address.values())
 
 
 def look_at_names(found: Asked) -> Inspection:
@@ -87,9 +99,8 @@ def look_at_names(found: Asked) -> Inspection:
     return look
 
 
-def followed(found: Asked, stood: Stand | None) -> TakenOver | None:
-    """The choices for columns as they are named now; None while that is not known."""
-    table = look_at_names(found).table
+def followed(found: Asked, stood: Stand | None, table: TableLook | None) -> TakenOver | None:
+    """The choices for columns as `table` names them; None while that is not known."""
     if table is None or table.sparse or not table.columns:
         return None
     return _Renaming(stood, table).of(found)

@@ -154,17 +154,17 @@ def read_otherwise(found: Asked, read: dict[str, Any]) -> None:
         return
     otherwise = replace(found, read=read)
     stood = following.stand(found) if following.renames(found.read, read) else following.kept(found)
-    if stood and (done := following.followed(otherwise, stood)):
+    if stood and (done := following.followed(otherwise, stood, following.look_at_names(otherwise).table)):
         following.remember_lost(done)
         _take(done.found)
     else:  # where the look takes long, choices follow as soon as it is there
         _take(otherwise, stood)
 
 
-def follow_late(found: Asked) -> None:
-    """Take choices over to the names of this reading, where those were not known at once."""
+def follow_late(found: Asked, table: TableLook | None) -> None:
+    """Take choices over to the names of this reading, `table`, where those were not known at once."""
     stood = following.kept(found)
-    done = following.followed(found, stood) if following.names_columns(found) else None
+    done = following.followed(found, stood, table) if following.names_columns(found) else None
     if done and (stood or done.lost):
         following.remember_lost(done)
         _take(done.found)
@@ -173,6 +173,8 @@ def follow_late(found: Asked) -> None:
 
 
 def _take(found: Asked, stood: following.Stand | None = None) -> None:
+    if stood:
+        following.remember_stand(found, stood)
     choices.keep(found, stood.as_dict() if stood else None)
     places.stay(**found.address)
 

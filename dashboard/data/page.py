@@ -60,7 +60,7 @@ def show() -> None:
 
 def inspected(look: Inspection) -> TableLook | None:
     """What was found, or the wait for it, or why there is nothing."""
-    if look.run.is_active:
+    if look.goes_on:
         watch(look.run, "Reading the file")
     elif look.table is None:
         notice("error", wording.told(look.run.error), "This file could not be read")
@@ -72,11 +72,9 @@ def inspected(look: Inspection) -> TableLook | None:
 
 def _table_view(found: Asked) -> None:
     head, body = st.container(), st.container()  # first of all, so that the options below keep their place
-    look = inspection(found.inspection)
     names = following.look_at_names(found)
-    reading.follow_late(found)
-    if names.table is None:
-        look = names
+    reading.follow_late(found, names.table)
+    look = inspection(found.inspection) if names.table else names
     with body:
         result = inspected(look)
         if result and result.sparse:
@@ -208,6 +206,6 @@ def _target_picker(found: Asked, targets: list[str], target: str | None) -> None
 def _with_leaks(found: Asked, result: TableLook) -> TableLook:
     """The same with columns flagged that give the target away, as soon as that is known."""
     look = inspection(found.guidance)
-    if look.run.is_active:
+    if look.goes_on:
         watch(look.run, "Looking for columns that give the target away")
     return look.table or result

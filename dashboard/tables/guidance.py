@@ -42,7 +42,7 @@ def show(found: Asked, switch_on: Callable[[str], None], **chosen: Any) -> None:
     if not found.target:
         return
     look = inspection(replace(found.guidance, rules=tuple(chosen.get("rules") or ())))
-    if look.run.is_active:
+    if look.goes_on:
         watch(look.run, "Looking for columns that give the target away")
         return
     if look.table is None:

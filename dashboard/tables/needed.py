@@ -48,31 +48,36 @@ def _use(label: str, key: str, icon: str) -> None:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The look at a table, and what it saw: None while it goes on, and where it came to nothing."""
+    """The look at a table, and what it saw: None while it goes on, and where it came to nothing.
+
+    Whether it goes on was asked once: one that ends while a page is drawn would else have failed without a reason.
+    """
 
     run: Run
+    goes_on: bool
     table: TableLook | None
 
     @property
     def has_failed(self) -> bool:
-        return self.table is None and not self.run.is_active
+        return self.table is None and not self.goes_on
 
 
 def inspection(config: RunConfig) -> Inspection:
     """What is in a file, asked for unless somebody did so before; an answer of another version is asked for anew."""
     run = answered("inspect", config)
-    result = None if run.is_active else run.result
+    goes_on = run.is_active
+    result = None if goes_on else run.result
     try:
-        return Inspection(run, None if result is None else TableLook.from_dict(result))
+        return Inspection(run, goes_on, None if result is None else TableLook.from_dict(result))
     except Malformed:
-        return Inspection(answered("inspect", config, anew=True), None)
+        return Inspection(answered("inspect", config, anew=True), True, None)
 
 
 def looked_at(found: Asked, without_sparse: str = "") -> TableLook | None:
     """What is in the table; None while that is not known, or where there is nothing to predict, which is said. A page
     that has no way for sparse rows says what it would need them for."""
     look = inspection(found.inspection)
-    if look.run.is_active:
+    if look.goes_on:
         watch(look.run, "Reading the file")
         return None
     if look.table is None:

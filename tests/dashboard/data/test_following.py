@@ -65,7 +65,7 @@ def test_they_follow_through_a_reading_that_fails(late: bool, monkeypatch: pytes
     page = settle(open_page(**address_of(key)))  # as after a restart
     with monkeypatch.context() as slow:
         if late:  # a large file, whose look is not there when the choice is made
-            slow.setattr(following, "followed", lambda found, stood: None)
+            slow.setattr(following, "followed", lambda found, stood, table: None)
         page = checked(widget(page, "selectbox", "Text encoding").set_value(WRONG).run())
     page = settle(page)
     assert chosen_of(page) == {"encoding": "cp1251", "numeric": [garbled("Größe")], "exclude": [garbled("Geschoß")]}
