@@ -14,6 +14,7 @@ from shoal.dashboard.parts import charts, widget_values
 from shoal.dashboard.parts.literal import label, line, section
 from shoal.dashboard.parts.outcomes import chosen_threshold
 from shoal.data.notation.dates import has_times
+from shoal.data.notation.numbers import Notation, notation_from
 from shoal.data.terms import MISSING_LEVEL
 from shoal.fitting.model_file import SavedModel
 from shoal.library.saved_models import Version
@@ -115,7 +116,9 @@ def _form(version: Version, model: SavedModel) -> dict[str, Value]:
 def _asked(name: str, usual: Value, key: str, model: SavedModel) -> float | None:
     written = model.report.dates.get(name)
     if written is None:
-        return _number(name, usual, key)
+        notation = notation_from(model.file.design.written.get(name, ""))
+        own = notation is not None and (notation.decimal, notation.thousands) != (".", "")
+        return _written(name, float(usual or 0.0), key, notation) if notation and own else _number(name, usual, key)
     return _date(name, float(usual or 0.0), key, has_times(written))
 
 
@@ -144,6 +147,25 @@ def _number(name: str, usual: Value, key: str) -> float | None:
         help="Starts at its usual value among the training rows. Empty: missing, and the usual value stands in.",
     )  # fmt: skip
     return given
+
+
+def _written(name: str, usual: float, key: str, notation: Notation) -> float | None:
+    """A number with the marks that its column has in the file: a field of numbers would take 1.234,50 otherwise."""
+    widget_values.begin(key, notation.text(usual))
+    given = st.text_input(
+        label(name), key=key, placeholder="missing",
+        help=label(
+            f"Written as in the training file, such as {notation.example}. Starts at its usual value among the "
+            "training rows. Empty: missing, and the usual value stands in."
+        ),
+    ).strip()  # fmt: skip
+    if not given:
+        return None
+    found = notation.number(given)
+    found = Notation().number(given) if found is None else found  # 1234.5 can be nothing else
+    if found is None:
+        line(f"{name}: expected a number such as {notation.example}, got '{given}'. The usual value stands in.")
+    return found
 
 
 def _name(name: str, known: tuple[str, ...], usual: Value, key: str) -> str | None:

@@ -102,6 +102,11 @@ class Notation:
         value = float(whole + digits[found.end("whole") :].replace(self.decimal, "."))
         return (-value if negative else value) if math.isfinite(value) else None
 
+    def text(self, value: float) -> str:
+        """A number as it is written so, without a mark beside it; of digits in pairs ungrouped."""
+        plain = f"{value:.12g}" if self.pairs or not self.thousands else f"{value:,.12g}"
+        return plain.translate({ord(","): self.thousands, ord("."): self.decimal})
+
     def _bare(self, text: str) -> tuple[str, bool] | None:
         """The digits with what is among them, and whether the number is below zero."""
         signs, negative, opened, at = 0, False, 0, 0

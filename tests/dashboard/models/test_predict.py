@@ -18,6 +18,7 @@ from shoal.dashboard.parts import results
 from shoal.dashboard.parts.literal import harmless
 from shoal.dashboard.tables import uploads
 from shoal.dashboard.tables.samples import SAMPLES
+from shoal.data.notation.numbers import Notation
 from shoal.fitting.model_file import load_model
 from shoal.library.saved_models import Version
 from shoal.results.fit import FitReport, PredictionInterval
@@ -185,3 +186,19 @@ def test_dates_are_asked_for_by_pickers(clock: str, tmp_path: Path) -> None:
     model = load_model(tmp_path / "model.json")
     days = (datetime.date(2015, 3, 4) - datetime.date(1970, 1, 1)).days + (15.75 / 24 if clock else 0)
     assert page.metric[0].value == number(explain(model, {"sold": days}).prediction, 6)
+
+
+def test_numbers_are_asked_for_as_the_file_writes_them(tmp_path: Path) -> None:
+    lines = [f"{1 + i % 9}.{i % 10}34,50 €;{i % 7};{i % 9 * 1000 + i % 7}" for i in range(80)]
+    written(tmp_path, "price;rooms;y\n" + "\n".join(lines) + "\n")
+    shoal.fit(tmp_path / "table.csv", target="y").save(tmp_path / "model.json")
+    model = load_model(tmp_path / "model.json")
+    page = AppTest.from_function(_ask_for_a_date, args=(str(tmp_path / "model.json"),)).run()
+    field = page.text_input(key="row:dated:1:price")
+    assert field.value == Notation(",", ".").text(float(typical_row(model.encoding)["price"] or 0))
+    usual = typical_row(model.encoding)
+    for text, value in (("1.234,50", 1234.5), ("4.567 €", 4567.0), ("1234.5", 1234.5), ("", None), ("1,2,3", None)):
+        page = checked(page.text_input(key="row:dated:1:price").set_value(text).run())
+        answer = next(metric.value for metric in page.metric if metric.label == "Predicted y")
+        assert answer == number(explain(model, {**usual, "price": value}).prediction, 6), text
+        assert ("expected a number such as 1.234,56 €, got" in said(page)) == (text == "1,2,3")
