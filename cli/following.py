@@ -24,13 +24,11 @@ from shoal.runs.scheduling import keep_going
 from shoal.words import short, tiny
 
 if TYPE_CHECKING:
-    from shoal.metrics import WorkerSample
     from shoal.storage import Storage
 
 DRAW = 0.2  # seconds between two pictures
 SAY = 3.0  # seconds between two plain lines
 BAR = 30  # characters
-GONE = 3.0  # seconds without a sample after which a worker is not shown
 
 
 def describe(last: Mapping[str, Any], epochs: int | None) -> tuple[str, str]:
@@ -44,12 +42,6 @@ def describe(last: Mapping[str, Any], epochs: int | None) -> tuple[str, str]:
         parts.append(f"validation {short(last['validation'])}")
     parts.append(f"{last['rows_per_second']:,.0f} rows/s")
     return f"epoch {last['epoch']:,.2f}{wanted}, round {last['round']:,}", "; ".join(parts)
-
-
-def recent(workers: Sequence[WorkerSample]) -> list[WorkerSample]:
-    """Samples of workers that are still there: those that left have no new ones."""
-    newest = max((worker.seconds for worker in workers), default=0.0)
-    return [worker for worker in workers if worker.seconds > newest - GONE]
 
 
 class Screen:
@@ -182,7 +174,7 @@ class Follower:
             return [
                 f"worker {w.rank}: {w.state}, cpu {w.cpu:.0%}, {w.memory / 2**20:.0f} MB, {w.rows:,} rows, "
                 f"waits {w.wait:.0%}"
-                for w in recent(self._store().workers())
+                for w in self._store().present_workers()
             ]
         return []
 

@@ -307,27 +307,13 @@ def everything(run: Run) -> dict[str, Any]:
         "last_round": None, "workers": [], "events": [], "commands": [], "result": run.result,
     }  # fmt: skip
     if run.is_gradient:
+        from shoal.runs.commands import records_told
+
         try:
-            found |= _records(run)
+            found |= records_told(run)
         except TrainingError as error:  # of their file; what came of the run is another one
             found["problem"] = str(error)
     return found
-
-
-def _records(run: Run) -> dict[str, Any]:
-    from shoal.cli.following import recent
-    from shoal.runs.commands import metrics_of
-
-    with metrics_of(run) as storage:
-        if storage is None:
-            return {}
-        last = storage.last_round()
-        return {
-            "last_round": dataclasses.asdict(last) if last else None,
-            "workers": [dataclasses.asdict(worker) for worker in recent(storage.workers())],
-            "events": [dataclasses.asdict(event) for event in storage.story(100)],
-            "commands": [dataclasses.asdict(command) for command in storage.commands()],
-        }
 
 
 def _show_training(found: dict[str, Any]) -> None:

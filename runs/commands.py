@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 BY_SIGNAL = 0  # the number of a stop that went to the process as a signal, because nobody takes commands yet
 LOOK, STARTING = 0.05, 5.0  # seconds between two looks for an outcome; that a process may take to tell its number
 BUSY = 2.0  # seconds to wait for a store that another process has locked: a person waits as well
+EVENTS = 100  # the newest ones are told
 WITHDRAWN = Standing("stopped", "It was stopped while it waited in the queue.", Reason.STOPPED)
 
 
@@ -36,6 +38,20 @@ def metrics_of(run: Run) -> Iterator[Storage | None]:
         return
     with run.open_records(BUSY) as storage:
         yield storage
+
+
+def records_told(run: Run) -> dict[str, Any]:
+    """The records of a gradient run as plain values: its last round, who works, what happened, what was asked of it."""
+    with metrics_of(run) as storage:
+        if storage is None:
+            return {}
+        last = storage.last_round()
+        return {
+            "last_round": dataclasses.asdict(last) if last else None,
+            "workers": [dataclasses.asdict(worker) for worker in storage.present_workers()],
+            "events": [dataclasses.asdict(event) for event in storage.story(EVENTS)],
+            "commands": [dataclasses.asdict(command) for command in storage.commands()],
+        }
 
 
 class Settled(NamedTuple):

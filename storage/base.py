@@ -18,6 +18,7 @@ HAPPENED = (  # kinds of events that tell what happened: all but what metrics of
     "started", "lost", "restarted", "joined", "left", "phase", "checkpoint", "command", "warning", "state", "error",
     "shards",
 )  # fmt: skip
+GONE = 3.0  # seconds without a sample after which a worker is not here any more
 TIMEOUT = 5.0  # seconds to wait for a lock that another process holds
 
 
@@ -76,6 +77,12 @@ class Storage(ABC):
     @abstractmethod
     def workers(self) -> list[WorkerSample]:
         """The newest sample of each rank, by rank."""
+
+    def present_workers(self) -> list[WorkerSample]:
+        """The newest samples of workers that are still there: those that left have no new ones."""
+        samples = self.workers()
+        newest = max((sample.seconds for sample in samples), default=0.0)
+        return [sample for sample in samples if sample.seconds > newest - GONE]
 
     @abstractmethod
     def worker_history(self, rank: int, points: int = POINTS) -> list[WorkerSample]: ...

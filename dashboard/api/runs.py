@@ -25,14 +25,14 @@ from shoal.library import accounts, notes
 from shoal.library.saved_models import save_run
 from shoal.results.model import ModelFile, read_model
 from shoal.results.plain import Malformed
-from shoal.runs.commands import BY_SIGNAL, metrics_of, post, wait_settled
+from shoal.runs.commands import BY_SIGNAL, metrics_of, post, records_told, wait_settled
 from shoal.runs.folder import ACTIVE, ENDED, is_run
 from shoal.runs.launch import Run, find_run, launch, resume
 from shoal.runs.scheduling import keep_going
 from shoal.settings.values import page_config, set_by_pages
 
 ANSWER = 5.0  # seconds to wait for what becomes of a command
-EVENTS, POINTS = 100, 1500
+POINTS = 1500
 STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 STATES = {"type": "string", "enum": [*ACTIVE, *ENDED]}
 TEXT = {"type": "string", "maxLength": 200, "description": "words in name, number, file, target, tags or note"}
@@ -116,22 +116,10 @@ def described(run: Run) -> dict[str, Any]:
     }  # fmt: skip
     if run.is_gradient:
         try:
-            found |= _records(run)
+            found |= {name: told for name, told in records_told(run).items() if name in found}
         except TrainingError as error:  # of their file; what came of the run is another one
             found["problem"] = error.message
     return found
-
-
-def _records(run: Run) -> dict[str, Any]:
-    with metrics_of(run) as storage:
-        if storage is None:
-            return {}
-        last = storage.last_round()
-        return {
-            "last_round": dataclasses.asdict(last) if last else None,
-            "workers": [dataclasses.asdict(worker) for worker in storage.workers()],
-            "events": [dataclasses.asdict(event) for event in storage.story(EVENTS)],
-        }
 
 
 def rounds(asked: ApiRequest) -> Given:

@@ -23,7 +23,6 @@ from shoal.settings.values import said_on_page
 from shoal.settings.when import is_penalised
 
 SETTLED = 1.5  # seconds to wait for what became of a command; it is on the timeline in any case
-GONE = 3.0  # seconds without a sample after which a worker is not offered
 LOOK = 1.0  # seconds between two looks for the first workers
 WIDTH = 320  # pixels of what pops up: it fits a phone
 FORK_KNOBS = ("learning_rate", "alpha", "epochs", "tolerance")
@@ -167,11 +166,9 @@ def _workers(run: Run) -> tuple[list[int], bool]:
     """Who is here, and whether that is the run's own process."""
     try:
         with commands.metrics_of(run) as storage:
-            samples = storage.workers() if storage else []
+            here = storage.present_workers() if storage else []
     except TrainingError:
         return [], False
-    newest = max((sample.seconds for sample in samples), default=0.0)
-    here = [sample for sample in samples if sample.seconds > newest - GONE]
     return [sample.rank for sample in here], bool(here) and all(sample.pid == run.pid for sample in here)
 
 
