@@ -1,10 +1,12 @@
-"""Numbers that are written in several ways within one column, which is why it is one of texts: said, never decided."""
+"""Numbers or dates that are written in several ways within one column, which is why it is one of texts: said, never
+decided."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
+from shoal.data.notation.dates import is_date
 from shoal.data.notation.numbers import marks_of
 from shoal.lazy.patterns import pattern
 from shoal.words import listed
@@ -13,6 +15,7 @@ SHARE = 0.9  # of the cells that have to be numbers of some way of writing
 _SHORT = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)? ?(k|K|T|Tsd\.?|m|M|Mio\.?|Mill\.?|mn|bn|B|Mrd\.?)")
 FEW_WORDS, SEVERAL = 4, 3  # different words behind numbers that may be units, each of them in several cells
 _WORDED = pattern(r"\d{1,9}([.,]\d+)? (?P<word>[^\W\d_]{2,16}\.?)")
+_MARKS = pattern(r"(?<=\d)[-/.年년]")
 _PLAIN = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)?")
 
 
@@ -27,6 +30,8 @@ def mixture_note(name: str, cells: Sequence[str]) -> str:
         return f"{start}some of its numbers are shortened ({shown}). Write them out."
     if shown := _decimals(cells):
         return f"{start}its numbers have points and commas as decimal marks ({shown}). Write all of them with one."
+    if shown := _dates(cells):
+        return f"{start}its dates are written in several ways ({shown}). Write all of them in one."
     return ""
 
 
@@ -77,3 +82,15 @@ def _decimals(cells: Sequence[str]) -> str:
     if not points or not commas or len(plain) < SHARE * len(cells):
         return ""
     return listed([f"'{points[0]}'", f"'{commas[0]}'"])
+
+
+def _dates(cells: Sequence[str]) -> str:
+    """Examples of dates that begin with the year and of others, or with different marks between their parts."""
+    way: dict[str, str] = {}
+    dates = 0
+    for cell in cells:
+        if is_date(cell):
+            dates += 1
+            year_first, marks = cell[:4].isdigit(), "".join(dict.fromkeys(_MARKS.findall(cell)))
+            way.setdefault(f"{year_first}{marks}", cell)
+    return listed([f"'{cell}'" for cell in way.values()], 4) if len(way) > 1 and dates >= SHARE * len(cells) else ""
