@@ -261,6 +261,13 @@ def test_leak_by_levels_and_in_the_fit(tmp_path: Path) -> None:
     assert (found["kind"], found["values"]) == ("leak", ["code"])
 
 
+def test_a_leak_is_told_while_rows_cannot_be_read(tmp_path: Path) -> None:
+    lines = [f"{i % 11},{'k.A.' if i % 15 == 0 else 3 * (i * 7 % 53) + 1},{i * 7 % 53}" for i in range(200)]
+    found = shoal("inspect", written(tmp_path, "a,sales,y\n" + "\n".join(lines) + "\n"), "--target", "y").out
+    assert "14 rows could not be read" in found
+    assert "'sales' alone predicts 'y' almost exactly (leak?)" in found
+
+
 def test_distinct_values_are_counted_over_all_rows(tmp_path: Path) -> None:
     """More values than the sketch holds hashes for, each of them often: the count is exact below its size."""
     rows = 160_000
