@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, DiskFull
-from shoal.home import samples_directory
+from shoal.home import make_folder, samples_directory
 from shoal.lazy.classes import dataclass
 from shoal.utils import disk_errors
 
@@ -92,7 +92,7 @@ def generate(shape: Shape, progress: Callable[[str, float], None]) -> dict[str, 
     """Write the table; what it was made with. The same shape is the same file, byte for byte."""
     if why := shortage(shape):
         raise DiskFull(why)
-    shape.path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(shape.path.parent)
     unfinished = shape.path.with_name(f".{shape.path.name}.tmp")  # one job a shape, so one writer
     try:
         with disk_errors("the table"):

@@ -21,7 +21,15 @@ from shoal.errors import DamagedFile, Remedy, Standing, StateError, TrainingErro
 from shoal.files.locks import own_lock
 from shoal.files.model_names import safe_name
 from shoal.files.parts import absolute, named, seen_as
-from shoal.home import DATA_FORMAT, LATEST, by_beginning, jobs_directory, runs_directory, searches_directory
+from shoal.home import (
+    DATA_FORMAT,
+    LATEST,
+    by_beginning,
+    jobs_directory,
+    make_folder,
+    runs_directory,
+    searches_directory,
+)
 from shoal.people import jobs
 from shoal.people.acting import person
 from shoal.people.belongings import claim, sees_everything
@@ -95,8 +103,9 @@ def _new_run(config: RunConfig, job: dict[str, Any], source: Path | None, snapsh
     with disk_errors(FOLDER):
         while True:
             directory = runs_directory() / new_run_id()
+            make_folder(directory.parent)
             with contextlib.suppress(FileExistsError):
-                directory.mkdir(parents=True)
+                directory.mkdir()
                 if _has_place(directory, config):
                     break
         try:
@@ -156,8 +165,9 @@ def launch_job(task: str, config: RunConfig, arguments: Mapping[str, Any] | None
     if anew or Run(directory).damage or made_files.damage(directory):
         _forget(Run(directory))
     with disk_errors(FOLDER):
+        make_folder(directory.parent)
         try:
-            directory.mkdir(parents=True)
+            directory.mkdir()
         except FileExistsError:
             return Run(directory)
         job = {"task": task, **awaiting.begin(directory, task), **(arguments or {}), **jobs.asker(task)}

@@ -25,7 +25,7 @@ from typing import Any
 from shoal.errors import ConfigError, DamagedFile, Remedy, Standing, StateError
 from shoal.files.locks import own_lock
 from shoal.files.parts import absolute, check_there, title
-from shoal.home import LATEST, by_beginning, can_be, entry_name, names_in, searches_directory
+from shoal.home import LATEST, by_beginning, can_be, entry_name, make_folder, names_in, searches_directory
 from shoal.lazy.classes import dataclass
 from shoal.library import saved_models
 from shoal.library.saved_models import Version
@@ -206,8 +206,9 @@ def _new_directory() -> Path:
     now, first = (now, 1) if now > newest[0] else (newest[0], newest[1] + 1)
     for attempt in range(first, first + 100):
         directory = searches_directory() / (now if attempt == 1 else f"{now}-{attempt}")
+        make_folder(directory.parent)
         with contextlib.suppress(FileExistsError):
-            directory.mkdir(parents=True)
+            directory.mkdir()
             return directory
     raise StateError("Expected a free name for a search, but a hundred were started in this second. Try again.")
 

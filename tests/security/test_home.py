@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,9 @@ import pytest
 import shoal as api
 from shoal.errors import StateError
 from shoal.files.locks import is_held
-from shoal.home import kernels_directory, make_folder, runs_directory, tightened
+from shoal.home import cache_directory, kernels_directory, make_folder, runs_directory, tightened
+from shoal.runs.launch import launch, launch_job
+from shoal.settings.values import config_from
 from support.browser import ROOT
 from support.runs import until
 from support.tables import written
@@ -78,9 +80,24 @@ def test_an_older_home_is_closed_once_and_it_is_said(table: Path, tmp_path: Path
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
-def test_whoever_makes_it_the_home_is_private(home: Path) -> None:
+def _folder(table: Path) -> None:
+    make_folder(cache_directory() / "index")
+
+
+def _run(table: Path) -> None:
+    run = launch(config_from({"file": str(table), "target": "y"}))
+    until(lambda: not run.is_active and not run.is_alive)
+
+
+def _job(table: Path) -> None:
+    run = launch_job("inspect", config_from({"file": str(table), "target": "y"}))
+    until(lambda: not run.is_active and not run.is_alive)
+
+
+@pytest.mark.parametrize("make", [_folder, _run, _job])
+def test_whoever_makes_it_the_home_is_private(make: Callable[[Path], None], table: Path, home: Path) -> None:
     """In a notebook the rights of new files are the person's own business; the home is ours."""
-    make_folder(home / "cache" / "index")
+    make(table)
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert tightened() == ""
 
