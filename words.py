@@ -204,8 +204,11 @@ def tidy_name(name: str) -> str:
 
 
 def no_such_column(name: str, columns: Sequence[str]) -> str:
+    torn = next((column for column in columns if "," in column and name in map(str.strip, column.split(","))), None)
+    meant = f""" Is it '{torn}'? In lists, write a name with a comma in quotes: '"{torn}"'.""" if torn else ""
     return (
-        f"Expected a column of the file, got '{name}'.{did_you_mean(name, columns)} The columns are: {listed(columns)}."
+        f"Expected a column of the file, got '{name}'.{meant or did_you_mean(name, columns)} The columns are: "
+        f"{listed(columns)}."
     )
 
 

@@ -143,7 +143,7 @@ def _finding(found: Asked, finding: Finding, place: int, switch_on: Callable[[st
         return
     if model := _offered_model(finding):
         with _row():
-            line(f"{finding.said} {finding.advice}.")
+            line(f"{finding.said} {finding.advice} by another model.")
             _take_model(found, model)
         return
     _line(words(finding), {text: partial(choices.choose, found, finding.knob, _with(found, finding.knob, values))

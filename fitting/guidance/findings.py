@@ -223,12 +223,13 @@ def _skewed(known: Known) -> Iterator[Finding]:
         return
     rows = sampled_rows(known.dataset, [known.target.name])[:, 0]
     may_count = low == 1 and bool((rows == np.floor(rows)).all())  # which speaks for another model
-    if low > 0 and not may_count and (shape := TargetShape.of(rows)).has_long_tail:
+    if low > 0 and not may_count and TargetShape.of(rows).has_long_tail:
+        mean = float(known.against.mean[-1])
         yield Finding(
             FindingKind.SKEWED_TARGET, (known.target.name,),
-            f"'{known.target.name}' has positive numbers with a long tail, {number(shape.values.mean)} on average and "
-            f"at most {number(high)}: a few rows weigh most in the fit, and a straight line may predict below 0. Gamma "
-            "and lognormal models multiply.", ERRORS_GROW, "model", ("gamma",),
+            f"'{known.target.name}' has positive numbers with a long tail, {number(mean)} on average and at most "
+            f"{number(high)}: a few rows weigh most in the fit, and a straight line may predict below 0. Gamma and "
+            "lognormal models multiply.", ERRORS_GROW, "model", ("gamma",),
         )  # fmt: skip
         return
     yield from _far_out(known, low, high)

@@ -49,7 +49,7 @@ def test_pages_show_the_models_of_the_team_and_say_when_it_cannot_be_asked(
     shown = said(open_page("train", run=run.id))
     assert "Whether its model is saved cannot be told now" in shown
     outage.end()
-    assert "Whether its model is saved" not in said(open_page("train", run=run.id))
+    until(lambda: "Whether its model is saved" not in said(open_page("train", run=run.id)))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from shoal.errors import StateError, TrainingError
 from shoal.library import accounts, archives, notes
 from shoal.runs.folder import Run
 from shoal.shelf.base import ModelShelf
+from shoal.shelf.place import patiently
 from shoal.shelf.run_notes import team_notes
 from support.library import a_copy
 from support.team.postgres import Outage, Postgres
@@ -136,5 +137,5 @@ def test_while_the_database_is_away_lists_go_on_and_nothing_is_noted(
     with pytest.raises(TrainingError, match="cannot be reached"):
         notes.give_name(run, "lost")
     outage.end()
-    notes.give_name(run, "found")
+    patiently(lambda: notes.give_name(run, "found"), 60, lambda away: None)  # for a moment nobody asks it again
     assert (notes.read(run).name, notes.read(run).note) == ("found", "before")
