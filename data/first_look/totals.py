@@ -63,8 +63,8 @@ def without_totals(source: Source, to_predict: bool) -> Source:
 
 def _another_table(lines: Sequence[str]) -> list[str]:
     """What to say of lines below the totals that have other fields than the rows above."""
-    if len(lines) < 2:
-        return []  # one is a note with a comma in it
+    if len(lines) < 2:  # one is a note with a comma in it
+        return [f"A note below the totals, '{line}', is left out." for line in lines]
     return [
         f"{len(lines)} lines below the totals, from '{lines[0]}' on, have other fields, as another table has, and are "
         "left out. To use that table, save it as a file of its own."
