@@ -4,8 +4,8 @@
 # With WITHOUT="torch" (or ray, postgres, ...) tests and checks are set up without that, and tests of it are skipped.
 
 PYTHON ?= python3
-# Test files at a time. Many tests wait for processes and browsers: two of them keep two cores busy for two thirds of the time.
-JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 7 ? cores + 1 : 8)))
+# Test files at a time. Many tests wait for processes and browsers: with one more than cores these are idle for a third of the time.
+JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 6 ? cores + 2 : 8)))
 ARGS ?=
 WITHOUT ?=
 comma := ,
@@ -40,7 +40,7 @@ help: ## list these commands
 run: $(VENV)/.kernel ## start the dashboard; it prints its address
 	@$(BIN)/shoal dashboard $(ARGS)
 
-test: $(DEV) $(VENV)/.kernel ## run the whole test suite; JOBS=2 for two files at a time, else one more than cores
+test: $(DEV) $(VENV)/.kernel ## run the whole test suite; JOBS=2 for two files at a time, else two more than cores
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest tests -n $(JOBS) --dist loadfile $(ARGS)
 
 cluster-test: $(DEV) $(VENV)/.kernel ## three hosts as network namespaces, without a common disk (needs root)

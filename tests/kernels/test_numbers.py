@@ -24,13 +24,16 @@ from support.tables import same_bits
 
 def doubles(folder: Path, texts: Sequence[str], dialect: Dialect) -> np.ndarray[Any, Any]:
     """What becomes of numbers; quoted in every third row, alone and among others, and at the end of lines of two kinds,
-    so that all ways through the kernel are taken: they have to come to the same."""
+    so that all ways through the kernel are taken: they have to come to the same. Of very many, every seventh among
+    others: what Python settles takes its time there."""
     lines = (f'"{t}";1\n' if i % 3 == 2 else f"{t};1\n" for i, t in enumerate(texts))
     alone = Reading(folder, "".join(lines), [FieldKind.NUMBER, FieldKind.NUMBER], dialect).numbers[:, 0]
+    step = 7 if len(texts) > 10_000 else 1
+    some, own = texts[::step], alone[::step]
     for end in ("\n", "\r\n"):
-        lines = (f'{t};1;"{t}";{t};{t}{end}' if i % 3 == 2 else f"{t};1;{t};-25;{t}{end}" for i, t in enumerate(texts))
+        lines = (f'{t};1;"{t}";{t};{t}{end}' if i % 3 == 2 else f"{t};1;{t};-25;{t}{end}" for i, t in enumerate(some))
         among = Reading(folder, "".join(lines), 5 * [FieldKind.NUMBER], dialect).numbers
-        assert all(same_bits(among[:, place], alone) for place in (0, 2, 4))
+        assert all(same_bits(among[:, place], own) for place in (0, 2, 4))
     return alone
 
 
