@@ -86,8 +86,7 @@ class Notation:
     @property
     def dropped(self) -> tuple[str, ...]:
         """Texts around a number that say nothing of its value, longer ones first; of words all forms that are known."""
-        forms = {form for mark in self.mark.split(OR) if mark for form in forms_of(mark)}
-        return (*sorted({*forms, *DASHES}, key=lambda form: (-len(form), form)), *BLANKS)
+        return _dropped_beside(self.mark)
 
     def number(self, text: str) -> float | None:
         """The value; None for what is not a finite number written so."""
@@ -133,6 +132,12 @@ class Notation:
             signs, negative, opened = signs + (not closing), True, opened - closing
             text = text[:-1]
         return (text, negative) if text and not opened and signs <= 1 else None
+
+
+@functools.cache
+def _dropped_beside(marks: str) -> tuple[str, ...]:
+    forms = {form for mark in marks.split(OR) if mark for form in forms_of(mark)}
+    return (*sorted({*forms, *DASHES}, key=lambda form: (-len(form), form)), *BLANKS)
 
 
 @functools.cache
