@@ -211,9 +211,9 @@ class FittedModel:
 
     def score(self, data: Any, y: Any = None) -> float:
         """R2 on the rows of a table in memory that has the target as well, or beside values y of it;
-        of a logistic model the accuracy: the share of rows called right.
-        """
-        frame, target = (as_needed(as_frame(data), [self.target]), self.target) if y is None else with_target(data, y)
+        of a logistic model the accuracy: the share of rows called right."""
+        frame, target = (as_frame(data), self.target) if y is None else with_target(data, y)
+        frame = as_needed(frame, [target], self._file.config.get("one_spelling") or ())
         if frame is None or target not in frame.columns:
             raise DataError(
                 f"Expected a table with the column '{target}', or values of it as y, got neither. "
@@ -314,7 +314,7 @@ class FittedModel:
 
     def _of_frame(self, frame: Any) -> Iterator[tuple[Floats, Unknown]]:
         saved = without_zeros(usable(self._file, hashes=True))
-        frame = as_needed(frame, [*saved.numbers, *saved.texts])
+        frame = as_needed(frame, [*saved.numbers, *saved.texts], saved.one_spelling)
         saved = in_days(saved, date_columns(frame, saved.numbers))
         split = split_where_many(saved)
         parts = encoded(frame, split.dense.encoding, self._report.dates), text_sums(frame, split.texts)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from shoal.data.dialects import DEFAULT_MISSING
 from shoal.data.encoding import Encoding
 from shoal.data.kinds import Wanted, date_of, style_of, time_of
+from shoal.data.notation.spelling import in_one_spelling
 from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Offset, Product, Shaped
 from shoal.errors import DataError
 from shoal.models import Floats
@@ -57,12 +58,19 @@ def _without(absent: list[str], frame: Any) -> DataError:
     )
 
 
-def as_needed(frame: Any | None, needed: Iterable[str]) -> Any | None:
-    """The frame with its columns called as the model has them, which may have names of several lines."""
+def as_needed(frame: Any | None, needed: Iterable[str], one_spelling: Iterable[str] = ()) -> Any | None:
+    """The frame with its columns called as the model has them, which may have names of several lines, and some of them
+    in one spelling."""
     if frame is None:
         return None
     called = Wanted(tuple(needed)).called(list(frame.columns))
-    return frame if called == list(frame.columns) else frame.set_axis(called, axis="columns")
+    frame = frame if called == list(frame.columns) else frame.set_axis(called, axis="columns")
+    spelled = {name: frame[name].map(_in_one_spelling) for name in one_spelling if name in frame.columns}
+    return frame.assign(**spelled) if spelled else frame
+
+
+def _in_one_spelling(value: object) -> object:
+    return in_one_spelling(value) if isinstance(value, str) else value
 
 
 def date_columns(frame: Any, names: Iterable[str]) -> set[str]:

@@ -16,6 +16,7 @@ from shoal.data.kinds import also_fitting, date_of, encoded_marks, months
 from shoal.data.notation.dates import means_no_day
 from shoal.data.notation.limits import told_as
 from shoal.data.notation.numbers import ODD_SHARE
+from shoal.data.notation.spelling import in_one_spelling
 from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.errors import DataError, OutOfMemory
 from shoal.files.checksums import Seal, write_whole
@@ -125,9 +126,8 @@ class _Reading:
         overlap = OVERLAP
         while True:
             self.load(overlap)
-            parser = self._prepare(exact)
+            self.parser = parser = self._prepare(exact)
             status = library().parse(ctypes.byref(parser))
-            self.parser = parser
             if status == Status.NEED_MORE and overlap < ROW_BYTES:
                 overlap = min(8 * overlap, ROW_BYTES)
             elif status == Status.TOO_MANY_ODDITIES and not self.strangers():
@@ -297,8 +297,7 @@ class _Reading:
         }  # fmt: skip
 
     def ragged(self) -> list[BadRow]:
-        rows = self.bad[: min(self.parser.bad_count, len(self.bad))]
-        expected = len(self.layout.kinds)
+        rows, expected = self.bad[: min(self.parser.bad_count, len(self.bad))], len(self.layout.kinds)
         return [
             BadRow(int(b["row"]), int(b["line"]),
                    "a quote is opened and never closed" if b["reason"] == RowFault.NEVER_CLOSED
@@ -324,7 +323,8 @@ class _Reading:
         codes = self.codes[slot, : self.parser.rows]
         used = np.bincount(codes[codes >= 0], minlength=len(entries)) > 0
         parts = (entries["offset"], entries["offset"] + entries["length"], entries["written"], used)
-        return self.dialect.texts(self.buffer.data, *(part.tolist() for part in parts))
+        found = self.dialect.texts(self.buffer.data, *(part.tolist() for part in parts))
+        return list(map(in_one_spelling, found)) if self.layout.levels[slot] in self.layout.one_spelling else found
 
 
 def read_range(

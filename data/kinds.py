@@ -7,7 +7,7 @@ import ctypes
 import functools
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from shoal.data.dialects import Dialect
 from shoal.data.notation import dates, limits
 from shoal.data.notation.grouping import Grouping, grouping
 from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation, notation_from, notation_of
+from shoal.data.notation.spelling import in_one_spelling
 from shoal.data.notation.words import without_words
 from shoal.errors import ConfigError
 from shoal.kernels.csv_kernel import DateStyle, FieldKind, MarkRole, Months, library
@@ -41,6 +42,7 @@ class Layout:
     order: tuple[int, ...] = ()  # of the columns in their table, where that is made of files that differ in it
     many: frozenset[str] = frozenset()  # names of columns of which all different texts are told apart, however many
     limits: Mapping[int, str] = field(default_factory=dict)  # how <0.5 is read in columns where somebody said
+    one_spelling: frozenset[int] = frozenset()  # columns whose texts are told apart without capitals and blanks
 
     @property
     def columns(self) -> Sequence[int]:
@@ -55,6 +57,12 @@ class Layout:
     @property
     def levels(self) -> list[int]:
         return [i for i in self.columns if self.kinds[i] == FieldKind.LEVEL]
+
+    def in_one_spelling(self, columns: Collection[str]) -> Layout:
+        """The same with texts of these columns in one spelling, those that mean no value too."""
+        places = frozenset(i for i in self.levels if self.names[i] in columns)
+        absent = {i: tuple(map(in_one_spelling, texts)) if i in places else texts for i, texts in self.absent.items()}
+        return replace(self, one_spelling=places, absent=absent)
 
     def slots(self) -> npt.NDArray[np.int32]:
         """A column's place among those of its sort."""

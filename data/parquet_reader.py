@@ -13,6 +13,7 @@ from shoal.data.block_reader import SHOWN_BAD_ROWS, BadRow, BlockReport, sampled
 from shoal.data.dialects import Dialect, column_names
 from shoal.data.files import Source
 from shoal.data.kinds import Layout, Wanted, number_of
+from shoal.data.notation.spelling import in_one_spelling
 from shoal.data.notation.words import per_column
 from shoal.errors import ConfigError, DataError
 from shoal.files.checksums import checksum, made_aside
@@ -49,6 +50,7 @@ def inspect_parquet(
     numeric: Sequence[str],
     wanted: Wanted | None = None,
     also_missing: Sequence[str] = (),
+    one_spelling: Sequence[str] = (),
 ) -> Source:
     """The columns by their declared types; nested ones cannot be used and are skipped with a note."""
     import pyarrow.types as types
@@ -68,7 +70,7 @@ def inspect_parquet(
         elif name in numeric and kind == FieldKind.LEVEL:
             kind = FieldKind.NUMBER
         kinds.append(kind)
-    for name in (*categorical, *numeric):
+    for name in (*categorical, *numeric, *(one_spelling if wanted is None else ())):
         if name not in names:
             raise ConfigError(no_such_column(name, names))
     written = {
@@ -80,7 +82,7 @@ def inspect_parquet(
     layout = Layout(
         tuple(names), tuple(kinds), (0,) * len(names), written=written,
         absent={j: texts for j, texts in absent.items() if texts and kinds[j] != FieldKind.SKIP},
-    )  # fmt: skip
+    ).in_one_spelling(one_spelling)  # fmt: skip
     return Source(str(path), path.stat().st_size, Dialect(), layout, 0, 1, tuple(notes))
 
 
@@ -115,7 +117,8 @@ def row_groups(path: Path, layout: Layout) -> int:
 def read_row_group(source: Source, group: int, target: str, residues: int) -> BlockReport:
     """Read one row group into the block file `target`, some rows at a time: the file is where they come together."""
     layout, file = source.layout, _open(source.path, texts_as_codes=True)
-    rows, texts = file.metadata.row_group(group).num_rows, [_Texts(layout.absent.get(c, ())) for c in layout.levels]
+    rows = file.metadata.row_group(group).num_rows
+    texts = [_Texts(layout.absent.get(c, ()), c in layout.one_spelling) for c in layout.levels]
     bad: dict[int, BadRow] = {}
     with disk_errors(), made_aside(target) as block:
         for first, part in _slices(file, group, rows, Path(source.path).name):
@@ -203,8 +206,9 @@ def _content(numbers: Array, codes: npt.NDArray[np.int32], levels: list[list[str
 class _Texts:
     """The different texts of one column, in the order in which they come; an empty text is none, as in a CSV file."""
 
-    def __init__(self, absent: Sequence[str] = ()) -> None:
+    def __init__(self, absent: Sequence[str] = (), one_spelling: bool = False) -> None:
         self.places: dict[str, int] = {}
+        self.one_spelling = one_spelling
         self.absent = frozenset(absent)  # texts that mean none
 
     def codes(self, column: Any) -> npt.NDArray[np.int32]:
@@ -214,6 +218,8 @@ class _Texts:
         known = types.is_dictionary(column.type)
         texts = (column if known else column.cast("string").dictionary_encode()).chunk(0)
         levels = texts.dictionary.cast("string").to_pylist()
+        if self.one_spelling:
+            levels = [level and in_one_spelling(level) for level in levels]
         found = texts.indices.fill_null(len(levels)).to_numpy(zero_copy_only=False)
         table = np.full(len(levels) + 1, -1, np.int32)
         for place in np.flatnonzero(np.bincount(found, minlength=len(table))[:-1]):  # of the texts that rows have

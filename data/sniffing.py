@@ -32,6 +32,7 @@ from shoal.errors import ConfigError, DataError
 from shoal.lazy.patterns import pattern
 from shoal.settings.limits import ROW_BYTES
 
+OF_COLUMNS = ("dates", "limits", "one_spelling")  # knobs of columns, which do not change how the text is split
 TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. Check the delimiter and line ends."
 SEPARATOR_LINE = pattern(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
 DELIMITERS = (",", ";", "\t", "|")
@@ -80,7 +81,7 @@ def _checked(overrides: Mapping[str, Any]) -> dict[str, Any]:
     known = {f.name for f in fields(Dialect)}
     overrides = dict(overrides)
     more = tuple(overrides.pop("also_missing", None) or ())
-    for name in ("dates", "limits"):  # which do not change how the text is split
+    for name in OF_COLUMNS:
         overrides.pop(name, None)
     for name in overrides:
         if name not in known:

@@ -91,6 +91,11 @@ class SavedModel:
         """What is said of a model of another loss than squares."""
         return self.file.report.outcome
 
+    @property
+    def one_spelling(self) -> tuple[str, ...]:
+        """The columns whose texts were read in one spelling, as they are then of new rows."""
+        return tuple(self.file.config.get("one_spelling") or ())
+
     @cached_property
     def loss(self) -> RowLoss | None:
         """The loss whose mean is predicted; None of a linear model, whose scores are its predictions."""

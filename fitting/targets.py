@@ -9,6 +9,7 @@ from typing import NamedTuple
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Column, Dataset
 from shoal.data.encoding import Encoding
+from shoal.data.notation.spelling import spelled_alike
 from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, Remedy
 from shoal.losses.base import RowLoss
@@ -27,7 +28,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
 from shoal.settings.when import CLASSES
 from shoal.solve.moments import Moments
-from shoal.words import listed, no_such_column, number, plural
+from shoal.words import list_text, listed, no_such_column, number, plural
 
 YES = frozenset({
     "yes", "y", "true", "t", "1", "on", "ja", "j", "oui", "o", "si", "sí", "sim", "s", "da", "positive", "pos",
@@ -114,20 +115,16 @@ def _not_two(column: Column, names: list[str], more: bool) -> DataError | Config
     return ConfigError(
         f"Expected two values of the target '{target}', such as yes and no, got {many}: {listed(names[:5])}."
         f"{' ' if twice else ''}{twice}",
+        *([Remedy.set("If they are one, read them so", "one_spelling", list_text([target]))] if twice else []),
         *([] if more else [Remedy.set("For 3 to 50 classes, fit them", "model", CLASSES)]),
         knobs=["target", "model"],
     )
 
 
 def spelled_twice(names: Sequence[str]) -> str:
-    """A sentence on values that are one but for capitals and blanks around them; empty where there are none."""
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(name.strip().casefold(), []).append(f"'{name}'")
-    groups = [" and ".join(group) for group in alike.values() if len(group) > 1]
-    if not groups:
-        return ""
-    return f"Only capitals or blanks tell these apart: {listed(groups, 3)}. Write each value in one way in the file."
+    """A sentence on values that are one but for capitals and blanks; empty where there are none."""
+    groups = [" and ".join(f"'{name}'" for name in group) for group in spelled_alike(names)]
+    return f"Only capitals or blanks tell these apart: {listed(groups, 3)}." if groups else ""
 
 
 def _yes_of(names: list[str], wanted: str, numbers: bool) -> int:

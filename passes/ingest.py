@@ -152,6 +152,7 @@ class Ingest:
             layout.names, layout.styles, examples, dict(layout.absent), self.source.data_start,
             *([layout.order] if layout.order else []), *([["many", *sorted(layout.many)]] if layout.many else []),
             *([["limits", *sorted(layout.limits.items())]] if layout.limits else []),
+            *([["one_spelling", *sorted(layout.one_spelling)]] if layout.one_spelling else []),
             *([self.source.notes] if self.source.notes else []),
         ]  # fmt: skip
         key = digest([DATA_FORMAT, content, self.source.dialect.as_dict(), kinds, head, self.residues])
@@ -328,7 +329,8 @@ class FileReading:
         self.progress("looking at the file", 0.0)
         path, config, given = self.path, self.config, {**self.config.dialect, **(marks or {})}
         if file_format(path) == "parquet":
-            source = inspect_parquet(path, config.categorical, config.numeric, self.wanted, config.also_missing)
+            own = config.also_missing, config.one_spelling
+            source = inspect_parquet(path, config.categorical, config.numeric, self.wanted, *own)
         else:
             source = inspect_text(path, given, config.categorical, config.numeric, self.wanted)
         layout = dataclasses.replace(source.layout, many=self.many(source.layout.names))

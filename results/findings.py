@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from shoal.errors import Remedy
@@ -11,6 +11,7 @@ from shoal.words import list_text, listed
 
 LEAVE_OUT = "exclude"  # the knob that most remedies set
 NAMES = "categorical"  # that of columns whose values are names
+ONE_SPELLING = "one_spelling"  # that of columns whose texts are told apart without capitals and blanks
 NAMED = 5  # columns in one sentence
 LITTLE = 1e-3  # share of the spread below which nothing to speak of is explained
 
@@ -27,6 +28,7 @@ class FindingKind(StrEnum):
     LIMITS = "limits"
     ID = "id"
     ZERO_LED = "zero_led"
+    SPELLINGS = "spellings"
     TOTALS = "totals"
     GAPS = "gaps"
     WORSE = "worse"
@@ -116,6 +118,15 @@ def zero_led(names: Sequence[str]) -> Finding:
     said = f"{shown} {'has' if one else 'have'} leading zeros, as postal codes have (01067): codes, not quantities?"
     advice = f"If so, read {'it' if one else 'them'} as names"
     return Finding(FindingKind.ZERO_LED, tuple(names), said, advice, NAMES, tuple(names))
+
+
+def spelled(columns: Mapping[str, Sequence[str]]) -> Finding:
+    """Columns in which one value is written in several ways, and an example of each: to a model these are strangers."""
+    shown = [f"'{name}' ({' and '.join(map(repr, texts))})" for name, texts in columns.items()]
+    said = f"Only capitals or blanks tell values apart in {listed(shown, NAMED)}."
+    return Finding(
+        FindingKind.SPELLINGS, tuple(columns), said, "If they are one, read them so", ONE_SPELLING, tuple(columns)
+    )
 
 
 def few_rows(said: str, knob: str) -> Finding:

@@ -13,7 +13,7 @@ from shoal.settings.checks import knob, training
 ALL_MODELS = (*when.MODELS, *when.LOSSES, when.NETWORK, when.BY_TARGET, when.MODULE)
 BAD_ROW_CHOICES = ("limit", "stop", "skip")
 DIALECT = ("delimiter", "decimal", "thousands", "encoding", "quote", "comment", "skip_lines", "header", "missing",
-           "also_missing", "dates", "limits", "sheet")  # fmt: skip
+           "also_missing", "dates", "limits", "one_spelling", "sheet")  # fmt: skip
 PARTS = ("alike", "common", "mixed", "any")
 ENGINES = ("auto", "inline", "processes", "ray")
 ON_CLUSTER = ("cluster", "open_cluster")  # knobs beside engine ray
@@ -206,6 +206,10 @@ class RunConfig:
     limits: tuple[str, ...] = knob(
         (), "how <0.5 and >200 among numbers are read: limit (0.5), half (0.25; 200) or missing; COLUMN=... for one "
         "column", "reading", metavar="WAYS",
+    )
+    one_spelling: tuple[str, ...] = knob(
+        (), "columns whose texts differ in capitals and blanks by mistake: Ja, ja and JA are all read as ja", "reading",
+        metavar="a,b",
     )
     sheet: str | None = knob(None, "of a workbook, by its name or number; the first if not given", "reading")
     parts: str = knob(

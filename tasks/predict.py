@@ -312,6 +312,7 @@ def open_for(
     config = dataclasses.replace(
         config, categorical=model.texts, numeric=model.numbers, missing=missing,
         also_missing=config.also_missing or known.also_missing, limits=config.limits or known.limits,
+        one_spelling=config.one_spelling or known.one_spelling,
         encoding=config.encoding or _encoding_of(config, known),
     )  # fmt: skip
     _check_columns(config, needed)

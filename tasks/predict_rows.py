@@ -14,6 +14,7 @@ import numpy.typing as npt
 from shoal.data.encoding import Encoding
 from shoal.data.kinds import date_of, style_of, time_of
 from shoal.data.notation.dates import has_times
+from shoal.data.notation.spelling import in_one_spelling
 from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
@@ -185,6 +186,8 @@ class RowPredictor:
     def _reader(self, name: str) -> Callable[[Any], Value]:
         if (known := self.model.encoding.known.get(name)) is not None:
             spelled = {level.lower(): level for level in known}
+            if name in self.model.one_spelling:
+                return lambda value: (level := _level(value, spelled)) and in_one_spelling(level)
             return lambda value: _level(value, spelled)
         written = self.model.report.dates.get(name)
         if written is not None:

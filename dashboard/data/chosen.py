@@ -18,6 +18,7 @@ from shoal.words import shortened
 SAID = {
     "also_missing": "{} is missing", "exclude": "without {}",
     "limits": "limits {}", "numeric": "{} as number", "categorical": "{} as names",
+    "one_spelling": "{} in one spelling",
 }  # fmt: skip
 MOST = 8  # choices that have a button of their own; where they are more, one takes all back
 LONGEST = 40  # letters of one

@@ -19,7 +19,7 @@ from shoal.settings.levels import SIGN, split_level
 from shoal.settings.values import page_config
 from shoal.words import listed
 
-NAMES = ("numeric", "categorical", "exclude")  # knobs whose values are columns
+NAMES = ("numeric", "categorical", "exclude", "one_spelling")  # knobs whose values are columns
 PAIRS = ("reference", "dates", "limits", "also_missing")  # those whose values are COLUMN=TEXT, the last one texts too
 OF_COLUMNS = (*NAMES, *PAIRS)
 STRUCTURE = ("sheet", "delimiter", "encoding", "quote", "comment", "header", "skip_lines", "parts")

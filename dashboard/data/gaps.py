@@ -1,4 +1,5 @@
-"""What a person can settle with one click: words and codes that mean no value, codes that are names, dates."""
+"""What a person can settle with one click: words and codes that mean no value, codes that are names, spellings of one
+value, dates."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.guidance import ways_of, words_told
 from shoal.dashboard.tables.sources import Asked
 from shoal.results.answers.table import ColumnLook, TableLook
-from shoal.results.findings import Finding, FindingKind
+from shoal.results.findings import ONE_SPELLING, Finding, FindingKind
 from shoal.words import limits_told, number, plural, totals_told
 
 TREAT = "Treat as missing"
@@ -30,6 +31,7 @@ def offered(found: Asked, result: TableLook) -> None:
         *_totals(result),
         *_codes(found, result),
         *_zero_led(found, result.findings),
+        *_spellings(found, result.findings),
     ]
     lines += _dates(found, columns)
     if not lines:
@@ -84,6 +86,10 @@ def _zero_led(found: Asked, findings: Sequence[Finding]) -> Iterator[partial[Non
     return (partial(_offer_names, found, one) for one in findings if one.kind == FindingKind.ZERO_LED)
 
 
+def _spellings(found: Asked, findings: Sequence[Finding]) -> Iterator[partial[None]]:
+    return (partial(_offer_one, found, one) for one in findings if one.kind == FindingKind.SPELLINGS)
+
+
 def _dates(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
     return (partial(_offer_order, found, column) for column in columns if column.orders)
 
@@ -107,6 +113,16 @@ def _offer_names(found: Asked, finding: Finding) -> None:
                 text, key=f"gaps:{knob}", width="content", on_click=read_otherwise,
                 args=(found, {**found.read, knob: now}),
             )  # fmt: skip
+
+
+def _offer_one(found: Asked, finding: Finding) -> None:
+    with _row():
+        line(finding.said)
+        now = [*found.read.get(ONE_SPELLING, []), *finding.columns]
+        st.button(
+            "Read as one", key=f"gaps:{ONE_SPELLING}", width="content", on_click=read_otherwise,
+            args=(found, {**found.read, ONE_SPELLING: now}),
+        )  # fmt: skip
 
 
 def _offer_limits(found: Asked, column: ColumnLook) -> None:

@@ -49,12 +49,13 @@ MARKS: dict[str, dict[str, Any]] = {
     "quote": QUOTES,
     "comment": COMMENTS,
 }
-TOKENS = ("missing", "also_missing", "dates", "limits")
+TOKENS = ("missing", "also_missing", "dates", "limits", "one_spelling")
 PLACEHOLDERS = {
     "missing": "NA, NaN, null, ? and the like",
     "also_missing": "none",
     "dates": AUTO,
     "limits": "none are read",
+    "one_spelling": "none",
 }
 WRITTEN = (
     "sheet",

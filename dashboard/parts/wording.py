@@ -126,6 +126,7 @@ LABELS = {
     "also_missing": "More texts that mean missing",
     "dates": "Order of dates",
     "limits": "Limits such as <0.5",
+    "one_spelling": "Columns in one spelling",
     "sheet": "Sheet",
     "on_bad_rows": "Rows that cannot be read",
     "parts": "Files of this table may differ (parts)",

@@ -32,7 +32,7 @@ OPEN = 3  # lines that are not folded away
 NAMES = 5  # columns in one line
 SWITCHES = {"indicators": "Mark missing numbers"}  # knobs of a model that a click switches on
 WAYS = {"half": "Read as half", "limit": "Read as the limit", "missing": "Treat as missing"}  # of <0.5 and >200
-BY_BUTTON = ("exclude", "also_missing", "categorical", "limits")  # knobs of a table that a click on a finding sets
+BY_BUTTON = ("exclude", "also_missing", "categorical", "limits", "one_spelling")  # knobs of a table that a click sets
 TOGETHER = (FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)  # of several columns that tell only side by side
 
 
@@ -207,6 +207,8 @@ def _buttons(finding: Finding) -> dict[str, tuple[str, ...]]:
         }
     if finding.knob == "categorical":
         return {"Read as names": finding.values}
+    if finding.knob == "one_spelling":
+        return {"Read as one": finding.values}
     gone = finding.leaves_out
     if finding.kind in TOGETHER and len(gone) <= OPEN:  # only one of them may be the culprit, and the others of use
         return {f"Leave out {shortened(name, 24)}": (name,) for name in gone}

@@ -62,7 +62,8 @@ def inspect_text(
         sample.table, sample.first_line(), sample.width, sample.dialect, overrides.get("header") is not None
     )
     header = _Header.of(sample, heading, wanted)
-    for name in (*categorical, *numeric):
+    one_spelling = overrides.get("one_spelling") or ()
+    for name in (*categorical, *numeric, *(one_spelling if wanted is None else ())):
         if name not in header.names:
             raise ConfigError(no_such_column(name, header.names))
     rows = sample.rows(heading)
@@ -90,7 +91,7 @@ def inspect_text(
     layout = replace(
         _layout(header.names, guesses, numeric, overrides, wanted, unseen),
         limits=_by_place(guesses, header.names, limits),
-    )
+    ).in_one_spelling(one_spelling)
     return Source(
         str(path), path.stat().st_size, replace(sample.dialect, missing=missing), layout, start + sample.mark, line,
         tuple(notes),
@@ -103,7 +104,7 @@ def _known(path: Path, overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any],
     How a plug-in writes its text, and how we write that of a sheet, is agreed on.
     """
     kind, wanted = file_format(path), overrides.get("sheet")
-    own = {name: overrides.get(name) for name in ("missing", "also_missing", "dates", "limits")}
+    own = {name: overrides.get(name) for name in ("missing", "also_missing", "dates", "limits", "one_spelling")}
     if kind == "workbook":
         sheet, said = chosen_sheet(path, str(wanted or ""))
         agreed = {name: value for name, value in READER_DIALECT.items() if name not in OPEN_IN_SHEETS}

@@ -10,6 +10,7 @@ from shoal.data.files import file_format, read_sample
 from shoal.data.first_look.source import inspect_text
 from shoal.data.formats.containers import PACKED
 from shoal.data.parquet_reader import inspect_parquet
+from shoal.data.sniffing import OF_COLUMNS
 from shoal.errors import DataError
 
 TEXTS = ("csv", *PACKED)  # formats whose dialect is a matter of their own
@@ -26,7 +27,8 @@ def columns_of(path: Path, dialect: Mapping[str, Any]) -> tuple[str, ...] | None
     try:
         if file_format(path) == "parquet":
             return inspect_parquet(path, (), ()).layout.names
-        return inspect_text(path, dialect, (), ()).layout.names
+        about_text = {name: value for name, value in dialect.items() if name not in OF_COLUMNS}
+        return inspect_text(path, about_text, (), ()).layout.names  # of columns that may not be here
     except DataError:
         if is_empty(path):
             return None

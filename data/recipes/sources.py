@@ -36,6 +36,7 @@ def as_plain(source: Source) -> dict[str, Any]:
             "others": _by_text(layout.others, list), "unseen": sorted(layout.unseen), "order": list(layout.order),
             **({"many": sorted(layout.many)} if layout.many else {}),
             **({"limits": _by_text(layout.limits, str)} if layout.limits else {}),
+            **({"one_spelling": sorted(layout.one_spelling)} if layout.one_spelling else {}),
         },
     }  # fmt: skip
 
@@ -47,7 +48,7 @@ def source_from(values: Mapping[str, Any]) -> Source:
         frozenset(own["fixed"]), _by_number(own["notations"], lambda marks: Notation(**marks)),
         _by_number(own["absent"], tuple), _by_number(own["written"], str), _by_number(own["others"], tuple),
         frozenset(own["unseen"]), tuple(own["order"]), frozenset(own.get("many", ())),
-        _by_number(own.get("limits", {}), str),
+        _by_number(own.get("limits", {}), str), frozenset(own.get("one_spelling", ())),
     )  # fmt: skip
     return Source(
         values["path"], values["size"], dialect_from(values["dialect"]), layout, values["data_start"],

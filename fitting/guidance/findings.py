@@ -24,7 +24,7 @@ from shoal.fitting.guidance.leaks import (
     telling_gaps,
 )
 from shoal.fitting.guidance.lines import is_straight
-from shoal.fitting.guidance.readings import missing_codes, totals, zero_led_codes
+from shoal.fitting.guidance.readings import missing_codes, spellings, totals, zero_led_codes
 from shoal.fitting.guidance.shape import TargetShape
 from shoal.models import Array
 from shoal.results.findings import (
@@ -54,8 +54,8 @@ def findings_of(known: Known) -> tuple[Finding, ...]:
     """All that is worth knowing, the gravest first."""
     if known.against.n < 2:
         return ()
-    parts = (_leaks, missing_codes, zero_led_codes, totals, _gaps, _two_values, _few_rows, _ids, _skewed, _duplicates,
-             _dates, _constants)  # fmt: skip
+    parts = (_leaks, missing_codes, zero_led_codes, spellings, totals, _gaps, _two_values, _few_rows, _ids, _skewed,
+             _duplicates, _dates, _constants)  # fmt: skip
     return in_order(finding for part in parts for finding in part(known))
 
 

@@ -1,4 +1,4 @@
-"""Columns whose numbers may mean something else: no value, or names; what they say of the target is in `leaks`."""
+"""Columns whose values may mean something else: no value, names, or one another; not what they tell of the target."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from shoal.data.dataset import Column
 from shoal.data.formats.headers import names_sums
+from shoal.data.notation.spelling import spelled_alike
 from shoal.fitting.guidance.known import Known
 from shoal.fitting.guidance.leaks import SAMPLED, sampled_rows
 from shoal.fitting.guidance.profile import Ends, may_have_codes
-from shoal.results.findings import Finding, FindingKind, zero_led
+from shoal.results.findings import Finding, FindingKind, spelled, zero_led
 from shoal.settings.config import RunConfig
 from shoal.words import listed, plural
 
@@ -60,6 +61,17 @@ def totals_among(columns: Iterable[Column]) -> Iterator[Finding]:
 
 def totals(known: Known) -> Iterator[Finding]:
     return totals_among(known.columns)
+
+
+def spellings_among(columns: Iterable[Column]) -> Iterator[Finding]:
+    """Text columns with one value in several spellings, each with two of these."""
+    texts = (column for column in columns if column.type == "categorical" and not column.apart)
+    if found := {column.name: alike[0][:2] for column in texts if (alike := spelled_alike(column.levels))}:
+        yield spelled(found)
+
+
+def spellings(known: Known) -> Iterator[Finding]:
+    return spellings_among((known.target, *known.columns))
 
 
 def zero_led_codes(known: Known) -> Iterator[Finding]:

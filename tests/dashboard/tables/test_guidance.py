@@ -207,3 +207,17 @@ def test_codes_with_leading_zeros_are_read_as_names_with_one_click(first: str, b
     result = start(page).result
     assert result is not None
     assert {"plz=04109", "plz=99084"} <= set(result["coefficients"])
+
+
+@pytest.mark.parametrize(("place", "button"), [("data", "gaps:one_spelling"), ("train", "guidance:0")])
+def test_spellings_of_one_value_are_read_as_one_with_one_click(place: str, button: str) -> None:
+    random = np.random.default_rng(6)
+    answers = [["Ja", "ja ", "JA", "Nej", "NEJ"][i] for i in random.integers(0, 5, ROWS)]
+    lines = ["answer,x,y", *(f"{answer},{i % 13},{random.normal():.3f}" for i, answer in enumerate(answers))]
+    key = uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "asked.csv")) or ""
+    page = settle(open_page(place, data=key, target="y"))
+    assert "Only capitals or blanks tell values apart in 'answer'" in said(page).replace("&#x27;", "'")
+    page = press(page, button)
+    assert json.loads(page.query_params["read"]) == {"one_spelling": ["answer"]}
+    assert json.loads(address_of(key)["read"]) == {"one_spelling": ["answer"]}
+    assert "Only capitals" not in said(page)

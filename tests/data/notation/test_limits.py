@@ -66,6 +66,15 @@ def test_a_model_reads_them_as_it_did_in_training(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, start + slope * np.array([0.25, 1.5, 7.0]), rtol=1e-9)
 
 
+def test_new_rows_may_lack_a_column_that_the_model_left_out(tmp_path: Path) -> None:
+    lines = table().splitlines()
+    path = written(tmp_path, "\n".join([f"z;{lines[0]}", *(f"{i % 7};{line}" for i, line in enumerate(lines[1:]))]))
+    model, new = tmp_path / "m.json", written(tmp_path, "z;n\n1;1\n2;2\n", "new.csv")
+    assert shoal("train", path, "--target", "y", "--limits", "x=half", "--exclude", "x", "--out", model).code == 0
+    told = shoal("predict", model, new, "--out", tmp_path / "p.csv")
+    assert told.code == 0, told.err
+
+
 def test_names_with_such_signs_stay_names(tmp_path: Path) -> None:
     """Bands of incomes and ages are no numbers, whatever is asked for of limits."""
     bands = ["<10", "10-20", ">20"]
