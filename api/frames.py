@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from shoal.data.dialects import DEFAULT_MISSING
 from shoal.data.encoding import Encoding
-from shoal.data.kinds import Wanted, date_of, style_of, time_of
+from shoal.data.kinds import Wanted
 from shoal.data.notation.spelling import in_one_spelling
+from shoal.data.notation.styles import any_date_of, style_of, time_of
 from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Offset, Product, Shaped
 from shoal.errors import DataError
 from shoal.models import Floats
@@ -195,7 +196,7 @@ def _dates(name: object, texts: Any, written: str | None) -> Floats:
     style = style_of(written) if written else None
     present = texts[texts.notna()]
     if len(present) and all(isinstance(text, str) for text in present):
-        found = {text: time_of(text) if style is None else date_of(text.strip(), style) for text in set(present)}
+        found = {text: time_of(text) if style is None else any_date_of(text.strip(), style) for text in set(present)}
         if None not in found.values():
             return np.asarray(texts.map(found).to_numpy(np.float64, na_value=np.nan))
     try:

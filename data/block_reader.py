@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.files import Source
-from shoal.data.kinds import also_fitting, date_of, encoded_marks, months
+from shoal.data.kinds import encoded_marks
 from shoal.data.notation.dates import means_no_day
 from shoal.data.notation.limits import told_as
 from shoal.data.notation.numbers import ODD_SHARE
 from shoal.data.notation.spelling import in_one_spelling
+from shoal.data.notation.styles import also_fitting, date_of, months
 from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.errors import DataError, OutOfMemory
 from shoal.files.checksums import Seal, write_whole
@@ -240,8 +241,7 @@ class _Reading:
         return int(np.isnan(values).sum()) - odd
 
     def _value(self, odd: Any, text: str) -> float | None:
-        column = int(odd["column"])
-        return None if self.kinds[column] == FieldKind.DATE else self.layout.number(column, text, self.dialect)
+        return self.layout.number(int(odd["column"]), text, self.dialect)
 
     def settle_oddities(self) -> list[BadRow]:
         """Write the values that only the general reader understands; blank the rows with what nobody does."""
@@ -353,15 +353,15 @@ def _finish(reading: _Reading, status: int, target: str, residues: int) -> Block
         report.endless = status == Status.NEED_MORE
         report.bad_rows = reading.ragged()[:SHOWN_BAD_ROWS]
         return report
+    unsettled = reading.unsettled()  # by dates of the column's own style alone: others tell their order
     bad = [*reading.ragged(), *reading.settle_oddities()]
     reading.settle_absent()
     levels = reading.levels()
     numbers, codes = reading.numbers[:rows], reading.codes[:, :rows]
     proof = write_block(target, numbers, codes)
     report = _summary(reading, numbers, bad, reading.first, reading.position(), residues)
-    report.checksum = proof.checksum
+    report.checksum, report.unsettled = proof.checksum, unsettled
     report.levels, report.words, report.repeated = levels, reading.words, len(reading.repeated)
-    report.unsettled = reading.unsettled()
     report.level_missing = [int((column == -1).sum()) for column in codes]
     report.refused = [int(d.refused) for d in reading.dictionaries[: len(codes)]]
     return report

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
 import math
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -19,9 +17,10 @@ from shoal.data.notation import dates, limits
 from shoal.data.notation.grouping import Grouping, grouping
 from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation, notation_from, notation_of
 from shoal.data.notation.spelling import in_one_spelling
+from shoal.data.notation.styles import LONG, NAMED, SHORT, TELLING, any_date_of, date_of, order_of, rewritten, time_of
 from shoal.data.notation.words import without_words
 from shoal.errors import ConfigError
-from shoal.kernels.csv_kernel import DateStyle, FieldKind, MarkRole, Months, library
+from shoal.kernels.csv_kernel import DateStyle, FieldKind, MarkRole
 from shoal.lazy.classes import dataclass
 from shoal.words import tidy_name
 
@@ -90,7 +89,9 @@ class Layout:
         return FieldKind.NUMBER if self.styles[column] & DateStyle.COMPACT else FieldKind.LEVEL
 
     def number(self, column: int, text: str, dialect: Dialect) -> float | None:
-        """The value of a text in a column of numbers."""
+        """The value of a text in a column of numbers, dates or times."""
+        if self.kinds[column] == FieldKind.DATE:
+            return any_date_of(text, self.styles[column])
         if self.kinds[column] == FieldKind.TIME:
             return time_of(text)
         found = self._written(column, text, dialect)
@@ -134,6 +135,7 @@ class Guess:
     notation: Notation | None = None
     written: str = ""  # an example, of dates and times
     others: tuple[int, ...] = ()  # styles that all dates of the sample have as well
+    among: str = ""  # an example of dates in another way, which tells itself
 
 
 def guess_kind(
@@ -207,23 +209,29 @@ def number_of(text: str, dialect: Dialect) -> float | None:
 
 # ------------------------------------------------------------------ dates
 
-LONG = (DateStyle.YEAR_FIRST, DateStyle.DAY_FIRST, DateStyle.MONTH_FIRST)
-NAMED = DateStyle.DAY_FIRST | DateStyle.NAMED
-PLACES = ("ymd", "dmy", "mdy")  # by order
 FIRST = re.compile(r"0?1\D")
 LONGEST = 1000  # characters of a cell within which a date has a digit
-SHORT = tuple(style | DateStyle.SHORT_YEARS for style in (LONG[1], LONG[2], LONG[0]))  # the likelier first
 
 
 def _dates(cells: Sequence[str], order: int | None) -> Guess | None:
+    """How (nearly) all cells are dates, if they are."""
+    if not any(letter.isdigit() for letter in "".join(cells[:1])[:LONGEST]):
+        return None
+    guess = _dates_of_one_style(cells, order)
+    if guess is None or any(date_of(cell, guess.style) is None for cell in cells):
+        return _dates_among_others(cells, order) or guess
+    return guess
+
+
+def _dates_of_one_style(cells: Sequence[str], order: int | None) -> Guess | None:
     """The style in which (nearly) all cells are dates: what is written in full first, then what has two digits a year.
 
     Where several orders fit, the first is taken and the others are kept: rows further down may tell.
     """
-    if not any(letter.isdigit() for letter in "".join(cells[:1])[:LONGEST]):
-        return None
     for styles in (LONG, (NAMED,), (DateStyle.COMPACT,), SHORT):
-        counts: dict[int, int] = {style: sum(date_of(cell, style) is not None for cell in cells) for style in styles}
+        # A year in full tells nothing of two digits: beside 2019-01-03, 10.01.19 is no day of 2010.
+        asked = [cell for cell in cells if date_of(cell, LONG[0]) is None] if styles is SHORT else cells
+        counts: dict[int, int] = {style: sum(date_of(cell, style) is not None for cell in asked) for style in styles}
         fitting: list[int] = [style for style, count in counts.items() if _nearly_all(cells, count)]
         fitting.sort(key=lambda style: -counts[style])
         if styles is SHORT and len(fitting) > 1:
@@ -236,6 +244,16 @@ def _dates(cells: Sequence[str], order: int | None) -> Guess | None:
             others = () if settled else tuple(s for s in fitting[1:] if counts[s] == counts[best])
             return Guess(FieldKind.DATE, best, written=rewritten(example, best), others=others)
     return None
+
+
+def _dates_among_others(cells: Sequence[str], order: int | None) -> Guess | None:
+    """Where some dates tell themselves, the style of all others: `2021-05-02` among `2. 5. 2021`."""
+    ways = {style: cell for style in TELLING for cell in cells if date_of(cell, style) is not None}
+    rest = [cell for cell in cells if all(date_of(cell, style) is None for style in TELLING)]
+    if not ways or (not rest and len(ways) < 2):
+        return None
+    guess = _dates(rest, order) if rest else Guess(FieldKind.DATE, LONG[0], written=rewritten(ways[LONG[0]], LONG[0]))
+    return replace(guess, among=ways[LONG[0]] if rest and LONG[0] in ways else ways[NAMED]) if guess else None
 
 
 def _compact_dates(cells: Sequence[str], order: int | None) -> Guess | None:
@@ -312,73 +330,8 @@ def date_notes(names: Sequence[str], guesses: Sequence[Guess], orders: Mapping[s
         if name in orders and order_of(guess.style) != orders[name] and not guess.style & DateStyle.NAMED
     ]  # fmt: skip
     compact = [name for name, guess in dated.items() if guess.style & DateStyle.COMPACT and name not in orders]
-    return [*dates.written_notes(short), *map(dates.compact_note, compact), *other]
-
-
-def order_of(style: int) -> int:
-    return int(style) & 3
-
-
-def rewritten(example: str, style: int) -> str:
-    """How dates are written, as an example that tells the order."""
-    if style & DateStyle.COMPACT:
-        return f"20211231{example[8:]}"
-    return dates.example_of(example, order_of(style), bool(style & DateStyle.NAMED))
-
-
-def style_of(written: str) -> int | None:
-    """The style of dates that are written like an example; None if it is none."""
-    styles = (*LONG, NAMED, DateStyle.COMPACT, *SHORT)
-    return next((style for style in styles if date_of(written, style) is not None), None)
-
-
-def date_of(text: str, style: int) -> float | None:
-    """Days since 1970, or None for what is not a date of that style."""
-    raw, value = text.encode(), ctypes.c_double()
-    found = library().date_of(ctypes.byref(months("utf-8").table), raw, len(raw), style, ctypes.byref(value))
-    return value.value if found else None
-
-
-def time_of(text: str) -> float | None:
-    """Hours after midnight, or None for what is not a time of day."""
-    raw, value = text.encode(), ctypes.c_double()
-    return value.value if library().time_of(raw, len(raw), ctypes.byref(value)) else None
-
-
-def also_fitting(days: npt.NDArray[np.float64], style: int, others: Sequence[int]) -> tuple[int, ...]:
-    """Of other styles those in which the same dates could have been written: days go up to 31, months to 12."""
-    days = days[~np.isnan(days)]
-    if not others or not len(days):
-        return tuple(others)
-    dates_ = np.unique(np.floor(days)).astype("datetime64[D]")
-    months_ = dates_.astype("datetime64[M]")
-    year, month = dates_.astype("datetime64[Y]").astype(int) + 1970, months_.astype(int) % 12 + 1
-    part = {
-        "y": year % 100 if style & DateStyle.SHORT_YEARS else year,
-        "m": month,
-        "d": (dates_ - months_).astype(int) + 1,
-    }
-    written = [part[name] for name in PLACES[order_of(style)]]
-    fitting = []
-    for other in others:
-        read = dict(zip(PLACES[order_of(other)], written, strict=True))
-        if (read["m"].min() >= 1 and read["m"].max() <= 12) and (read["d"].min() >= 1 and read["d"].max() <= 31):
-            fitting.append(other)
-    return tuple(fitting)
-
-
-class EncodedMonths:
-    """The words of dates as the kernel meets them in a text of some encoding."""
-
-    def __init__(self, encoding: str) -> None:
-        names, ends, numbers = dates.encoded_months(encoding)
-        self._kept = names, np.array(ends, np.int32), numbers  # what the kernel is given pointers to
-        self.table = Months(names, self._kept[1].ctypes.data, numbers, len(ends))
-
-
-@functools.cache
-def months(encoding: str) -> EncodedMonths:
-    return EncodedMonths(encoding)
+    mixed = [dates.mixed_note(name, guess.written, guess.among) for name, guess in dated.items() if guess.among]
+    return [*dates.written_notes(short), *map(dates.compact_note, compact), *mixed, *other]
 
 
 def encoded_marks(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:

@@ -37,8 +37,9 @@ from shoal.data.first_look.source import inspect_text
 from shoal.data.first_look.totals import without_totals
 from shoal.data.formats.mended import stray_quote_notes
 from shoal.data.formats.plugin_text import reader_question
-from shoal.data.kinds import Wanted, order_of
+from shoal.data.kinds import Wanted
 from shoal.data.notation.dates import ORDERS, either_order
+from shoal.data.notation.styles import order_of
 from shoal.data.notation.words import MOST
 from shoal.data.parquet_reader import inspect_parquet, row_groups
 from shoal.data.recipes.sources import add_sources, as_found, as_plain, source_key, write_sources

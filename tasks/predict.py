@@ -11,9 +11,10 @@ from typing import IO, Any
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.files import file_format
-from shoal.data.kinds import Wanted, order_of, style_of
+from shoal.data.kinds import Wanted
 from shoal.data.notation.dates import ORDERS, has_times
 from shoal.data.notation.numbers import notation_from
+from shoal.data.notation.styles import order_of, style_of
 from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
 from shoal.data.sniffing import detect_encoding

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.data.encoding import Encoding
-from shoal.data.kinds import date_of, style_of, time_of
 from shoal.data.notation.dates import has_times
 from shoal.data.notation.spelling import in_one_spelling
+from shoal.data.notation.styles import any_date_of, style_of, time_of
 from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Number, Offset, Product, Shaped, Term
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
@@ -309,7 +309,7 @@ def _day(name: str, value: Any, written: str) -> float | None:
     style = style_of(written)
     found = None
     if isinstance(value, str):
-        found = time_of(value.strip()) if style is None else date_of(value.strip(), style)
+        found = time_of(value.strip()) if style is None else any_date_of(value.strip(), style)
     if found is None:
         raise DataError(f"Expected a date such as {written} or null in '{name}', got {str(value)[:60]!r}.")
     return float(found)

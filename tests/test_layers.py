@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, str] = {
     "queueing": "database",
     "shelf": "database results",
     "storage": "database files metrics",
-    "data.notation": "",
+    "data.notation": "kernels",
     "data.formats": "plugins settings",
     "data.shapes": "data.notation models plugins settings",
     "data.texts": "settings",

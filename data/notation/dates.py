@@ -162,6 +162,10 @@ def orders_given(entries: Iterable[str], names: Sequence[str]) -> dict[str, int]
     return found
 
 
+def mixed_note(name: str, written: str, among: str) -> str:
+    return f"Dates in '{name}' are written in several ways, as in {written} and in {among}, and all of them are read."
+
+
 def either_order(name: str, written: str, others: Sequence[int]) -> str:
     """What to say of a column whose dates could be read in other orders too."""
     ways = listed([f"{name}={ORDERS[order]}" for order in others])

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from shoal.data.dialects import Dialect
 from shoal.data.files import Source
-from shoal.data.kinds import Layout, rewritten
+from shoal.data.kinds import Layout
 from shoal.data.notation.numbers import Notation
+from shoal.data.notation.styles import rewritten
 from shoal.errors import DataError, Remedy
 from shoal.kernels.csv_kernel import FieldKind
 from shoal.lazy.classes import dataclass

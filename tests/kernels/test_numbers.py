@@ -16,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shoal.data.dialects import Dialect
-from shoal.data.kinds import date_of, number_of
+from shoal.data.kinds import number_of
+from shoal.data.notation.styles import date_of
 from shoal.kernels.csv_kernel import DateStyle, FieldKind
 from support.data.csv_kernel import QUIET, Reading
 from support.tables import same_bits

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import shoal
-from shoal.data.kinds import date_of, style_of
 from shoal.data.notation.dates import has_times, is_date
+from shoal.data.notation.styles import date_of, style_of
 from shoal.errors import ConfigError, DataError
 from shoal.fitting.model_file import load_model
 from support.tables import column, fitted, opened, written
