@@ -299,9 +299,10 @@ def _export(chosen: argparse.Namespace, progress: Progress) -> None:
         _report(chosen, model, out, progress)
         return
     from shoal.exports import export
-    from shoal.exports.base import format_named
+    from shoal.exports.proof import use_of
 
-    proof, use = export(model, chosen.to, out, chosen.table), format_named(chosen.to).use
+    proof = export(model, chosen.to, out, chosen.table)
+    use = use_of(chosen.to, proof)
     with said_beside(out):
         if chosen.json:
             print_json({"format": chosen.to, "out": str(out), "proof": proof.as_dict(), "use": use})

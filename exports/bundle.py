@@ -7,8 +7,8 @@ from typing import Any
 
 from shoal.errors import TrainingError
 from shoal.exports import export
-from shoal.exports.base import format_named
 from shoal.exports.names import FORMATS, ending
+from shoal.exports.proof import use_of
 from shoal.utils import Progress
 
 STEM = "export"  # of the files' names; whoever hands them on gives them better ones
@@ -26,6 +26,6 @@ def export_all(model: Path, folder: Path, progress: Progress) -> dict[str, Any]:
 def _exported(model: Path, to: str, out: Path) -> dict[str, Any]:
     try:
         proof = export(model, to, out)
-        return {"file": out.name, "bytes": out.stat().st_size, "proof": proof.as_dict(), "use": format_named(to).use}
+        return {"file": out.name, "bytes": out.stat().st_size, "proof": proof.as_dict(), "use": use_of(to, proof)}
     except TrainingError as error:
         return {"refused": str(error)}

@@ -24,6 +24,7 @@ from shoal.results.model import ModelFile
 from shoal.settings.values import config_from
 from shoal.tasks.predict import open_for
 from shoal.tasks.workers import kept_coordinator
+from shoal.words import listed
 
 LOOSEST = 1e-9  # relative; whatever rounding may do, an export that is further off is refused
 
@@ -55,6 +56,7 @@ class Proof:
     what_was_compared: str
     rows_with_gaps: int  # rows without a value in some column
     rows_with_unseen: int  # rows with a level that the model does not know, in some column
+    expects: str = ""  # what has to be done to values before, which files that Shoal reads need not
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -138,7 +140,23 @@ def prove(format_: Format, path: Path, model: SavedModel) -> Proof:
         )
     compared = f"missing values, every level, an unseen level and extremes; {format_.runtime} against shoal predict"
     gaps, unseen = rows_with_gaps(rows), rows_with_unseen(rows, model.encoding.known)
-    return Proof(len(ours), float(difference[ordinary].max()), float(relative.max()), compared, gaps, unseen)
+    largest = float(difference[ordinary].max()), float(relative.max())
+    return Proof(len(ours), *largest, compared, gaps, unseen, _expected(model))
+
+
+def use_of(to: str, proof: Proof) -> str:
+    """How to use a file of that format, for a person."""
+    return " ".join(filter(None, (format_named(to).use, proof.expects)))
+
+
+def _expected(model: SavedModel) -> str:
+    """No format but our own reads texts in one spelling, and what it does not know it takes for no level at all."""
+    names = [f"'{name}'" for name in model.texts if name in model.one_spelling]
+    return (
+        f"It expects texts of {listed(names)} in small letters, without blanks around and with one between words; of "
+        "others it knows nothing."
+        if names else ""
+    )  # fmt: skip
 
 
 def tolerance(terms: int) -> float:

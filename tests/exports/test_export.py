@@ -38,6 +38,7 @@ def test_command_line(to: str, places: Callable[[str], Path], tmp_path: Path) ->
     assert found.keys() == {"format", "out", "proof", "use"}
     assert found["proof"].keys() == {
         "rows", "largest_difference", "largest_relative", "what_was_compared", "rows_with_gaps", "rows_with_unseen",
+        "expects",
     }  # fmt: skip
     assert (found["format"], found["out"], found["proof"]["rows"]) == (to, str(tmp_path / "new" / "file"), 1000)
     assert found["proof"]["largest_relative"] < 1e-14

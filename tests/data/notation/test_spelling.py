@@ -128,3 +128,11 @@ def test_a_column_that_is_not_there_is_refused_and_new_rows_may_lack_it(path: Pa
     new = written(tmp_path, "x,city\n1,Oslo\n", "new.csv")
     told = shoal("predict", model, new, "--out", tmp_path / "p.csv")
     assert told.code == 0, told.err
+
+
+def test_an_export_says_that_it_does_not_read_so(path: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "m.json", tmp_path / "m.py"
+    shoal("train", path, "--target", "y", "--one-spelling", "answer", "--out", model)
+    assert "It expects texts of 'answer' in small letters" in shoal("export", model, "--to", "python", "--out", out).out
+    shoal("train", path, "--target", "y", "--out", model)
+    assert "It expects texts" not in shoal("export", model, "--to", "python", "--out", out).out
