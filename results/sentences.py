@@ -10,12 +10,13 @@ import math
 from shoal.results.findings import LITTLE, FindingKind
 from shoal.results.fit import FitReport, FitScores
 from shoal.results.outcome import SCORE_NAMES, Outcome, by_column
-from shoal.words import MODELS, listed, number, plural, shortened, within_words
+from shoal.words import MODELS, date_text, listed, number, plural, shortened, within_words
 
 NAMED, LETTERS = 3, 48  # columns that matter most, and of a name in a sentence
 CHANCE = 0.05  # p-value above which a coefficient may be 0
 ROUNDING = 1e-9  # standardised weights below which there is nothing but rounding
 LEFT_OUT = 20  # columns that are named in one sentence
+TIME = "14:35"  # times of day, which are hours, are written so; no date is as short
 EXACTLY = 1e-9  # share of the spread below which nothing is left but rounding
 GRAVE = (FindingKind.LEAK, FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)
 
@@ -47,8 +48,16 @@ def left_out(report: FitReport) -> str:
 
 def filled(report: FitReport) -> str:
     """What stands in for missing numbers, and in how many rows; empty without any."""
-    said = [f"'{name}' with {number(one.value)} in {plural(one.rows, 'row')}" for name, one in report.filled.items()]
+    said = [
+        f"'{name}' with {filling(report, name)} in {plural(one.rows, 'row')}" for name, one in report.filled.items()
+    ]
     return f"Missing numbers were filled: {listed(said, LEFT_OUT)}." if said else ""
+
+
+def filling(report: FitReport, name: str) -> str:
+    """What stands in for missing values of a column: a number, or a day where it holds dates."""
+    value, written = report.filled[name].value, report.dates.get(name, "")
+    return date_text(value, ":" in written) if len(written) > len(TIME) else number(value)
 
 
 def baseline(scores: FitScores) -> float | None:

@@ -90,6 +90,7 @@ def predict_file(
             rows=rows, target=model.target, out=str(out), interval=interval, half_width=width,
             made=len(_made(model, width)), threshold=called_from if classes_of(model) else None,
         )  # fmt: skip
+    config = _in_its_encoding(config, model)  # cells that are kept are read in it too
     with coordinated(config, progress) as coordinator, coordinator.cache.workshop() as folder:
         found = open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
         beside = _beside(model, coordinator, config, keep, found, folder) if keep else None
@@ -314,8 +315,8 @@ def open_for(
         config, categorical=model.texts, numeric=model.numbers, missing=missing,
         also_missing=config.also_missing or known.also_missing, limits=config.limits or known.limits,
         one_spelling=config.one_spelling or known.one_spelling,
-        encoding=config.encoding or _encoding_of(config, known),
     )  # fmt: skip
+    config = _in_its_encoding(config, model)
     _check_columns(config, needed)
     config = dataclasses.replace(config, dates=config.dates or _orders(model))  # of columns that are there
     there = [*needed, model.target] if target else needed
@@ -327,15 +328,16 @@ def open_for(
     return dataset
 
 
-def _encoding_of(config: RunConfig, known: RunConfig) -> str | None:
-    """That of training, where a person said it and this file would have to be guessed too; else it is detected."""
-    paths = parts_of(config.file) if known.encoding else []
+def _in_its_encoding(config: RunConfig, model: SavedModel) -> RunConfig:
+    """With that of training, where a person said it and this file would have to be guessed too; else it is detected."""
+    known = config_from(model.file.config).encoding
+    paths = parts_of(config.file) if known and not config.encoding else []
     if not paths or not paths[0].is_file() or file_format(paths[0]) != "csv":
-        return None
+        return config
     with paths[0].open("rb") as file:
         sample = file.read(ENCODED)
     detected = detect_encoding(sample, at_end=len(sample) < ENCODED)
-    return None if detected.startswith("utf") else known.encoding
+    return config if detected.startswith("utf") else dataclasses.replace(config, encoding=known)
 
 
 def written(model: SavedModel) -> dict[str, str]:

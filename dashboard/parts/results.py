@@ -23,7 +23,7 @@ from shoal.library.time_spent import time_spent
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
-from shoal.results.sentences import left_out, three_sentences, usual_range
+from shoal.results.sentences import filling, left_out, three_sentences, usual_range
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.when import has_other_loss, is_penalised, mixes_penalties
@@ -294,7 +294,7 @@ def filled(report: FitReport) -> None:
     if not report.filled:
         return
     section("Missing numbers")
-    said = [f"{name}: {number(f.value)} in {plural(f.rows, 'row')}" for name, f in report.filled.items()]
+    said = [f"{name}: {filling(report, name)} in {plural(f.rows, 'row')}" for name, f in report.filled.items()]
     rest = f"\nand {plural(len(said) - 12, 'more column')}" if len(said) > 12 else ""
     line("Replaced as follows.\n" + "\n".join(said[:12]) + rest)
 

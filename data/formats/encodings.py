@@ -107,8 +107,8 @@ def _is_turkish(strange: bytes) -> bool:
 def _central(strange: bytes) -> str:
     """The encoding of Czech and its neighbours, whose letters together no Western language has: č, ř and ě
     would be è, ø and ì, without the Nordic å and æ; or one of them beside š or ž."""
-    runs = [len(run.group()) for run in RUNS.finditer(strange)]  # of accents two stand together at most: Číslo
-    if SELDOM_LATIN.search(strange) or max(runs, default=0) > 2 or 2 * runs.count(1) < len(runs):
+    runs = [len(run.group()) for run in RUNS.finditer(strange)]  # of accents three stand together at most: září
+    if SELDOM_LATIN.search(strange) or max(runs, default=0) > 3 or 2 * runs.count(1) < len(runs):
         return ""
     found = frozenset(byte for byte in strange if byte >= 0x80)
     czech = found & frozenset(b"\xf8\xd8") and found & frozenset(b"\xe8\xc8\xec") and not found & frozenset(b"\xe5\xe6")

@@ -228,6 +228,19 @@ def test_a_file_is_read_in_the_encoding_that_was_said_for_training(tmp_path: Pat
         np.testing.assert_allclose(pd.read_csv(out)["prediction"], table["y"], atol=1e-9)
 
 
+@pytest.mark.parametrize("flags", [(), ("--like-file",)])
+def test_cells_that_are_kept_are_read_in_that_encoding_too(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """Words that look like Western ones, so that nothing but what was said in training tells better."""
+    lines = ["Šifra;x;y", *(f"Jonas è {i};{i % 7};{2 * (i % 7) + 1}" for i in range(40))]
+    file, model, out = tmp_path / "in.csv", tmp_path / "m.json", tmp_path / "p.csv"
+    file.write_bytes("\n".join(lines).replace("è", "č").encode("cp1257"))
+    trained(file, "--target", "y", "--exclude", "Šifra", "--encoding", "cp1257", "--out", model)
+    answer = shoal("predict", model, file, "--keep", "all", *flags, "--out", out)
+    assert (answer.code, answer.err) == (0, "")
+    found = pd.read_csv(out, sep=";" if flags else ",", encoding="cp1257" if flags else "utf-8")
+    assert (found.columns[0], found["Šifra"][3]) == ("Šifra", "Jonas č 3")
+
+
 def test_predictions_are_written_like_the_file_if_that_is_asked_for(tmp_path: Path) -> None:
     rows = [f"{i};{i},5;{'Köln' if i % 3 else 'Bonn'};{2 * i},25" for i in range(40)]
     file = tmp_path / "in.csv"

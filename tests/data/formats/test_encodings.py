@@ -29,7 +29,7 @@ TEXTS = {
 
 
 CENTRAL = {  # of few letters, which are \xe8, \xf8 and \xec in the West
-    "cp1250": ["Číslo,Věk", "Laboratoř,1", "Poměr,2"],
+    "cp1250": ["Číslo,Věk", "Laboratoř,1", "Poměr,2", "29. září,3"],
     "iso8859_2": ["číslo,léto", "pšenice,1", "řeka,2"],
     "cp1252": ["più,così", "è,1", "metà,2"],
     "latin_1": ["sted,høst", "Århus,1", "blåbær,2", "è,3"],

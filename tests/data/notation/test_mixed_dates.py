@@ -101,3 +101,10 @@ def test_new_rows_are_read_in_all_of_them(tmp_path: Path) -> None:
     assert len(set(by_file)) == 1
     np.testing.assert_array_equal(by_file, by_row)
     np.testing.assert_allclose(by_file, by_frame, rtol=1e-12)
+
+
+def test_what_stands_in_for_a_missing_one_is_a_day(tmp_path: Path) -> None:
+    days = cells("dots", "iso")
+    days[7] = ""
+    told = shoal("train", table(tmp_path, days), "--target", "y")
+    assert "'sold' with 2020-06-11 in 1 row" in told.out

@@ -263,7 +263,7 @@ def test_without_an_intercept_knowing_nothing_is_a_score_of_0_as_in_r(tmp_path: 
 
 def test_values_that_differ_in_capitals_or_blanks_are_told(frame: pd.DataFrame, tmp_path: Path) -> None:
     written = frame.assign(y=np.where(frame["y"] == 1, np.where(frame.index % 2, "Yes", " yes"), "no"))
-    with pytest.raises(ConfigError, match=r"capitals or blanks tell these apart: 'Yes' and 'yes'\. Write each value"):
+    with pytest.raises(ConfigError, match=r"capitals or blanks tell these apart: 'Yes' and 'yes'\. If they are one"):
         fit(written, tmp_path, "logistic")
     found = fit(written, tmp_path, "auto")
     assert found["model"] == "multinomial"
