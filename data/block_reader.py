@@ -148,7 +148,7 @@ class _Reading:
         self.leading_zeros = np.zeros(columns, np.int64)
         self.kinds = np.array(self.layout.kinds, np.int32)
         self.slots = self.layout.slots()
-        self.styles = np.array(self.layout.styles, np.int32)
+        self.styles = np.array(self.layout.read_styles(), np.int32)
         tokens = [token.encode(self.dialect.text_encoding, "replace") for token in self.dialect.missing if token]
         self.ends = np.cumsum([len(t) for t in tokens], dtype=np.int32) if tokens else np.zeros(1, np.int32)
         limits = [MANY_LEVELS if self.layout.names[i] in self.layout.many else BLOCK_LEVELS for i in self.layout.levels]

@@ -88,6 +88,11 @@ class Layout:
         """What a column is that is not of its kind: texts; eight digits that are no dates are numbers."""
         return FieldKind.NUMBER if self.styles[column] & DateStyle.COMPACT else FieldKind.LEVEL
 
+    def read_styles(self) -> list[int]:
+        """The styles of dates for the kernel: while an order is open, dates that tell themselves are left out, for they
+        settle nothing of it."""
+        return [style if self.others.get(i) else style | DateStyle.OTHERS_TOO for i, style in enumerate(self.styles)]
+
     def number(self, column: int, text: str, dialect: Dialect) -> float | None:
         """The value of a text in a column of numbers, dates or times."""
         if self.kinds[column] == FieldKind.DATE:

@@ -230,8 +230,8 @@ static void skip_of_year(const uint8_t **p, const uint8_t *end) {
     if (at == end || *at == ' ' || *at == ',') *p = at;
 }
 
-/* A date, or a date and a time, as days since 1970 (UTC). */
-static int read_date(const Months *months, const uint8_t *p, const uint8_t *end, int style, double *out) {
+/* A date of one style, or a date and a time, as days since 1970 (UTC). */
+static int read_styled_date(const Months *months, const uint8_t *p, const uint8_t *end, int style, double *out) {
     static const int8_t month_days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int64_t year, month, day;
     if (!(style & NAMED ? read_named_day(months, &p, end, &year, &month, &day)
@@ -248,6 +248,13 @@ static int read_date(const Months *months, const uint8_t *p, const uint8_t *end,
     }
     *out = seconds / 86400.0;
     return p == end;
+}
+
+/* A date of a style or, where they may stand among its own, one that tells itself: year first, or the month a name. */
+static int read_date(const Months *months, const uint8_t *p, const uint8_t *end, int style, double *out) {
+    if (read_styled_date(months, p, end, style, out)) return 1;
+    return style & OTHERS_TOO && (read_styled_date(months, p, end, YEAR_FIRST, out) ||
+                                  read_styled_date(months, p, end, DAY_FIRST | NAMED, out));
 }
 
 /* A time of day as hours after midnight. */

@@ -45,7 +45,7 @@ def date_of(text: str, style: int) -> float | None:
 
 def any_date_of(text: str, style: int) -> float | None:
     """The same, or of a date that tells itself: one with its year first, or with a name for its month."""
-    return next((day for one in (style, *TELLING) if (day := date_of(text, one)) is not None), None)
+    return date_of(text, style | DateStyle.OTHERS_TOO)
 
 
 def time_of(text: str) -> float | None:
