@@ -272,7 +272,8 @@ def _inspect(chosen: argparse.Namespace) -> None:
         return
     dialect = found.dialect
     print(f"{found.file}: {found.rows:,} rows, {len(found.columns):,} columns")
-    written = f"encoding {dialect['encoding']}, delimiter {dialect['delimiter']!r}, decimal mark {dialect['decimal']!r}"
+    decimal = f"{dialect['decimal']!r}{found.decimal_told}"
+    written = f"encoding {dialect['encoding']}, delimiter {dialect['delimiter']!r}, decimal mark {decimal}"
     if dialect.get("sheet"):
         written = f"sheet '{dialect['sheet']}'"
     print(f"{written}, {'with' if dialect['header'] else 'no'} header")

@@ -388,7 +388,7 @@ def show_predicted(found: FilePredictions) -> None:
         print(f"with sets that hold {found.level}: both values where none has more than {most}")
     elif found.half_width is not None:
         within = within_words("the prediction", found.half_width, found.half_width_of, found.centre)
-        print(f"with intervals of {found.level}: {within}")
+        print(f"with intervals of {found.level}: {within}, for every row alike")
     if found.threshold is not None:
         print(f"called '{found.yes}' from a probability of {found.threshold:g} on; probabilities are of '{found.yes}'")
     show_notes(found.warnings)

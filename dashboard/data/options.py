@@ -189,7 +189,7 @@ def summary(found: TableLook) -> str:
     names = {mark: name for name, mark in DELIMITERS.items() if mark}
     between = names.get(dialect["delimiter"], dialect["delimiter"])
     mark = "comma" if dialect["decimal"] == "," else "point"
-    parts = [f"fields separated by {between}", f"decimal {mark}", dialect["encoding"].upper()]
+    parts = [f"fields separated by {between}", f"decimal {mark}{found.decimal_told}", dialect["encoding"].upper()]
     if dialect.get("sheet"):
         parts = [f"sheet {dialect['sheet']}"]
     parts.append("first row names the columns" if dialect["header"] else "no header row")

@@ -122,7 +122,8 @@ def _report(found: Asked, result: TableLook) -> None:
     reading.sheet_choice(found, result)
     gaps.offered(found, result)  # what mends rows, before those that need it
     reading.bad_rows(found, result.bad_rows)
-    _notes(result.notes)
+    guessed = result.dialect["encoding"] if "encoding" not in found.read else "utf-8"
+    _notes(result.notes, guessed)
     known = result.rows and found.target in result.named
     target = found.target if known else None
     _action(found, result, target)
@@ -135,12 +136,14 @@ def _report(found: Asked, result: TableLook) -> None:
     reading.preview(result)
 
 
-def _notes(notes: Sequence[str]) -> None:
-    """One is read at once; several would push what to predict below the fold."""
+def _notes(notes: Sequence[str], guessed: str) -> None:
+    """One is read at once; several would push what to predict below the fold. A guessed encoding is in sight: where it
+    is wrong, it is the cause of what is odd below."""
     if len(notes) == 1:
         notice("info", notes[0])
     elif notes:
-        with st.expander(f"{len(notes)} notes on how the file is read", icon=":material/info:"):
+        guess = f" (as {guessed}, a guess)" if not guessed.startswith("utf") else ""
+        with st.expander(f"{len(notes)} notes on how the file is read{guess}", icon=":material/info:"):
             for note in notes:
                 line(note)
 

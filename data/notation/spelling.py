@@ -5,10 +5,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
+# Letters whose capitals are those of others: KALICI is Kalıcı or Kalici, and STRASSE is Straße or Strasse.
+SHARED_CAPITALS = str.maketrans({"İ": "i", "ı": "i", "ß": "ss", "ẞ": "ss"})
+
 
 def in_one_spelling(text: str) -> str:
     """Small letters, one blank between words and none around them, accents as one character. Blanks alone stay so."""
-    return " ".join(unicodedata.normalize("NFC", text).split()).lower() or text
+    composed = unicodedata.normalize("NFC", text).translate(SHARED_CAPITALS)
+    return " ".join(composed.split()).lower() or text
 
 
 def spelled_alike(texts: Iterable[str]) -> list[list[str]]:

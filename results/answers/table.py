@@ -121,6 +121,12 @@ class TableLook:
         return len(self.columns) + (self.sparse.columns if self.sparse else 0)
 
     @property
+    def decimal_told(self) -> str:
+        """What is to be said behind the table's decimal mark."""
+        marked = any(column.written and column.type == "numeric" for column in self.columns)
+        return " where a column is not written otherwise" if marked else ""
+
+    @property
     def rows_read(self) -> int:
         return self.rows - self.bad_rows.lost
 

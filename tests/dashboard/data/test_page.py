@@ -114,6 +114,10 @@ def test_several_notes_are_folded_and_one_is_not() -> None:
     page = view(text.encode("utf-16"))
     (folded,) = [e for e in page.expander if "notes on how the file is read" in e.label]
     assert int(folded.label.split()[0]) == len(folded.get("html")) > 1
+    assert "guess" not in folded.label
+    turkish = text.replace("Sales of May", "Müşterinin şehri ve ağırlığı, çıkış yılı: İstanbul, Iğdır, Şanlıurfa")
+    (folded,) = [e for e in view(turkish.encode("cp1254", "replace")).expander if "notes on how" in e.label]
+    assert folded.label.endswith("notes on how the file is read (as cp1254, a guess)")
 
 
 def test_a_mark_for_yes_is_told_with_what_it_is_compared_with() -> None:

@@ -44,6 +44,8 @@ def test_what_one_spelling_is() -> None:
     assert [in_one_spelling(text) for text in texts[:4]] == ["ja", "ja", "são paulo", "são paulo"]
     assert [in_one_spelling(text) for text in texts[5:]] == ["", " "]
     assert spelled_alike(["b", "A", "a ", "c", "B"]) == [["b", "B"], ["A", "a "]]
+    for alike in (["İzmir", "izmir", "IZMIR", "İZMİR", "I\u0307zmir"], ["Kalıcı", "KALICI"], ["Straße", "STRASSE"]):
+        assert len({in_one_spelling(text) for text in alike}) == 1
     assert all(in_one_spelling(in_one_spelling(text)) == in_one_spelling(text) for text in texts)
 
 
