@@ -178,13 +178,13 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
             remedies.append(Remedy.set(advice, "limits", list_text(entries)))
         leave = "Or leave these rows out" if remedies else "Leave these rows out"
         raise BadRowsError(
-            f"{count} of {manifest.rows} rows could not be read, expected at most {limit}: "
+            f"{count} of {dataset.rows_of_table} rows could not be read, expected at most {limit}: "
             f"{words_told(dataset)}.", *remedies, Remedy.set(leave, "on_bad_rows", "skip"),
         )  # fmt: skip
     shown = "; ".join(bad.told for bad in manifest.bad_rows[:5])
     more = f" (and {count - 5} more)" if count > 5 else ""
     raise BadRowsError(
-        f"{count} of {manifest.rows} rows could not be read, expected at most {limit}: {shown}{more}.",
+        f"{count} of {dataset.rows_of_table} rows could not be read, expected at most {limit}: {shown}{more}.",
         Remedy.set(
             "Correct the file, give the right delimiter or encoding, or leave these rows out", "on_bad_rows", "skip"
         ),

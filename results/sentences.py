@@ -51,7 +51,12 @@ def filled(report: FitReport) -> str:
     said = [
         f"'{name}' with {filling(report, name)} in {plural(one.rows, 'row')}" for name, one in report.filled.items()
     ]
-    return f"Missing numbers were filled: {listed(said, LEFT_OUT)}." if said else ""
+    return f"Missing numbers were filled: {listed(said, LEFT_OUT)}{of_all_rows(report)}." if said else ""
+
+
+def of_all_rows(report: FitReport) -> str:
+    """What the counts of filled rows need to be said of them where the model does without some rows."""
+    return " (counted in all rows, those that were left out included)" if any(report.rows_dropped.values()) else ""
 
 
 def filling(report: FitReport, name: str) -> str:

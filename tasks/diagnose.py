@@ -132,7 +132,7 @@ class _Diagnosis:
             "target": self.model.target,
             "own_data": self.own_data,
             "rows": seen.train.rows + seen.test.rows,
-            "rows_left_out": self.dataset.rows - seen.train.rows - seen.test.rows,
+            "rows_left_out": self.dataset.rows_of_table - seen.train.rows - seen.test.rows,
             "unseen_levels": seen.unseen,
             "train": _scores(seen.train),
             "test": _scores(seen.test),

@@ -187,7 +187,9 @@ def _values(column: ColumnLook) -> str:
 def _whole_values(column: ColumnLook) -> str:
     if column.min is not None:
         return f"{_end(column.min)} to {_end(column.max)}"
-    return ", ".join(f"{level} ({count:,})" for level, count in column.frequent or ())
+    frequent = column.frequent or ()
+    more = ["…"] if frequent and column.distinct > len(frequent) else []
+    return ", ".join([*(f"{level} ({count:,})" for level, count in frequent), *more])
 
 
 def _end(value: Any) -> str:

@@ -183,7 +183,8 @@ def _columns_beside(result: FilePredictions, version: Version, table: Table) -> 
 
 def _download(run: Run, version: Version, table: Table, result: FilePredictions) -> None:
     path = run.directory / "predictions.csv"
-    name = f"predictions-{version.name}-v{version.number}-{uploads.safe_name(table.path.stem)}.csv"
+    stem = f"predictions-{version.name}-v{version.number}-{uploads.safe_name(table.path.stem)}"
+    name, name_like = f"{stem}.csv", f"{stem}-like-table.csv"
     style = result.table
     own = None if style.is_usual else style  # the marks of the table, which its spreadsheet expects
     try:
@@ -206,7 +207,7 @@ def _download(run: Run, version: Version, table: Table, result: FilePredictions)
             )  # fmt: skip
         if own and small:
             st.download_button(
-                f"Written like the table ({own})", Rewriting(own, result.made)(usual), name, "text/csv",
+                f"Written like the table ({own})", Rewriting(own, result.made)(usual), name_like, "text/csv",
                 icon=":material/table:", on_click="ignore", key="predict:like", help=LIKE_TABLE,
             )  # fmt: skip
         elif own:
@@ -234,7 +235,8 @@ def preview_table(path: Path, result: FilePredictions, outcome: Outcome | None =
         if said and len(said[0]) > 1 + len(names):
             found["Set"] = [harmless(row[1 + len(names)]) for row in said]
     else:
-        found = {"Prediction": [_value(row[0]) for row in said]}
+        names = ("Prediction", "Lower", "Upper")[: result.made]
+        found = {name: [_value(row[at]) for row in said] for at, name in enumerate(names)}
     return pd.DataFrame({"Row": range(len(said)), **found, **{
         name: values[: len(said)] for name, values in table.items()
     }})  # fmt: skip

@@ -23,7 +23,7 @@ from shoal.library.time_spent import time_spent
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
-from shoal.results.sentences import filling, left_out, three_sentences, usual_range
+from shoal.results.sentences import filling, left_out, of_all_rows, three_sentences, usual_range
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.settings.when import has_other_loss, is_penalised, mixes_penalties
@@ -189,7 +189,7 @@ def coefficient_table(report: FitReport) -> pd.DataFrame:
             table[name] = [(estimates.get(column) or {}).get(key) for column in values]
     if report.collinearity and not (report.outcome and report.outcome.several):  # classes have each column once more
         table["VIF"] = [report.collinearity.inflation.get(column) for column in values]
-    tuning.add_intervals(table, report.intervals)
+    tuning.add_intervals(table, values, report.intervals)
     return table
 
 
@@ -296,7 +296,7 @@ def filled(report: FitReport) -> None:
     section("Missing numbers")
     said = [f"{name}: {filling(report, name)} in {plural(f.rows, 'row')}" for name, f in report.filled.items()]
     rest = f"\nand {plural(len(said) - 12, 'more column')}" if len(said) > 12 else ""
-    line("Replaced as follows.\n" + "\n".join(said[:12]) + rest)
+    line(f"Replaced as follows{of_all_rows(report)}.\n" + "\n".join(said[:12]) + rest)
 
 
 def timings(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -76,11 +77,12 @@ def own_intervals(report: FitReport) -> dict[str, dict[str, Any]]:
     return {name: {"low": one.low, "high": one.high} for name, one in own[0].coefficients.items()} if own else {}
 
 
-def add_intervals(table: pd.DataFrame, found: tuple[FormulaIntervals, ...]) -> None:
-    """Columns with their ends in a table of coefficients."""
+def add_intervals(table: pd.DataFrame, names: Iterable[str], found: tuple[FormulaIntervals, ...]) -> None:
+    """Columns with their ends in a table of coefficients, whose names these are; it may show others (per day)."""
+    names = list(names)
     for intervals in found:
         without = "" if intervals.kind in OF_THE_MODEL else " without the penalty"
-        ends = [intervals.coefficients.get(name) for name in table["Column"]]
+        ends = [intervals.coefficients.get(name) for name in names]
         table[f"Low{without}"] = [None if one is None else one.low for one in ends]
         table[f"High{without}"] = [None if one is None else one.high for one in ends]
 

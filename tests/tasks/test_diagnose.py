@@ -197,7 +197,8 @@ def test_perfect_fits_and_constant_targets(text: str, tmp_path: Path) -> None:
 
 
 def test_rows_without_a_target_or_with_missing_values_are_left_out_as_in_the_fit(tmp_path: Path) -> None:
-    text = "a,b,y\n" + "".join(f"{i},{'x' if i % 2 else 'z'},{i * 2 + i % 3}\n" for i in range(40)) + "5,x,\n,x,3\n"
+    text = "a,b,y\n" + "".join(f"{i},{'x' if i % 2 else 'z'},{i * 2 + i % 3}\n" for i in range(40))
+    text += "a,b,y\n5,x,\n,x,3\n"  # names that come again are no row
     for impute in ("median", "drop"):
         model, report = fit(written(tmp_path, text), "y", tmp_path, impute=impute, test_every=5)
         found = diagnosed(model)

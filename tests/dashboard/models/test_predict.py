@@ -14,6 +14,7 @@ import shoal
 from shoal.dashboard.models import (
     one_row,
 )
+from shoal.dashboard.models.predict import preview_table
 from shoal.dashboard.parts import results
 from shoal.dashboard.parts.literal import harmless
 from shoal.dashboard.tables import uploads
@@ -21,7 +22,9 @@ from shoal.dashboard.tables.samples import SAMPLES
 from shoal.data.notation.numbers import Notation
 from shoal.fitting.model_file import load_model
 from shoal.library.saved_models import Version
+from shoal.results.answers.predictions import FilePredictions, RowsShown
 from shoal.results.fit import FitReport, PredictionInterval
+from shoal.results.tuned import FormulaInterval, FormulaIntervals
 from shoal.runs.launch import launch_job
 from shoal.settings.values import config_from
 from shoal.solve.conformal import NO_TEST_ROWS
@@ -131,6 +134,24 @@ def test_no_cell_of_a_download_is_a_formula(cell: str) -> None:
     )
     assert harmless(cell) == f"'{cell}"
     assert f"'{cell}" in results.as_csv(results.coefficient_table(report))
+
+
+def test_a_date_has_its_interval_beside_a_penalised_coefficient() -> None:
+    around = FormulaIntervals("without", 0.9, "", {"sold": FormulaInterval(1.0, 0.5, 1.5)})
+    report = FitReport(
+        model="ridge", target="y", coefficients={"sold": 1.0}, coefficients_standardized={"sold": 2.0}, intercept=0.0,
+        dates={"sold": "31.12.2021"}, intervals=(around,),
+    )  # fmt: skip
+    row = results.coefficient_table(report).set_index("Column").loc["sold (per day)"]
+    assert [value for name, value in row.items() if str(name).startswith(("Low", "High"))] == [0.5, 1.5]
+
+
+def test_the_first_predictions_are_shown_with_the_ends_of_their_intervals(tmp_path: Path) -> None:
+    path = written(tmp_path, "id,prediction,lower,upper\na,2,1,3\nb,,,\n", "predictions.csv")
+    shown = RowsShown(("id",), (("a",), ("b",)))
+    table = preview_table(path, FilePredictions(rows=2, target="y", out="", made=3, preview=shown))
+    assert table.iloc[0].to_dict() == {"Row": 0, "Prediction": 2.0, "Lower": 1.0, "Upper": 3.0, "id": "a"}
+    assert table[["Prediction", "Lower", "Upper"]].iloc[1].isna().all()
 
 
 def test_columns_beside_predictions_are_chosen_on_the_page() -> None:

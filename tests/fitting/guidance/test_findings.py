@@ -116,6 +116,9 @@ def test_what_fills_gaps_is_said_in_the_terminal_and_the_summary(tmp_path: Path)
     said = f"Missing numbers were filled: 'x' with {data['x'].median():.4g} in {data['x'].isna().sum()} rows."
     assert said in shoal("train", saved(tmp_path, data), "--target", "y").out
     assert said in str(api.fit(saved(tmp_path, data), target="y").summary())
+    data.loc[:4, "y"] = np.nan  # whose gaps are counted all the same, since they are the table's
+    said = said[:-1] + " (counted in all rows, those that were left out included)."
+    assert said.split(" in ")[1] in shoal("train", saved(tmp_path, data), "--target", "y").out
 
 
 def test_of_a_quotient_what_was_divided_is_left_out(tmp_path: Path) -> None:
