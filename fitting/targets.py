@@ -9,7 +9,7 @@ from typing import NamedTuple
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Column, Dataset
 from shoal.data.encoding import Encoding
-from shoal.data.notation.spelling import spelled_alike
+from shoal.data.notation.spelling import in_one_spelling, spelled_alike
 from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, Remedy
 from shoal.losses.base import RowLoss
@@ -30,7 +30,7 @@ from shoal.settings.when import CLASSES
 from shoal.solve.moments import Moments
 from shoal.words import list_text, listed, no_such_column, number, plural
 
-YES = frozenset({
+YES = frozenset({  # in one spelling, as those for no are
     "yes", "y", "true", "t", "1", "on", "ja", "j", "oui", "o", "si", "sí", "sim", "s", "da", "positive", "pos",
     "success", "won", "died", "churned", "default", "defaulted", "evet", "var", "tak", "ano", "áno", "igen", "да",
     "так", "ναι", "kyllä", "jah", "jā", "taip", "bai", "sì", "ya", "có", "はい", "有", "是", "예", "네", "نعم", "כן",
@@ -38,7 +38,7 @@ YES = frozenset({
 })  # fmt: skip
 NO = frozenset({
     "no", "n", "false", "f", "0", "off", "nein", "nee", "nej", "nei", "non", "não", "nao", "negative", "neg",
-    "hayır", "yok", "nie", "ne", "nem", "нет", "ні", "не", "όχι", "ei", "nē", "tidak", "không", "いいえ", "無", "否",
+    "hayir", "yok", "nie", "ne", "nem", "нет", "ні", "не", "όχι", "ei", "nē", "tidak", "không", "いいえ", "無", "否",
     "아니오", "아니요", "لا", "לא", "नहीं",
 })  # fmt: skip
 FEW_ROWS = 10  # training rows of the rarer value for each column, below which it is said that they are few
@@ -84,7 +84,9 @@ def two_values(dataset: Dataset, config: RunConfig, seen: TargetSeen) -> TwoValu
     names = value_names(column, seen)
     if len(names) != 2 or seen.more:
         raise _not_two(column, names, seen.more)
-    at = _yes_of(names, config.positive, column.is_number)
+    alike = config.target in config.one_spelling
+    wanted = in_one_spelling(config.positive) if alike else config.positive
+    at = _yes_of(names, wanted, column.is_number)
     order = (1 - at, at)
     no, yes = (int(seen.train[i]) for i in order)
     for name, rows in ((names[1 - at], no), (names[at], yes)):
@@ -132,7 +134,7 @@ def _yes_of(names: list[str], wanted: str, numbers: bool) -> int:
     the second in order."""
     if wanted:
         if wanted not in names:
-            near = [name for name in names if name.casefold() == wanted.strip().casefold()]
+            near = [name for name in names if in_one_spelling(name) == in_one_spelling(wanted)]
             raise ConfigError(
                 f"Expected positive to be one of the target's two values, {names[0]} or {names[1]}, got '{wanted}'.",
                 Remedy.set("Write it as the file does", "positive", near[0]) if len(near) == 1
@@ -145,7 +147,7 @@ def _yes_of(names: list[str], wanted: str, numbers: bool) -> int:
 
 
 def _leaning(name: str) -> int:
-    word = name.strip().casefold()
+    word = in_one_spelling(name)
     return (word in YES) - (word in NO)
 
 

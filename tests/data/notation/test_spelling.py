@@ -138,3 +138,20 @@ def test_an_export_says_that_it_does_not_read_so(path: Path, tmp_path: Path) -> 
     assert "It expects texts of 'answer' in small letters" in shoal("export", model, "--to", "python", "--out", out).out
     shoal("train", path, "--target", "y", "--out", model)
     assert "It expects texts" not in shoal("export", model, "--to", "python", "--out", out).out
+
+
+def test_the_yes_is_found_and_may_be_named_in_any_spelling(tmp_path: Path) -> None:
+    """Evet is a word for yes, and HAYIR one for no, however it is written; İADE is asked for as iade."""
+    random = np.random.default_rng(3)
+    x = random.normal(size=200)
+    yes = x + random.normal(size=200) > 0
+    said = np.where(yes, random.choice(["Evet", "EVET"], 200), random.choice(["Hayır", "HAYIR", "hayır "], 200))
+    kept = np.where(yes, random.choice(["İade", "IADE"], 200), random.choice(["Kalıcı", "KALICI"], 200))
+    path = saved(tmp_path, pd.DataFrame({"x": x, "said": said, "kept": kept}))
+    for target, more, expected in (
+        ("said", [], "evet"),
+        ("kept", [], "kalici"),
+        ("kept", ["--positive", "İADE"], "iade"),
+    ):
+        flags = ["--target", target, "--model", "logistic", "--one-spelling", "said,kept", "--features", "x", *more]
+        assert shoal("train", path, "--json", *flags).json["outcome"]["classes"][1] == expected
