@@ -244,6 +244,14 @@ def compared(references: Mapping[str, str], most: int = 12) -> str:
     return f"Levels of text columns are compared with {listed(said, most)}."
 
 
+def per_day(columns: Sequence[str], most: int = 12) -> str:
+    """What the coefficients of columns of dates are changes for, as one sentence; empty without such columns."""
+    if not columns:
+        return ""
+    are = "the coefficient of {} is" if len(columns) == 1 else "coefficients of {} are"
+    return f"Dates count in days: {are.format(listed(columns, most))} per day."
+
+
 # ------------------------------------------------------------------ lists in one line
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.flags import Add
 from shoal.cli.printing import clear_line, print_json, table
-from shoal.words import compared, short, width_words
+from shoal.words import compared, per_day, short, width_words
 
 if TYPE_CHECKING:
     from shoal.results.answers.explanation import CoefficientIntervals, ModelExplanation, ResampledIntervals
@@ -127,7 +127,7 @@ def _show_coefficients(found: ModelExplanation, names: list[str]) -> None:
     table(head, rows, right={1, 2})
     if len(names) < len(found.coefficients):
         print(f"({len(names)} of {len(found.coefficients)}; --json gives all)")
-    if said := compared(found.references):
+    for said in filter(None, (compared(found.references), per_day(found.dates))):
         _say(said)
     if chosen:
         _say(f"selected: {chosen.meaning}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.data.dataset import Column, Dataset
-from shoal.data.encoding import Encoding, compared_with, grouped_levels
+from shoal.data.encoding import Encoding, compared_with, grouped_levels, spelled_levels
 from shoal.data.notation.words import per_column
 from shoal.data.products import Chosen, chosen_products, levels_said
 from shoal.data.shapes.asked import Borders, check_fill, check_parts, levels_of, placeholders, shapes_of
@@ -44,6 +44,10 @@ class ColumnChoice(NamedTuple):
     @property
     def names(self) -> list[str]:
         return [column.name for column in (*self.numbers, *self.texts)]
+
+    @property
+    def dates(self) -> list[str]:
+        return [column.name for column in self.numbers if column.is_date]
 
 
 def choose_columns(dataset: Dataset, config: RunConfig, sparse: bool = False) -> ColumnChoice:
@@ -138,7 +142,7 @@ def _check_references(
     config: RunConfig, columns: Mapping[str, Column], parts: Mapping[str, tuple[ColumnPart, ...]]
 ) -> None:
     shaped = {part.of(name): levels_of(part) for name, own in parts.items() for part in own}
-    for text in config.reference:
+    for text in spelled_levels(config.reference, config.one_spelling, columns):
         found = split_level(text, {**columns, **shaped})
         if found is None:
             raise ConfigError(no_such_column(text.partition("=")[0], list(columns)), knobs=["reference"])
@@ -288,7 +292,8 @@ def design_encoding(
                 groups.setdefault(term.shape.group, []).append(shaped)
         elif isinstance(term, Indicator) and config.indicators:
             terms.append(term)
-    wanted = levels_by_column(config.reference, {**base.known, **groups})
+    said = spelled_levels(config.reference, config.one_spelling, base.known)
+    wanted = levels_by_column(said, {**base.known, **groups})
     compared: dict[str, str] = {}
     for group, own in groups.items():
         gone = compared_with([term.shape.level for term in own], config.coding, wanted.get(group))

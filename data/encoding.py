@@ -7,7 +7,7 @@ by a linear map (`matrix_between`), so moments summed once serve every imputatio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from shoal.data.notation.spelling import in_one_spelling
 from shoal.data.splits import Yes
 from shoal.data.terms import (
     ALL_FOLDS,
@@ -31,6 +32,7 @@ from shoal.data.terms import (
 )
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
+from shoal.settings.levels import SIGN, split_level
 from shoal.solve.moments import Moments
 from shoal.words import listed, plural
 
@@ -183,3 +185,10 @@ def encoding_from(
     """An encoding as a model file has it."""
     levels = {name: tuple(levels) for name, levels in known.items()}
     return Encoding(tuple(map(term_from, terms)), levels, usual=usual or {})
+
+
+def spelled_levels(texts: Iterable[str], alike: Collection[str], columns: Collection[str]) -> list[str]:
+    """Levels as `city=Oslo`, as the columns hold them: those of columns that are read `alike` may be said in any
+    spelling."""
+    found = [(text, split_level(text, columns)) for text in texts]
+    return [f"{pair[0]}{SIGN}{in_one_spelling(pair[1])}" if pair and pair[0] in alike else text for text, pair in found]

@@ -161,11 +161,13 @@ def _filled_columns(config: RunConfig, prepared: Prepared) -> dict[str, Filled]:
 
 
 def written_columns(prepared: Prepared) -> dict[str, str]:
-    """How the numbers of the model's columns are written: the same text is to mean the same number in prediction."""
+    """How the numbers of the model's columns are written: the same text is to mean the same number in prediction. That
+    of the target is what predictions are shown as."""
     dataset, encoding = prepared.dataset, prepared.encoding
     dialect = dataset.manifest.dialect
     usual = Notation(dialect["decimal"], dialect["thousands"]).example
-    columns = (dataset.columns[name] for name in encoding.columns if name not in encoding.known)
+    columns = [dataset.columns[name] for name in encoding.columns if name not in encoding.known]
+    columns += [target for target in [dataset.columns[encoding.target]] if target.is_number]
     return {column.name: column.written or usual for column in columns if not column.is_date}
 
 

@@ -10,6 +10,7 @@ from shoal.coordinator import Coordinator
 from shoal.data.dataset import Column, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.notation.spelling import in_one_spelling, spelled_alike
+from shoal.data.notation.yes_words import value_name, yes_among
 from shoal.data.splits import Split
 from shoal.errors import ConfigError, DataError, Remedy
 from shoal.losses.base import RowLoss
@@ -30,17 +31,6 @@ from shoal.settings.when import CLASSES
 from shoal.solve.moments import Moments
 from shoal.words import list_text, listed, no_such_column, number, plural
 
-YES = frozenset({  # in one spelling, as those for no are
-    "yes", "y", "true", "t", "1", "on", "ja", "j", "oui", "o", "si", "sí", "sim", "s", "da", "positive", "pos",
-    "success", "won", "died", "churned", "default", "defaulted", "evet", "var", "tak", "ano", "áno", "igen", "да",
-    "так", "ναι", "kyllä", "jah", "jā", "taip", "bai", "sì", "ya", "có", "はい", "有", "是", "예", "네", "نعم", "כן",
-    "हाँ",
-})  # fmt: skip
-NO = frozenset({
-    "no", "n", "false", "f", "0", "off", "nein", "nee", "nej", "nei", "non", "não", "nao", "negative", "neg",
-    "hayir", "yok", "nie", "ne", "nem", "нет", "ні", "не", "όχι", "ei", "nē", "tidak", "không", "いいえ", "無", "否",
-    "아니오", "아니요", "لا", "לא", "नहीं",
-})  # fmt: skip
 FEW_ROWS = 10  # training rows of the rarer value for each column, below which it is said that they are few
 
 
@@ -75,7 +65,7 @@ def value_names(column: Column, seen: TargetSeen) -> list[str]:
     """The values as a person would write them."""
     if not column.is_number:
         return [column.levels[int(place)] for place in seen.values]
-    return [str(int(value)) if value == int(value) else repr(float(value)) for value in seen.values]
+    return [value_name(value) for value in seen.values]
 
 
 def two_values(dataset: Dataset, config: RunConfig, seen: TargetSeen) -> TwoValues:
@@ -130,8 +120,7 @@ def spelled_twice(names: Sequence[str]) -> str:
 
 
 def _yes_of(names: list[str], wanted: str, numbers: bool) -> int:
-    """The one that is asked for; else the word for yes, or the one that is not the word for no, the larger number, or
-    the second in order."""
+    """The one that is asked for; else the likely one."""
     if wanted:
         if wanted not in names:
             near = [name for name in names if in_one_spelling(name) == in_one_spelling(wanted)]
@@ -142,13 +131,7 @@ def _yes_of(names: list[str], wanted: str, numbers: bool) -> int:
                 knobs=["positive"],
             )  # fmt: skip
         return names.index(wanted)
-    first, second = (_leaning(name) for name in names)
-    return 0 if first > second and not numbers else 1
-
-
-def _leaning(name: str) -> int:
-    word = in_one_spelling(name)
-    return (word in YES) - (word in NO)
+    return yes_among(names, numbers)
 
 
 def check_numbers(column: Column | None, loss: RowLoss) -> None:

@@ -166,6 +166,7 @@ def _from_file(model: SavedModel, config: RunConfig, question: ExplainRequest) -
         "intercepts": report.intercepts,
         "coefficients": report.coefficients,
         "references": model.encoding.references,
+        "dates": [name for name in report.dates if name != report.target],
         "confidence": question.confidence,
         "intervals": intervals,
         "bootstrap": None,

@@ -31,6 +31,7 @@ from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios, tune
 from shoal.whatif.rows_choice import CurveSoFar, Onlooker, tune_rows, unseen
 from shoal.whatif.wide_choice import WideCells
+from shoal.words import per_day
 
 DRAWN = 200  # columns of which a page has the whole course
 OFTEN = 0.3  # seconds between two notes of what there is
@@ -114,7 +115,9 @@ def loss_tuned(
 
     choice = request.choice(config) if with_folds else None
     asked = request.ratios, request.alphas, request.n_alphas
-    return tune_loss(coordinator, dataset, _plain(config), choice, *asked)
+    tuned = tune_loss(coordinator, dataset, _plain(config), choice, *asked)
+    dates = per_day(choose_columns(dataset, config).dates)
+    return dataclasses.replace(tuned, notes=(*tuned.notes, dates)) if dates else tuned
 
 
 def summed(
@@ -137,7 +140,9 @@ def tuned_from(
     cells: CellMoments | WideCells, dataset: Dataset, config: RunConfig, request: TuningRequest,
     progress: Progress = silent, seen: Onlooker = unseen,
 ) -> Tuned:  # fmt: skip
-    notes = (*dataset.notes, *bad_row_notes(dataset), *choose_columns(dataset, config).notes, *cells.said)
+    columns = choose_columns(dataset, config)
+    notes = [*dataset.notes, *bad_row_notes(dataset), *columns.notes, *cells.said]
+    notes += filter(None, [per_day(columns.dates)])
     asked = config.model, request.ratios, request.alphas, request.n_alphas
     if isinstance(cells, WideCells):
         return tune_rows(cells, *asked, notes, progress, seen)

@@ -92,7 +92,7 @@ MAY_IMPORT: dict[str, str] = {
     "shoal": "api client fitting library registry results.answers settings tasks",
     "cli.team": "backup database library people processes queueing runs",
     "cli": "cli.team client dashboard.http data data.notation exports fitting library metrics people people.oidc registry results results.answers runs search serving settings shelf storage tasks",
-    "dashboard.parts": "charts library people results results.answers runs settings",
+    "dashboard.parts": "charts data.notation library people results results.answers runs settings",
     "registry": f"{ROWS} coordinator fitting library losses passes results results.answers tasks tasks.outcomes worker",
     "serving": "dashboard.api dashboard.http dashboard.monitoring data data.notation fitting library people registry settings tasks",
     "dashboard.fits": "dashboard.parts results results.answers runs settings",

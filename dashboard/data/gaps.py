@@ -18,7 +18,7 @@ from shoal.results.findings import ONE_SPELLING, Finding, FindingKind
 from shoal.words import limits_told, number, plural, totals_told
 
 TREAT = "Treat as missing"
-OPEN = 3  # lines that are not folded away
+OPEN = 6  # lines that are not folded away
 MOST = 50  # of those that are
 
 

@@ -11,8 +11,9 @@ import streamlit as st
 
 from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, names_of
 from shoal.dashboard.parts import places, widget_values
+from shoal.dashboard.parts.literal import label
 from shoal.dashboard.parts.picking import pick_column
-from shoal.dashboard.parts.targets import HELP, PLACEHOLDER, offered_targets
+from shoal.dashboard.parts.targets import HELP, PLACEHOLDER, likely_yes, offered_targets
 from shoal.dashboard.parts.wording import (
     ABOUT_MODELS,
     ABOUT_MODES,
@@ -20,6 +21,7 @@ from shoal.dashboard.parts.wording import (
     GROUPS,
     SOLVERS,
     alpha_help,
+    help_for,
     label_for,
 )
 from shoal.errors import ConfigError
@@ -29,8 +31,9 @@ from shoal.settings.meaning import FOR_NETWORK, has_effect
 from shoal.settings.pairs import split_pair
 from shoal.settings.strength import USUAL
 from shoal.settings.when import LOSSES, MODELS, NETWORK, STEPPED, TUNED_LOSSES
+from shoal.words import shortened
 
-NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By chance"
+NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By hash"
 ENOUGH_TO_SPLIT = 50  # rows; with fewer, keeping a fifth for testing costs more than it tells
 USUAL_EVERY, USUAL_SHARE = 5, 0.2
 FOLDED = (
@@ -72,6 +75,11 @@ def _stays(pair: str, used: Collection[str], columns: Collection[str]) -> bool:
         return True
 
 
+def _mark(names: Sequence[str]) -> str:
+    """A part of a widget's key that stands for these names."""
+    return f"{zlib.crc32(json.dumps(list(names)).encode()):x}"
+
+
 def is_switch(knob: str) -> bool:
     return str(RunConfig.knobs()[knob].type) == "bool"
 
@@ -84,6 +92,7 @@ class ModelForm:
         self.columns = list(found.named)
         self.targets = offered_targets(found)
         self.measured = {c.name for c in found.columns if c.is_measured}
+        self.pairs = {c.name: pair for c in found.columns if (pair := likely_yes(c))}
         levels = [f"{c.name}={level}" for c in found.columns for level in c.levels or ()]
         self.widgets = KnobWidgets(prefix, draft, self.columns, levels=levels)
         self.prefix = prefix
@@ -137,8 +146,27 @@ class ModelForm:
             model = self.widgets.ask("model")
             st.caption(ABOUT_MODELS[model])
         self._suit_network(model == NETWORK)
+        self._yes()
         self.ask("huber_epsilon", "quantile", "hidden")
         self.ask("shrink", "alpha", "l1_ratio")
+
+    def _yes(self) -> None:
+        """Whose probability is predicted: one of the target's two values where they are known, the likely one at first.
+
+        It is not said in the draft while it is the likely one, so that another target finds its own."""
+        found = self.pairs.get(self.draft["target"]) if has_effect("positive", self.values) else None
+        if found is None:
+            return
+        names, usual = found
+        now = self.draft.get("positive") or usual
+        options = names if now in names else [*names, now]  # what the file does not have is refused in words elsewhere
+        key = self.widgets.key("positive", _mark([self.draft["target"], *names]))
+        widget_values.begin(key, now)
+        chosen = st.segmented_control(
+            label_for("positive"), options, required=True, key=key, format_func=lambda name: label(shortened(name, 40)),
+            help=help_for("positive"),
+        )  # fmt: skip
+        self.draft["positive"] = "" if chosen in (None, usual) else chosen
 
     def _suit_network(self, chosen: bool) -> None:
         """A network begins with knobs of its own, once it is chosen, and leaves with them."""
@@ -170,7 +198,7 @@ class ModelForm:
     def _columns(self) -> None:
         target = self.draft.get("target", "")
         for slot, knob, empty in zip(
-            st.columns(2), ("features", "exclude"), ("all but the target", "none"), strict=True
+            st.columns(2), ("features", "exclude"), ("all that can be used", "none"), strict=True
         ):
             said = self.widgets.value(knob)
             before = [name for name in said if name != target]
@@ -192,7 +220,8 @@ class ModelForm:
         with left:
             way = st.segmented_control(
                 "Rows kept for testing", (NO_TEST, BY_INDEX, BY_HASH), required=True, key=key,
-                help="The model does not see these rows, so its scores on them are honest.",
+                help="The model does not see these rows, so its scores on them are honest. By hash: some at random, "
+                "the same ones every time.",
             )  # fmt: skip
         self.draft["test_every"] = (every or USUAL_EVERY) if way == BY_INDEX else 0
         self.draft["test_fraction"] = (share or USUAL_SHARE) if way == BY_HASH else 0.0
@@ -255,7 +284,7 @@ class ModelForm:
             "interactions": [pair for pair in self.widgets.value("interactions") if _stays(pair, of_use, known)],
         }
         numbers = [name for name in used if name in self.measured]
-        about = f"{zlib.crc32(json.dumps(used).encode()):x}"  # a key for each choice of columns, as above
+        about = _mark(used)  # a key for each choice of columns, as above
         for slot, knob, empty in zip(st.columns(2), PRODUCTS, ("none", "none: type a:b or choose"), strict=True):
             self.draft[knob] = kept[knob]
             with slot:
@@ -278,6 +307,7 @@ class ModelForm:
             if knob.metadata["group"] == group
             and not knob.metadata.get("open")
             and not (name == "workers" and gradient)
+            and not (name == "positive" and self.draft.get("target") in self.pairs)
             and self._has_names(name)
         ]
 

@@ -101,7 +101,7 @@ def _plots(found: Diagnosis) -> None:
     with right:
         section("Residuals against predicted")
         _draw(residuals.residuals(found), "plot:residuals")
-        line(DEVIANCE_NOTE if found.loss else residuals.curvature(found))
+        line(f"{_points_note(found)} {DEVIANCE_NOTE if found.loss else residuals.curvature(found)}")
     left, right = st.columns(2, gap="large")
     with left:
         section("Residual sizes")
@@ -151,6 +151,12 @@ def _summary(found: Diagnosis) -> None:
     if found.unseen_levels:
         parts.append(f"{plural(found.unseen_levels, 'row')} with a name that the model was not trained with")
     line("\n".join(parts))
+
+
+def _points_note(found: Diagnosis) -> str:
+    if not found.is_sampled:
+        return "Every row is a point."
+    return f"The {len(found.sample.row):,} points are a fair sample of {found.rows:,} rows."
 
 
 def _predicted_note(found: Diagnosis) -> str:

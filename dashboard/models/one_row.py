@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 
 import numpy as np
@@ -14,6 +15,7 @@ from shoal.dashboard.parts import charts, widget_values
 from shoal.dashboard.parts.literal import label, line, section
 from shoal.dashboard.parts.outcomes import chosen_threshold
 from shoal.data.notation.dates import has_times
+from shoal.data.notation.grouping import other_mark
 from shoal.data.notation.numbers import Notation, notation_from
 from shoal.data.terms import MISSING_LEVEL
 from shoal.fitting.model_file import SavedModel
@@ -194,11 +196,12 @@ def _answer(found: Explained, model: SavedModel, of: str = "") -> None:
         line(f"No prediction: the model uses a logarithm or root that the value of {listed(none)} does not have.")
         return
     if model.outcome and model.loss:
-        _outcome(found.prediction, model.outcome, model.loss, model.target, model.report.prediction_interval)
+        _outcome(found.prediction, model.outcome, model.loss, model)
     elif not of:
-        shown = number(found.prediction, 6) if dated is None else date_text(found.prediction, has_times(dated))
-        st.metric(label(f"Predicted {model.target}"), shown, border=True)
-        line(interval_words(found.prediction, model.report.prediction_interval))
+        shown = _as_target(model)
+        text = shown(found.prediction) if dated is None else date_text(found.prediction, has_times(dated))
+        st.metric(label(f"Predicted {model.target}"), text, border=True)
+        line(interval_words(found.prediction, model.report.prediction_interval, shown=shown))
     for part in found.parts:
         if part.unseen:
             line(f"{part.column}: the model was not trained with this value; it adds nothing to the prediction.")
@@ -206,10 +209,17 @@ def _answer(found: Explained, model: SavedModel, of: str = "") -> None:
             line(f"{part.column}: no value; the usual one stands in.")
 
 
-def _outcome(
-    score: float, outcome: Outcome, loss: RowLoss, target: str, said: PredictionInterval | None = None
-) -> None:
+def _as_target(model: SavedModel) -> Callable[[float], str]:
+    """How predictions are shown: with the marks that the target has in the file, as the form has its columns."""
+    notation = notation_from(model.file.design.written.get(model.target, "")) or Notation()
+    if not notation.thousands:  # large numbers are grouped for the eye all the same
+        notation = replace(notation, thousands=other_mark(notation.decimal))
+    return lambda value: notation.marked(number(value, 6))
+
+
+def _outcome(score: float, outcome: Outcome, loss: RowLoss, model: SavedModel) -> None:
     """The probability of the yes, or the mean; what columns add below is to the score that it follows from."""
+    target, said, shown = model.target, model.report.prediction_interval, _as_target(model)
     mean = float(loss.mean(np.array([score]))[0])
     if outcome.classes:
         st.metric(label(f"Probability that {target} is {outcome.yes}"), f"{100 * mean:.1f} %", border=True)
@@ -219,13 +229,13 @@ def _outcome(
         line(f"{how} '{called}'. Log odds: {number(score, 6)}.")
         line(set_words(mean, outcome, said))
     elif outcome.link == "identity":
-        st.metric(label(f"Predicted {target}"), number(mean, 6), border=True)
+        st.metric(label(f"Predicted {target}"), shown(mean), border=True)
         line(said_of_prediction(outcome))
-        line(interval_words(mean, said, loss))
+        line(interval_words(mean, said, loss, shown))
     else:
-        st.metric(label(f"Expected {target}"), number(mean, 6), border=True)
+        st.metric(label(f"Expected {target}"), shown(mean), border=True)
         line(f"It is e to the power of {number(score, 6)}, the sum below.")
-        line(interval_words(mean, said, loss))
+        line(interval_words(mean, said, loss, shown))
 
 
 def set_words(p: float, outcome: Outcome, said: PredictionInterval | None) -> str:
@@ -240,7 +250,10 @@ def set_words(p: float, outcome: Outcome, said: PredictionInterval | None) -> st
     return f"The set that holds nine in ten rows like the {plural(said.rows, 'test row')} has {shown} here."
 
 
-def interval_words(prediction: float, said: PredictionInterval | None, loss: RowLoss | None = None) -> str:
+def interval_words(
+    prediction: float, said: PredictionInterval | None, loss: RowLoss | None = None,
+    shown: Callable[[float], str] = lambda value: number(value, 6),
+) -> str:  # fmt: skip
     """How far off a prediction is likely to be, from the rows kept for testing; or why that is not known."""
     if said is None:
         return FROM_BEFORE
@@ -254,7 +267,7 @@ def interval_words(prediction: float, said: PredictionInterval | None, loss: Row
         within = within_words("their prediction", width, said.spread, said.centre, 4)
     return (
         f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie within {within}: "
-        f"here from {number(low, 6)} to {number(high, 6)}."
+        f"here from {shown(low)} to {shown(high)}."
     )
 
 

@@ -104,7 +104,7 @@ def called_what(outcome: Outcome) -> None:
     picture, table = st.tabs(["Calls", "Calls as a table"])
     with picture:
         _curve("confusion", confusion_chart(outcome.classes, outcome.confusion), confusion_words(outcome))
-        line(confusion_words(outcome))
+        line(f"{confusion_words(outcome)} The darker a field, the larger its share of the rows that are of its class.")
     with table:
         st.dataframe(confusion_table(outcome), hide_index=True, height="content" if len(outcome.classes) < 16 else 560)
 

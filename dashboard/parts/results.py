@@ -209,7 +209,10 @@ def _factors(report: FitReport) -> dict[str, list[float | None]]:
 def _table(report: FitReport, file_name: str) -> None:
     table = coefficient_table(report)
     shown = largest(table)
-    columns = {name: st.column_config.NumberColumn(format=FORMATS.get(name, "%.5g")) for name in table.columns[1:]}
+    columns = {
+        name: st.column_config.NumberColumn(format=FORMATS.get(name, "%.5g"), width=max(75, 36 + 7 * len(name)))
+        for name in table.columns[1:]
+    }
     columns["Column"] = st.column_config.Column(pinned=True)
     st.dataframe(
         shown, hide_index=True, column_config=columns, height="content" if len(shown) < 16 else 560, placeholder=""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.data.notation.yes_words import value_name, yes_among
 from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.results.findings import TEXT_ADVICE
 from shoal.settings.limits import MOST_CLASSES
@@ -60,6 +61,21 @@ def why_not(found: TableLook, target: str, model: str = MODELS[0]) -> str:
     return (
         f"'{target}' holds texts{such}: only numbers, or up to {MOST_CLASSES} texts, can be predicted. {TEXT_ADVICE}."
     )
+
+
+def likely_yes(column: ColumnLook) -> tuple[list[str], str] | None:
+    """The two values of a column in their order, as a model names them, and the one that is the yes unless somebody
+    says otherwise; None where it has others, or they are not known."""
+    names = _two_values(column)
+    return (names, names[yes_among(names, column.is_measured)]) if names else None
+
+
+def _two_values(column: ColumnLook) -> list[str]:
+    if column.distinct != 2 or not column.distinct_exact:
+        return []
+    if column.type == "numeric" and isinstance(column.min, float) and isinstance(column.max, float):
+        return [value_name(value) for value in (column.min, column.max)]
+    return list(column.levels or ())
 
 
 def _of_texts(found: TableLook, column: ColumnLook) -> str:

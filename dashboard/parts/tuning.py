@@ -12,7 +12,7 @@ from shoal.results.fit import FitReport
 from shoal.results.tuned import BY_HAND, WAYS, CrossValidated, FormulaIntervals
 from shoal.words import number, plural
 
-FOLDS = {"row": "row number", "hash": "chance", "class": "class", "group": "groups of", "time": "time in"}
+FOLDS = {"row": "row number", "hash": "hash", "class": "class", "group": "groups of", "time": "time in"}
 RESAMPLED = "resampled"
 OF_THE_MODEL = ("linear", "ridge", RESAMPLED)  # kinds of intervals around the model's own coefficients
 

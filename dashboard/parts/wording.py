@@ -136,7 +136,7 @@ CHOICES = {
     "mean": "the column's mean",
     "constant": "a number of your choice (constant)",
     "drop": "nothing: drop that row",
-    "limit": "leave out a limited number (up to 1 %, at most 100)",
+    "limit": "leave out, limited to 1 % and 100 rows",
     "stop": "stop at the first one",
     "skip": "skip all of them",
     "alike": "not at all (alike)",

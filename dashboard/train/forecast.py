@@ -7,10 +7,12 @@ import streamlit as st
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import SOLVERS
 from shoal.errors import TrainingError
+from shoal.results.answers.table import ColumnLook
 from shoal.runs import slots, tickets
 from shoal.runs.forecast import Forecast, readable
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MB
+from shoal.settings.when import CLASSES
 from shoal.words import MODELS, plural
 
 TITLES = {
@@ -21,13 +23,9 @@ TITLES = {
 }
 
 
-def show_forecast(found: Forecast) -> None:
+def show_forecast(found: Forecast, target: ColumnLook | None) -> None:
     """Memory and disk, and what to do where there is too little."""
-    shape = found.shape
-    line(
-        f"{MODELS[found.config.model]}, {SOLVERS[found.config.solver].lower()}: {plural(shape.rows, 'row')}, "
-        f"{plural(shape.design, 'weight')} to fit"
-    )
+    line(_size(found, target))
     left, right = st.columns(2)
     left.metric("Memory", readable(found.memory), help=_memory_help(found))
     right.metric("Disk", readable(found.disk) if found.disk >= MB else "0 MB", help=_disk_help(found))
@@ -36,6 +34,17 @@ def show_forecast(found: Forecast) -> None:
     else:
         kind = "error" if found.state == "refused" else "warning"
         notice(kind, f"{found.verdict} {found.advice}", TITLES[found.state])
+
+
+def _size(found: Forecast, target: ColumnLook | None) -> str:
+    """Of what is fitted: a row without the target is no use, and several classes have weights of their own."""
+    shape, config = found.shape, found.config
+    without = f" ({target.missing:,} of them without '{target.name}')" if target and target.missing else ""
+    each = f" for each of {target.distinct} classes" if target and config.model == CLASSES else ""
+    return (
+        f"{MODELS[config.model]}, {SOLVERS[config.solver].lower()}: {plural(shape.rows, 'row')}{without}, "
+        f"{plural(shape.design, 'weight')} to fit{each}"
+    )
 
 
 def _memory_help(found: Forecast) -> str:

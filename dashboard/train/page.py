@@ -290,7 +290,7 @@ class Composer:
         st.header("Before you start", anchor=False)
         foreseen = forecast(self.result, config) if config else None
         if foreseen:
-            show_forecast(foreseen)
+            show_forecast(foreseen, self.result.named.get(foreseen.config.target))
             show_queue(foreseen.config)
         if config and not problems:
             plan.show(config, self.prefix)

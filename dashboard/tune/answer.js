@@ -83,7 +83,7 @@ class Coefficients {
     put(this.note, zeros ? `${kept.length} with a weight, ${zeros} are exactly 0` : `${kept.length} with a weight`)
     this.all.hidden = terms.length <= ROWS && !zeros
     put(this.all, this.showsAll ? "Show fewer" : `Show all ${terms.length}`)
-    put(this.compared, this.view.compared)
+    put(this.compared, [this.view.compared, this.view.settings.perDay].filter(Boolean).join(" "))
     const { kind, relative } = point.certificate
     const sure = relative < 1e-8 ? "exact to rounding" : `within ${number(relative, 2)} of the optimum`
     put(this.certificate, `Proven by its ${kind === "kkt" ? "gradient" : "duality gap"}: ${sure}.`)

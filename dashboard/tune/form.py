@@ -34,7 +34,7 @@ BY_CLASS = "class"  # as logistic models have them; nobody has to choose it
 BY_CLASS_WORDS = "class: each has its share of all values"
 LOSS = "loss"  # the part of the address that says the kind of model
 WAYS = {
-    "row": "row number", "hash": "chance", "group": "groups: rows with the same value stay together",
+    "row": "row number", "hash": "hash", "group": "groups: rows with the same value stay together",
     "time": "time: always tested on what comes later",
 }  # fmt: skip
 
@@ -93,7 +93,7 @@ class StudyChoice:
         return BY_CLASS if model in ("logistic", CLASSES) and self.fold_by in ("row", "hash") else self.fold_by
 
     def ways_for(self, model: str) -> dict[str, str]:
-        """How folds can be made, in words; of targets of classes those by row and by chance are one, by class."""
+        """How folds can be made, in words; of targets of classes those by row and by hash are one, by class."""
         if model not in ("logistic", CLASSES):
             return WAYS
         own = self.fold_by if self.fold_by in ("row", "hash") else "hash"

@@ -155,7 +155,8 @@ def _panel(found: Asked, result: TableLook, study: Run, open_: studies.OpenStudy
         line(note)
     start = _start(found, columns, targets)
     key = f"{study.directory.name}-{zlib.crc32(json.dumps(found.read.get('exclude', [])).encode()):x}"
-    answer = tune_panel(study.directory.name, key, whatif.cells.base.target, columns, targets, elsewhere, start)
+    dates = [name for name in columns if result.named[name].type == "datetime"]
+    answer = tune_panel(study.directory.name, key, whatif.cells.base.target, columns, targets, elsewhere, dates, start)
     if answer.target:
         places.amend(target=str(answer.target), **dict.fromkeys(PARTS))
         st.rerun()

@@ -18,6 +18,7 @@ from shoal.people.rights import SERVICE, Verb
 from shoal.settings.when import MODELS
 from shoal.whatif.answers import RATIOS
 from shoal.words import MODELS as NAMES
+from shoal.words import per_day
 
 HERE = Path(__file__).parent
 PARTS = ("asking", "parts", "charts", "controls", "answer", "columns", "doubt", "actions", "waiting", "view")
@@ -34,7 +35,7 @@ _NAMES = {key: NAMES[key] for key in MODELS}  # least squares only: what sums an
 
 def tune_panel(
     job: str, key: str, target: str, columns: Sequence[str], targets: Sequence[str], elsewhere: Sequence[str],
-    start: TuneState,
+    dates: Sequence[str], start: TuneState,
 ) -> Any:  # fmt: skip
     """Draw it; with another `key` it begins anew at `start`.
 
@@ -49,6 +50,7 @@ def tune_panel(
             "columns": list(columns),
             "targets": list(targets),
             "elsewhere": list(elsewhere),
+            "perDay": per_day(dates),
             "refused": why_not(Verb.START, SERVICE),
             "models": [{"key": key, "name": name, "about": ABOUT_MODELS[key]} for key, name in _NAMES.items()],
             "ratios": list(RATIOS),

@@ -36,7 +36,7 @@ from shoal.words import number, plural, short
 
 MODEL, RATIO = "model", "ratio"  # in the address, as the panel has them
 PANEL = 1000  # columns up to which sums of all pairs answer what-ifs in time
-WAYS = {"hash": "chance", "row": "row number"}
+WAYS = {"hash": "hash", "row": "row number"}
 ABOUT = (
     "There are too many columns for sliders that answer at once: the curve is worked out from the rows themselves, for "
     "one model at a time."

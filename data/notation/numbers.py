@@ -104,6 +104,10 @@ class Notation:
     def text(self, value: float) -> str:
         """A number as it is written so, without a mark beside it; of digits in pairs ungrouped."""
         plain = f"{value:.12g}" if self.pairs or not self.thousands else f"{value:,.12g}"
+        return self.marked(plain)
+
+    def marked(self, plain: str) -> str:
+        """A text such as 1,234.5 with these marks in place of its own."""
         return plain.translate({ord(","): self.thousands, ord("."): self.decimal})
 
     def _bare(self, text: str) -> tuple[str, bool] | None:

@@ -79,6 +79,7 @@ class ModelExplanation:
     intercepts: dict[str, float | None] = field(default_factory=dict)
     coefficients: dict[str, float | None] = field(default_factory=dict)
     references: dict[str, Any] = field(default_factory=dict)
+    dates: tuple[str, ...] = ()  # columns whose coefficients are per day
     confidence: float
     intervals: tuple[CoefficientIntervals, ...] = ()
     bootstrap: ResampledIntervals | None = None

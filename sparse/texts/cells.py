@@ -17,7 +17,7 @@ import numpy.typing as npt
 from shoal.coordinator import Coordinator
 from shoal.data.columns import ColumnChoice, choose_columns
 from shoal.data.dataset import Column, Dataset
-from shoal.data.encoding import Encoding
+from shoal.data.encoding import Encoding, spelled_levels
 from shoal.data.splits import Split
 from shoal.data.terms import HashedText, Level, Rare, Term
 from shoal.data_pipeline import design_rows
@@ -215,7 +215,8 @@ def _taken(dataset: Dataset, encoding: Encoding, split: Split, names: Sequence[s
 
 
 def _designs(asked: _Asked, config: RunConfig, rows: _Rows) -> list[TextDesign]:
-    wanted = levels_by_column(config.reference, {column.name: column.levels for column in asked.texts})
+    texts = [column.name for column in asked.texts]
+    wanted = levels_by_column(spelled_levels(config.reference, config.one_spelling, texts), texts)
 
     def counts(column: Column) -> Array:
         return counted(rows.codes[column.name], len(column.levels), rows.weights)

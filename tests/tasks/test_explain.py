@@ -14,7 +14,7 @@ from scipy import stats
 from support.tables import Answer, shoal
 
 KEYS = {
-    "model", "target", "alpha", "l1_ratio", "file", "rows", "intercept", "intercepts", "coefficients", "references", "confidence", "intervals",
+    "model", "target", "alpha", "l1_ratio", "file", "rows", "intercept", "intercepts", "coefficients", "references", "dates", "confidence", "intervals",
     "bootstrap", "importance", "prediction_interval", "notes",
 }  # fmt: skip
 NAMES = ["a", "b", "kind=y", "kind=z"]

@@ -223,3 +223,15 @@ def test_numbers_are_asked_for_as_the_file_writes_them(tmp_path: Path) -> None:
         answer = next(metric.value for metric in page.metric if metric.label == "Predicted y")
         assert answer == number(explain(model, {**usual, "price": value}).prediction, 6), text
         assert ("expected a number such as 1.234,56 €, got" in said(page)) == (text == "1,2,3")
+
+
+def test_a_prediction_is_shown_as_the_file_writes_its_column(tmp_path: Path) -> None:
+    lines = [f"{i % 7};€ {i % 7 + 1}.2{i % 10}4,50" for i in range(80)]
+    written(tmp_path, "rooms;price\n" + "\n".join(lines) + "\n")
+    shoal.fit(tmp_path / "table.csv", target="price", test_every=4).save(tmp_path / "model.json")
+    model = load_model(tmp_path / "model.json")
+    page = AppTest.from_function(_ask_for_a_date, args=(str(tmp_path / "model.json"),)).run()
+    value = explain(model, typical_row(model.encoding)).prediction
+    assert page.metric[0].value == f"{value:.6g}".replace(".", ",")
+    width = model.report.prediction_interval.half_widths["0.9"]  # type: ignore[union-attr]
+    assert f"here from {f'{value - width:.6g}'.replace('.', ',')} to " in said(page)

@@ -88,6 +88,33 @@ def test_gradient_steps_of_several_classes_are_watched_and_end_in_what_an_exact_
     assert {"AUC", "Log loss"} <= {metric.label for metric in page.metric}
 
 
+def test_the_yes_is_chosen_beside_the_model_and_found_anew_for_another_target() -> None:
+    lines = ["x,y,back", *(f"{i % 17},{'Ja' if i % 3 else 'Nein'},{i % 2}" for i in range(120))]
+    key = uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "two targets.csv")) or ""
+    page = settle(open_page("train", data=key, target="y"))
+    yes = widget(page, "button_group", "The value that is the yes")
+    assert (yes.options, yes.value) == (["Ja", "Nein"], "Ja")
+    page = checked(yes.set_value("Nein").run())
+    run = start(page)
+    assert run.result is not None
+    assert run.result["outcome"]["classes"] == ["Ja", "Nein"]
+    page = settle(open_page("train", data=key, target="back"))
+    page = checked(widget(page, "selectbox", "Model").set_value("logistic").run())
+    yes = widget(page, "button_group", "The value that is the yes")
+    assert (yes.options, yes.value) == (["0", "1"], "1")
+    run = start(checked(yes.set_value("0").run()))
+    assert run.result is not None
+    assert run.result["outcome"]["classes"] == ["1", "0"]
+
+
+def test_the_card_counts_the_weights_of_every_class_and_rows_without_the_target() -> None:
+    lines = ["x,tree", *(f"{i % 17},{('ash', 'fir', 'oak', '')[i % 4]}" for i in range(120))]
+    key = uploads.key_of(uploaded(("\n".join(lines) + "\n").encode(), "trees and gaps.csv")) or ""
+    page = settle(open_page("train", data=key, target="tree"))
+    said = "120 rows (30 of them without 'tree'), one weight to fit for each of 3 classes"
+    assert said in text(page).replace("1 weight", "one weight")
+
+
 def test_yes_and_no_are_fitted_shown_and_predicted(key: str) -> None:
     page = settle(open_page("train", data=key, target="y"))
     assert widget(page, "selectbox", "Model").value == "logistic"

@@ -56,5 +56,5 @@ def test_a_trained_model_keeps_its_error_over_folds_its_intervals_and_its_test_r
     assert load_model(run.model_path).report.cross_validation == found
     page = open_page("train", run=run.id)
     assert {"R², cross-validated", "RMSE, cross-validated"} <= {metric.label for metric in page.metric}
-    assert "5 folds by chance; mean squared error" in said(page)
+    assert "5 folds by hash; mean squared error" in said(page)
     assert f"alpha {number(best)}: the lowest error of all alphas (100 tried)" in said(page)

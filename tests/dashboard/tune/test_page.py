@@ -99,7 +99,7 @@ def test_a_table_that_is_gone_is_said(home: Path) -> None:
 def test_a_sample_is_tuned_at_once(home: Path) -> None:
     page = settle(open_page("tune", data="penguins"))
     assert "Tune on Palmer penguins" in said(page)
-    assert "10 folds by chance" in said(page)
+    assert "10 folds by hash" in said(page)
     assert "one row in 5 kept for testing" in said(page)
     jobs = [Run(path) for path in (jobs_directory() / "study").iterdir()]
     assert [job.job["folds"] for job in jobs] == [10]
@@ -129,7 +129,7 @@ def test_another_way_of_testing_is_another_study() -> None:
     assert not page.button(key="tune:apply").disabled
     page = settle(page.button(key="tune:apply").click().run())
     assert json.loads(page.query_params["study"]) == {"folds": 4}
-    assert "4 folds by chance" in said(page)
+    assert "4 folds by hash" in said(page)
     assert {Run(path).job["folds"] for path in (jobs_directory() / "study").iterdir()} >= {4, 10}
 
 

@@ -220,6 +220,12 @@ def test_a_coefficient_of_dates_is_per_day(tmp_path: Path) -> None:
     told = command("train", tmp_path / "table.csv", "--target", "y")
     assert "d (per day)" in told.out
     assert "d (per day)" in str(shoal.fit(tmp_path / "table.csv", target="y").summary())
+    per_day = "Dates count in days: the coefficient of d is per day."
+    for model in ("ridge", "poisson"):
+        told = command("tune", tmp_path / "table.csv", "--target", "y", "--model", model, "--folds", "3")
+        assert per_day in told.out + told.err
+    command("train", tmp_path / "table.csv", "--target", "y", "--out", tmp_path / "m.json")
+    assert per_day in " ".join(command("explain", tmp_path / "m.json").out.split())
 
 
 @pytest.mark.parametrize("write", ["{:%d/%m/%Y}", "{:%m/%d/%Y}"])

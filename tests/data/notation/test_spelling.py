@@ -155,3 +155,13 @@ def test_the_yes_is_found_and_may_be_named_in_any_spelling(tmp_path: Path) -> No
     ):
         flags = ["--target", target, "--model", "logistic", "--one-spelling", "said,kept", "--features", "x", *more]
         assert shoal("train", path, "--json", *flags).json["outcome"]["classes"][1] == expected
+
+
+def test_what_levels_are_compared_with_may_be_said_in_any_spelling(path: Path) -> None:
+    flags = ["--target", "y", "--one-spelling", "answer,city", "--json"]
+    for said in ("NEJ", "nej ", "nej"):
+        found = shoal("train", path, *flags, "--reference", f"answer={said}").json
+        assert found["references"]["answer"] == "nej"
+    told = shoal("train", path, *flags, "--reference", "answer=maybe")
+    assert told.code == 1
+    assert "Expected one of the texts of 'answer' to compare with, got 'maybe'" in told.err
