@@ -157,7 +157,7 @@ def residuals_of(file: ModelFile, basis: Basis) -> tuple[float, ...]:
 
 
 def _outcome_facts(outcome: Outcome) -> list[tuple[str, str]]:
-    """Scores of another loss, with those of knowing nothing in brackets."""
+    """Scores of another loss, with those of the baseline in brackets."""
     facts = []
     for name, part in (("training rows", outcome.train), ("test rows", outcome.test)):
         if part.rows:

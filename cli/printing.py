@@ -194,7 +194,7 @@ def _show_outcome(outcome: Outcome) -> None:
          *(short(part.baseline.get(key)) for part in parts.values()))
         for key, label in SCORE_NAMES.items() if any(key in part.scores for part in parts.values())
     ]  # fmt: skip
-    head = (*(f"{name}, {part.rows:,} rows" for name, part in parts.items()), *(f"nothing known, {n}" for n in parts))
+    head = (*(f"{name}, {part.rows:,} rows" for name, part in parts.items()), *(f"baseline, {n}" for n in parts))
     table(("", *head), rows, right=set(range(1, 1 + len(head))))
     if outcome.several:
         _show_confusion(outcome)
@@ -204,7 +204,7 @@ def _show_outcome(outcome: Outcome) -> None:
         print(f"'{yes}' in {count[yes]:,} training rows, '{no}' in {count[no]:,}; said to be '{yes}' from 0.5 on")
     if outcome.parameters:
         said = ", ".join(f"{name} {short(value)}" for name, value in outcome.shown_parameters.items())
-        print(f"{said}; nothing known: always saying {outcome.constant} of the training rows")
+        print(f"{said}; baseline: always predicting {outcome.constant} of the training rows")
     if outcome.log_likelihood is not None:
         beside = "" if outcome.aic is None else f", AIC {short(outcome.aic)}"
         print(f"log likelihood {short(outcome.log_likelihood)}, deviance {short(outcome.deviance)}{beside}")

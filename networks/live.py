@@ -261,7 +261,7 @@ class LiveModule:
 
 
 def _right(kind: str, output: Tensor, target: Tensor) -> float:
-    """So many rows are told right; of rows with several targets, the share of these."""
+    """How many rows are predicted correctly; of rows with several targets, the share of these."""
     if kind not in ("accuracy", "yes", "probability"):
         return 0.0
     if kind == "accuracy":

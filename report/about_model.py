@@ -48,7 +48,7 @@ def _outcome_scores(outcome: Outcome) -> str:
         (label, *(value for part in parts.values() for value in (part.scores.get(key), part.baseline.get(key))))
         for key, label in SCORE_NAMES.items() if any(key in part.scores for part in parts.values())
     ]  # fmt: skip
-    head = [text for name, part in parts.items() for text in (f"{part.rows:,} {name} rows", "nothing known")]
+    head = [text for name, part in parts.items() for text in (f"{part.rows:,} {name} rows", "baseline")]
     return table(("", *head), rows)
 
 

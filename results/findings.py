@@ -100,12 +100,12 @@ def no_end() -> Finding:
 
 
 def worse_than_nothing(explained: float | None, has_log_link: bool, knob: str) -> tuple[Finding, ...]:
-    """Of a model that leaves more of its test rows than always saying the same does, where another may do better.
+    """Of a model that leaves more of its test rows than always predicting the same does, where another may do better.
 
     `explained` is the share that it takes away, `knob` the one that puts a penalty on it, empty where it has one."""
     if explained is None or explained >= -LITTLE:
         return ()
-    said = "On test rows it does worse than knowing nothing."
+    said = "On test rows it does worse than its baseline, the same prediction for every row."
     if has_log_link:
         said += " Its columns multiply, which goes far off at their ends where their effects add up."
         return (Finding(FindingKind.WORSE, (), said, "To let them add up, fit it", "model", ("linear",)),)

@@ -55,7 +55,7 @@ class BesideLinear:
     difference: float | None
     low: float | None
     high: float | None
-    network_error: float | None = None  # as a person would say it: RMSE, or the share that is told wrong
+    network_error: float | None = None  # as a person would say it: RMSE, or the share predicted wrongly
     linear_error: float | None = None
 
     @property
@@ -90,15 +90,15 @@ class BesideLinear:
     def _errors(self, target: str) -> str:
         if self.model == "logistic":
             wrong = (f"{100 * (share or 0):.1f} %" for share in (self.linear_error, self.network_error))
-            return "{} and {} of rows told wrong".format(*wrong)
+            return "{} and {} of rows predicted wrongly".format(*wrong)
         unit = f" of '{target}'" if target else ""
         return f"typical errors{unit}: {number(self.linear_error)} and {number(self.network_error)}"
 
     def _advice(self) -> str:
         share = abs(self.difference or 0.0) / (self.linear or 1.0)
         return {
-            Worth.BETTER: f"It is worth it: it takes {100 * share:.0f} % of the {self.model} model's {self.measure} "
-            "away, more than chance among these rows explains.",
+            Worth.BETTER: f"It is worth it: it removes {100 * share:.0f} % of the {self.model} model's {self.measure}, "
+            "more than chance among these rows explains.",
             Worth.LITTLE: f"It is hardly worth it: it is better, but by {100 * share:.1f} % of the {self.model} "
             f"model's {self.measure}. The {self.model} model can be read, and is nearly as good.",
             Worth.SAME: f"It is not worth it, as far as these rows show: the interval has 0 in it. Take the "

@@ -1,4 +1,4 @@
-"""What a fit has come to, in three plain sentences: how well it predicts, against knowing nothing, and what matters.
+"""What a fit has come to, in three plain sentences: how well it predicts, against a baseline, and what matters.
 
 The same on pages, in the terminal, in reports and in Python; figures in tables and charts are elsewhere.
 """
@@ -22,7 +22,7 @@ GRAVE = (FindingKind.LEAK, FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)
 
 
 def three_sentences(report: FitReport) -> tuple[str, ...]:
-    """What predicts what and how well; the error of always saying the mean; what matters most, or what to mind."""
+    """What predicts what and how well; the error of always predicting the mean; what matters most, or what to mind."""
     if report.network:
         return report.network.sentences(report.target)
     return _how_well(report), _against_nothing(report), _what_matters(report)
@@ -66,7 +66,7 @@ def filling(report: FitReport, name: str) -> str:
 
 
 def baseline(scores: FitScores) -> float | None:
-    """The typical error of always saying the mean of these rows: R2 = 1 - (rmse / baseline)^2."""
+    """The typical error of always predicting the mean of these rows: R2 = 1 - (rmse / baseline)^2."""
     if scores.r2 is None or scores.rmse is None or not 1 - scores.r2 > EXACTLY:
         return None
     return scores.rmse / math.sqrt(1 - scores.r2)
@@ -111,8 +111,8 @@ def _rows(report: FitReport) -> str:
 def _right(outcome: Outcome, rows: str) -> str:
     share = outcome.honest.scores.get("accuracy")
     if outcome.several and share is not None:
-        return f"; of {rows}, {100 * share:.1f} % are told right"
-    return "" if share is None else f"; at a threshold of 0.5, {100 * share:.1f} % of {rows} are told right"
+        return f"; of {rows}, {100 * share:.1f} % are predicted correctly"
+    return "" if share is None else f"; at a threshold of 0.5, {100 * share:.1f} % of {rows} are predicted correctly"
 
 
 def _at_or_below(outcome: Outcome, rows: str) -> str:
@@ -123,35 +123,36 @@ def _at_or_below(outcome: Outcome, rows: str) -> str:
 
 
 def _beside_the_constant(outcome: Outcome) -> str:
-    """A model of numbers as they are against always saying one of them, by its own loss."""
+    """A model of numbers as they are against always predicting one of them, by its own loss."""
     found, known = outcome.honest.scores, outcome.honest.baseline
     name = "pinball" if outcome.loss == "quantile" else "huber_loss"
     share, loss, nothing = found.get("loss_explained"), found.get(name), known.get(name)
     if share is None or loss is None or nothing is None:
         return "How much that is worth is not known: the target does not vary, or there are too few rows."
-    said = f"Always saying {outcome.constant} has a {SCORE_NAMES[name]} of {number(nothing)}"
+    said = f"Always predicting {outcome.constant} has a {SCORE_NAMES[name]} of {number(nothing)}"
     if share < -LITTLE:
-        return f"{said}, the model of {number(loss)}: it does worse than knowing nothing."
+        return f"{said}, the model of {number(loss)}: it does worse."
     if share < LITTLE:
-        return f"{said}: the model knows no more than that."
-    return f"{said}, the model of {number(loss)}: it takes {100 * share:.0f} % of it away."
+        return f"{said}: the model does no better."
+    return f"{said}, the model of {number(loss)}: it removes {100 * share:.0f} % of that."
 
 
 def _beside_the_share(outcome: Outcome) -> str:
-    """A yes/no model against always saying the likelier value."""
+    """A yes/no model against always predicting the more frequent value."""
     found, known = outcome.honest.scores, outcome.honest.baseline
     accuracy, auc = known.get("accuracy"), found.get("auc")
     if accuracy is None or auc is None:
         return "How much that is worth is not known: these rows do not have all values."
     if outcome.several:
         return (
-            f"Always saying the most frequent of the {len(outcome.classes)} classes would be right in "
+            f"Always predicting the most frequent of the {len(outcome.classes)} classes would be right in "
             f"{100 * accuracy:.1f} %; of a row of a class and one of another, the model gives the first a higher "
             f"probability of it in {100 * auc:.1f} % of pairs on average (AUC {auc:.3f}).{_worse(outcome)}"
         )
     return (
-        f"Always saying the likelier value would be right in {100 * accuracy:.1f} %; of a '{outcome.yes}' row and "
-        f"another one, the model gives the first a higher probability in {100 * auc:.1f} % of pairs (AUC {auc:.3f})."
+        f"Always predicting the more frequent value would be right in {100 * accuracy:.1f} %; of a '{outcome.yes}' "
+        f"row and another one, the model gives the first a higher probability in {100 * auc:.1f} % of pairs "
+        f"(AUC {auc:.3f})."
         f"{_worse(outcome)}"
     )
 
@@ -166,7 +167,7 @@ def _worse(outcome: Outcome) -> str:
         return ""
     what = "Its probabilities are" if outcome.classes else "By its deviance it is"
     return (
-        f" {what} worse than knowing nothing: a {SCORE_NAMES[name]} of {number(ours)}, where always saying "
+        f" {what} worse than the baseline: a {SCORE_NAMES[name]} of {number(ours)}, where always predicting "
         f"{outcome.constant} of the training rows has {number(nothing)}."
     )
 
@@ -181,15 +182,15 @@ def _against_nothing(report: FitReport) -> str:
         return f"How much that is worth is not known: '{report.target}' does not vary, or there are too few rows."
     nothing = baseline(scores)
     if nothing is None:
-        return "Always saying the mean would be far off: the model explains all of the spread."
-    said = f"Always saying the mean would be off by {number(nothing)}"
+        return "Always predicting the mean would be far off: the model explains all of the spread."
+    said = f"Always predicting the mean would be off by {number(nothing)}"
     worse = _worse(report.outcome) if report.outcome else ""
     if scores.r2 < -LITTLE:
-        return f"{said}: the model does worse than knowing nothing (R² {scores.r2:.3f}).{worse}"
+        return f"{said}: the model does worse (R² {scores.r2:.3f}).{worse}"
     if scores.r2 < LITTLE:
-        return f"{said}: the model knows no more than that.{worse}"
+        return f"{said}: the model does no better.{worse}"
     gone = 100 * (1 - math.sqrt(1 - scores.r2))
-    return f"{said}: the model takes {gone:.0f} % of that error away (R² {scores.r2:.3f}).{worse}"
+    return f"{said}: the model removes {gone:.0f} % of that error (R² {scores.r2:.3f}).{worse}"
 
 
 def _what_matters(report: FitReport) -> str:
@@ -198,7 +199,7 @@ def _what_matters(report: FitReport) -> str:
     if first and abs(weights[first[0]]) < ROUNDING and report.outcome and report.outcome.separated:
         return "Its coefficients grow without end, so what moves it most cannot be told."
     if not first:
-        return f"All weights are 0: it always says {report.outcome.constant if report.outcome else 'the mean'}."
+        return f"All weights are 0: it always predicts {report.outcome.constant if report.outcome else 'the mean'}."
     named = ", ".join(_moving(name, weights[name], report) for name in first)
     return f"What moves it most: {named}{_by_chance(report, first)}{_caveat(report)}."
 

@@ -35,14 +35,14 @@ CARDS = {
     "brier": ("Brier score", "The mean squared error of the probabilities; smaller is better."),
     "deviance_explained": (
         "Deviance explained",
-        "The share of the deviance of knowing nothing that the model removes.",
+        "The share of the baseline's deviance that the model removes.",
     ),
     "log_r2": ("R² of logarithms", "The share of the spread of the target's logarithm that the model explains."),
     "log_rmse": (
         "RMSE of logarithms",
         "Typical error of the target's logarithm: 0.1 is about 10 % of the number itself.",
     ),
-    "loss_explained": ("Loss explained", "The share of the loss of knowing nothing that the model removes."),
+    "loss_explained": ("Loss explained", "The share of the baseline's loss that the model removes."),
     "pinball": ("Pinball loss", "The mean error, weighed by its side as the quantile asks; smaller is better."),
     "below": ("At or below", "The share of rows that lie at or below the prediction; it is to be the quantile."),
     "huber_loss": ("Huber loss", "The mean error, squared where it is small; smaller is better."),
@@ -52,7 +52,7 @@ CARDS = {
 
 
 def outcome_scores(report: FitReport, outcome: Outcome) -> None:
-    """Tiles of the scores on test rows where there are any, each beside that of knowing nothing."""
+    """Tiles of the scores on test rows where there are any, each beside the baseline."""
     part, which = outcome.honest, "test rows" if outcome.test.rows else "training rows"
     with st.container(horizontal=True, gap="small", key="scores"):
         for label, value, beside, help_ in outcome_cards(part):
@@ -61,9 +61,7 @@ def outcome_scores(report: FitReport, outcome: Outcome) -> None:
     more = "" if outcome.test.rows else " No rows were kept for testing; on new rows it may do worse."
     tells_apart(outcome)
     called_what(outcome)
-    st.caption(
-        f"On {which}. 'Nothing known' is a model that always says {outcome.constant} of the training rows.{more}"
-    )
+    st.caption(f"On {which}. The baseline always predicts {outcome.constant} of the training rows.{more}")
 
 
 def tells_apart(outcome: Outcome) -> None:
@@ -203,9 +201,9 @@ def _calls(found: Calls, outcome: Outcome) -> None:
 
 
 def outcome_cards(part: OutcomeScores) -> list[tuple[str, str, str, str]]:
-    """Label, value, that of knowing nothing, and what it is, of each score that there is."""
+    """Label, value, that of the baseline, and what it is, of each score that there is."""
     return [
-        (label, number(part.scores[key]), f"nothing known: {number(part.baseline.get(key))}", help_)
+        (label, number(part.scores[key]), f"baseline: {number(part.baseline.get(key))}", help_)
         for key, (label, help_) in CARDS.items()
         if key in part.scores
     ]
@@ -239,7 +237,7 @@ def network_part(found: NetworkReport) -> None:
         kind, title = WORTH[beside.worth] if beside.worth else ("info", "Nobody can tell")
         notice(kind, beside.sentences()[-1], title)
         if beside.network is not None:
-            error = "Told wrong" if beside.model == "logistic" else "Typical error (RMSE)"
+            error = "Predicted wrongly" if beside.model == "logistic" else "Typical error (RMSE)"
             table = pd.DataFrame({
                 "On the same test rows": ["Neural network", f"Exact {beside.model} model", "Difference"],
                 beside.measure.capitalize(): [number(beside.network), number(beside.linear), number(beside.difference)],

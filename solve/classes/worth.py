@@ -29,7 +29,7 @@ def of_calls(calls: Array) -> dict[str, float | None]:
 
 
 def of_one_call(calls: Array, place: int) -> dict[str, float | None]:
-    """The same of always saying one class."""
+    """The same of always predicting one class."""
     known = np.zeros_like(calls)
     known[:, place] = calls.sum(axis=1)
     return of_calls(known)

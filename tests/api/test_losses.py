@@ -54,7 +54,7 @@ def test_predictions_of_a_file_have_the_class_and_its_probability(path: Path, tm
     done = command("train", path, "--target", "y", "--model", "logistic", "--features", "x,g", "--out", model)
     assert done.code == 0, done.err
     assert "odds ratio" in done.out
-    assert "nothing known, train" in done.out
+    assert "baseline, train" in done.out
     assert command("predict", model, path, "--out", out).code == 0
     found, own = pd.read_csv(out), shoal.load(model)
     yes = 'probability_a, "yes"'

@@ -132,7 +132,7 @@ def tuned(person: Person) -> None:
 def explained(person: Person, journey: Journey) -> None:
     """In words and as bars, with the error of the folds that chose the penalty."""
     page = person.tab.page
-    expect(page.get_by_text("Always saying the mean would be off by")).to_be_visible()
+    expect(page.get_by_text("Always predicting the mean would be off by")).to_be_visible()
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     card = page.get_by_test_id("stMetric").filter(has_text="R², cross-validated")
     assert float(card.get_by_test_id("stMetricValue").inner_text()) > journey.explained

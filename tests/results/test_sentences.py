@@ -42,7 +42,7 @@ def test_the_same_sentences_everywhere(path: Path, tmp_path: Path) -> None:
         r"of 'y'\.", first
     )  # fmt: skip
     assert re.fullmatch(
-        r"Always saying the mean would be off by [\d.]+: the model takes \d\d % of that error away \(R² 0.9\d\d\)\.",
+        r"Always predicting the mean would be off by [\d.]+: the model removes \d\d % of that error \(R² 0.9\d\d\)\.",
         second,
     )
     assert third == "What moves it most: a (up), b (down)."
@@ -81,15 +81,15 @@ LEAK = Finding(FindingKind.LEAK, ("a",), "said.", "advice")
     ("report", "place", "said"),
     [
         (REPORT, 0, "An elastic net model predicts 'y' from 1 column; its typical error (RMSE) on 100 training rows"),
-        (REPORT, 1, "would be off by 10: the model takes 50 % of that error away"),
+        (REPORT, 1, "would be off by 10: the model removes 50 % of that error"),
         (REPORT, 2, "a (up); no rows were kept for testing, so on new rows it may do worse."),
         (replace(REPORT, findings=(LEAK,)), 2, "a (up); but it may know the answer already"),
         (replace(REPORT, coefficients={"a": 0.0}), 2, "All weights are 0"),
-        (replace(REPORT, train=FitScores(100, 0.0, -0.1, 5.0, 4.0)), 1, "the model knows no more than that"),
+        (replace(REPORT, train=FitScores(100, 0.0, -0.1, 5.0, 4.0)), 1, "the model does no better"),
         (
             replace(REPORT, train=FitScores(100, -0.5, -0.6, 5.0, 4.0)),
             1,
-            "the model does worse than knowing nothing (R² -0.500)",
+            "the model does worse (R² -0.500)",
         ),
         (
             replace(REPORT, train=FitScores(100, 1.0, 1.0, 1e-14, 1e-14)),
@@ -161,7 +161,7 @@ def test_warnings_come_first_and_what_is_routine_last(tmp_path: Path) -> None:
     ask = ("train", saved(tmp_path, frame), "--target", "y", "--model", "logistic", "--test-every", "5")
     told, said = shoal(*ask).out, shoal(*ask, "--json").json
     lines = told.splitlines()
-    assert "Its probabilities are worse than knowing nothing: a log loss of" in lines[2]
+    assert "Its probabilities are worse than the baseline: a log loss of" in lines[2]
     warned = [i for i, text in enumerate(lines) if text.startswith("warning: ")]
     routine = [i for i, text in enumerate(lines) if text.startswith("note: ")]
     table = next(i for i, text in enumerate(lines) if text.startswith("(intercept)"))

@@ -31,7 +31,7 @@ def test_classes_without_an_end_are_warned_of_first_and_held_with_one_click(key:
     run = start(apply(settle(open_page("train", data=key)), settings))
     page = settle(open_page("train", run=run.id))
     told = html.unescape(said(page))
-    assert "worse than knowing nothing: a log loss of" in told
+    assert "worse than the baseline: a log loss of" in told
     assert "coefficients grow without end here" in told
     assert "Left out of the model: note." in told
     assert told.index("Without a penalty its coefficients have no end") < told.index("There is no optimum")

@@ -140,7 +140,7 @@ def test_yes_and_no_are_fitted_shown_and_predicted(key: str) -> None:
     scores = run.result["outcome"]["test"]["scores"]
     assert float(metrics["AUC"]) == pytest.approx(scores["auc"], rel=1e-3)
     assert "R², test rows" not in metrics
-    assert "Always saying the likelier value" in text(page)
+    assert "Always predicting the more frequent value" in text(page)
     assert "changes of the log odds of ja" in widget(page, "button_group", "Effect of").help
     at_half = page.dataframe[0].value
     page = settle(checked(page.slider(key="outcome:threshold").set_value(0.9).run()))
@@ -294,7 +294,7 @@ def test_numbers_with_tails_are_fitted_shown_and_predicted(model: str, knob: str
     scores = run.result["outcome"]["test"]["scores"]
     assert float(metrics["Loss explained"]) == pytest.approx(scores["loss_explained"], rel=1e-3)
     constant = "the 0.9 quantile" if model == "quantile" else "the median"
-    assert any(f"always says {constant} of the training rows" in caption.value for caption in page.caption)
+    assert any(f"always predicts {constant} of the training rows" in caption.value for caption in page.caption)
     assert "This is the exact optimum" in text(page)
     saved = saved_models.save_run(run, run.result)
     form = settle(open_page("models", model=saved.name, version="1", view="Predict"))

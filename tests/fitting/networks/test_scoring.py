@@ -33,7 +33,7 @@ def test_the_interval_is_that_of_a_paired_t_test(cuts: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("better", "worth", "words"),
     [
-        (0.5, Worth.BETTER, "It is worth it: it takes 50 % of the linear model's mean squared error away"),
+        (0.5, Worth.BETTER, "It is worth it: it removes 50 % of the linear model's mean squared error"),
         (0.001, Worth.LITTLE, "It is hardly worth it"),
         (0.0, Worth.SAME, "the interval has 0 in it. Take the linear model"),
         (-0.5, Worth.WORSE, "the linear model is better on these rows"),

@@ -223,7 +223,7 @@ def test_the_terminal_fits_predicts_and_exports(model: str, tmp_path: Path, caps
     shown = capsys.readouterr().out
     assert f"{model} model of y" in shown
     assert "loss explained" in shown
-    assert "nothing known: always saying the median of the training rows" in shown
+    assert "baseline: always predicting the median of the training rows" in shown
     assert "log likelihood" not in shown
     loaded = shoal.load(place)
     line = X @ np.array(list(loaded.coefficients.values())) + loaded.intercept

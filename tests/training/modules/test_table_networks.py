@@ -116,7 +116,7 @@ def test_yes_and_no_are_scored_as_scikit_learn_does(run: Trainer, tmp_path: Path
     assert beside.linear == pytest.approx(log_loss(y[test], other.predict_proba(rows.X[test])[:, 1]), rel=1e-6)
     assert beside.linear_error == pytest.approx(1 - other.score(rows.X[test], y[test]))
     assert beside.network == scores["log_loss"]
-    assert "told wrong" in " ".join(report.network.sentences())
+    assert "predicted wrongly" in " ".join(report.network.sentences())
 
 
 def course(found: Bench) -> list[tuple[Any, ...]]:
