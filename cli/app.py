@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from shoal import __version__
 from shoal.cli.flags import (
+    SECTIONS,
     STANDARD_INPUT,
     Add,
     Parser,
@@ -140,13 +141,14 @@ def _parser(asked: str | None = None) -> Parser:
     people ask for has no others beside it, whose modules are then not imported."""
     parser = Parser(
         prog="shoal",
-        description="Linear, logistic, Poisson and gamma models on CSV files of any size: exact, or, where linear, "
+        description="Models of CSV files of any size - linear, logistic, Poisson, gamma and more - fitted exactly or "
         "trained by gradient steps of many workers.",
     )
     parser.add_argument("--version", action="version", version=f"shoal {__version__}")
     parser.add_argument(
         "--server", metavar="URL", help="do it at this dashboard, with the token in SHOAL_TOKEN: train, predict, runs"
     )
+    parser.sections = {} if asked else SECTIONS
     add = parser.add_commands(asked)
     own = {"inspect": _add_inspect, "train": _add_train, "predict": _add_predict}
     for add_own in [own[asked]] if asked in own else own.values():

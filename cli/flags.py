@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from shoal.errors import ConfigError
 from shoal.files.output import Output
 from shoal.files.parts import joined, natural
-from shoal.settings.checks import not_one_of
+from shoal.settings.checks import KNOB_GROUPS, not_one_of
 from shoal.settings.config import RunConfig
 from shoal.settings.formula import NAME as FORMULA
 from shoal.settings.formula import expanded
@@ -27,6 +27,18 @@ from shoal.words import did_you_mean, list_items, list_text, short
 Add = Callable[..., "Parser"]  # makes the parser of a command from its name and a `help` that sums it up
 STANDARD_INPUT = "-"
 OF_OTHERS = ("shrink", "positive", "class_weight", "offset", "offset_as")  # knobs of models that are not linear
+# Which commands stand together in `shoal --help`, in the order in which people meet them.
+SECTIONS = {
+    "a table and its models": ("inspect", "train", "tune", "explain", "predict", "export", "models", "serve"),
+    "runs": (
+        "runs", "show", "logs", "profile", "name", "pause", "resume", "stop", "send", "fork", "archive", "restore",
+        "delete",
+    ),
+    "planning gradient runs": ("search", "plan"),
+    "this machine": ("dashboard", "password", "people", "tokens", "disk", "clean", "backup", "completion"),
+    "a team with a database": ("db", "run-host", "queue"),
+}  # fmt: skip
+OTHER_NAMES = ("token",)  # of commands that have a section by their first one
 NEGATIVE = re.compile(r"-\.?\d[\d.,eE+-]*")  # `-1` or `-1,2`: a number or a list of them, and no flag
 
 
@@ -36,7 +48,27 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # `--alpha` of one command is not `--alphas`
         self.commands: dict[str, Parser] = {}
+        self.sections: Mapping[str, Sequence[str]] = {}  # of commands in the help, by their titles
         self.summary = ""
+
+    def format_help(self) -> str:
+        """Commands stand under the titles of their sections: argparse has one list of all."""
+        if not self.sections:
+            return super().format_help()
+        page = self._get_formatter()
+        page.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        page.add_text(self.description)
+        for title, names in self.sections.items():
+            page.start_section(title)
+            page.add_arguments(
+                argparse.Action([], "", nargs=0, metavar=name, help=self.commands[name].summary) for name in names
+            )
+            page.end_section()
+        page.start_section("options")
+        page.add_arguments(action for action in self._actions if action.option_strings)
+        page.end_section()
+        page.add_text(self.epilog)
+        return page.format_help()
 
     def add_commands(self, asked: str | None = None) -> Add:
         """What makes the parsers of commands: whole for the one that is asked for, None for all, outlines of others."""
@@ -145,7 +177,7 @@ def add_knobs(
     """
     if isinstance(parser, Outline):
         return
-    gradient = None
+    groups = _Groups(parser, wanted)
     if wanted is None or "transform" in wanted:
         parser.add_argument(
             f"--{FORMULA}", metavar="'y ~ a * C(b) + log(c)'",
@@ -156,14 +188,7 @@ def add_knobs(
             continue
         if linear and knob.name in OF_OTHERS:
             continue
-        if knob.metadata.get("training") and gradient is None:
-            gradient = parser.add_argument_group(
-                "gradient runs",
-                "any of these means --solver gradient; each run is a process of its own, see 'shoal runs'"
-                if wanted is None or "solver" in wanted
-                else "of every trial; each is a run of its own, see 'shoal runs'",
-            )
-        place = gradient if gradient is not None and knob.metadata.get("training") else parser
+        place = groups.of(knob)
         flag = "--" + knob.name.replace("_", "-")
         only = tuple(models or (MODELS if linear else ())) if knob.name == "model" else ()
         told = (" or ".join([", ".join(only[:-1]), only[-1]]) if only else knob.metadata["help"]) + _default(
@@ -181,6 +206,35 @@ def add_knobs(
                 **common,
                 **several,
             )
+
+
+class _Groups:
+    """The parts of a command's help that its knobs stand in; few knobs stand among the other flags."""
+
+    FEW = 12
+
+    def __init__(self, parser: argparse.ArgumentParser, wanted: set[str] | None) -> None:
+        self._parser = parser
+        self._few = wanted is not None and len(wanted) <= self.FEW
+        self._trials = wanted is not None and "solver" not in wanted
+        self._made: dict[str, Any] = {}
+
+    def of(self, knob: dataclasses.Field[Any]) -> Any:
+        group = knob.metadata["group"]
+        title = KNOB_GROUPS[group].lower()
+        if not knob.metadata.get("training"):
+            return self._parser if self._few else self._titled(title)
+        self._titled(
+            "gradient runs",
+            "of every trial; each is a run of its own, see 'shoal runs'" if self._trials
+            else "any of these means --solver gradient; each run is a process of its own, see 'shoal runs'",
+        )  # fmt: skip
+        return self._titled("gradient runs" if group == "solver" else f"gradient runs, {title}")
+
+    def _titled(self, title: str, about: str | None = None) -> Any:
+        if title not in self._made:
+            self._made[title] = self._parser.add_argument_group(title, about)
+        return self._made[title]
 
 
 def _offered(knob: dataclasses.Field[Any]) -> tuple[str, ...] | None:

@@ -29,7 +29,7 @@ REFUSED = 3  # the exit code of a promotion that the check did not allow
 def add_commands(add: Add) -> None:
     models = add(
         "models",
-        help="all saved models; save the model of a run, and give versions a word of their own",
+        help="saved models: list them, save the model of a run, compare, promote and name versions",
         usage="shoal models [add RUN [NAME] | alias NAME[:VERSION] WORD | unalias NAME WORD | compare NAME:1 NAME:2 "
         "--data FILE | promote NAME:VERSION --to champion --data FILE | rollback NAME | history NAME | "
         "drift NAME | move] [--json]",
@@ -339,7 +339,7 @@ def _usual_path(named: str, model: Path, to: str) -> Path:
 def _add_serve(add: Add) -> None:
     serve = add(
         "serve",
-        help="predict over HTTP with one model served, in a light process of its own",
+        help="predict with one model over HTTP",
         usage="shoal serve MODEL[@ALIAS] [--host ADDRESS] [--port N] [--token | --no-token]",
         description="Answers POST /predict (rows as JSON or CSV), GET /model, /health and /metrics. When the alias is "
         "given to another version, that one answers within seconds; no request is dropped.",

@@ -47,6 +47,24 @@ RANGES: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
+# What knobs are about, for forms and for help.
+KNOB_GROUPS = {
+    "model": "Model",
+    "table": "Rows and columns",
+    "split": "Rows kept for testing",
+    "reading": "Reading the file",
+    "place": "Files and places",
+    "solver": "How to solve it",
+    "steps": "Steps",
+    "schedule": "Schedule",
+    "workers": "Workers",
+    "feed": "Data feed",
+    "computing": "Computing",
+    "stopping": "Stopping",
+    "safety": "Safety",
+}
+
+
 def knob(default: Any, help: str, group: str, **more: Any) -> Any:
     """One knob. What else may be said of it, all of it for forms:
 

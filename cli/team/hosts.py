@@ -20,7 +20,7 @@ NEWEST = 50  # jobs in the list, unless all are asked for
 
 def add_commands(add: Callable[..., Any]) -> None:
     host = add(
-        "run-host", help="take runs of the team (SHOAL_DATABASE) and do them on this machine, until it is told to end"
+        "run-host", help="take runs of the team (SHOAL_DATABASE) and do them on this machine, until it is stopped"
     )
     host.add_argument(
         "--slots", type=int, metavar="N", help="runs at a time, counted in workers; one a core if not given"

@@ -18,7 +18,6 @@ from shoal.dashboard.parts.wording import (
     ABOUT_MODELS,
     ABOUT_MODES,
     ABOUT_SOLVERS,
-    GROUPS,
     SOLVERS,
     alpha_help,
     help_for,
@@ -26,6 +25,7 @@ from shoal.dashboard.parts.wording import (
 )
 from shoal.errors import ConfigError
 from shoal.results.answers.table import TableLook
+from shoal.settings.checks import KNOB_GROUPS
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import FOR_NETWORK, has_effect
 from shoal.settings.pairs import split_pair
@@ -268,7 +268,7 @@ class ModelForm:
         for group in FOLDED:
             folded = self.folded(group)
             if knobs := [knob for knob in folded if has_effect(knob, self.values)]:
-                st.markdown(f"**{GROUPS[group]}**")
+                st.markdown(f"**{KNOB_GROUPS[group]}**")
                 self._switches([knob for knob in knobs if is_switch(knob)])
                 # All of them: one may come to mean something by the choice that is made in another just now.
                 self.ask(*[knob for knob in folded if not is_switch(knob) and knob not in PRODUCTS])

@@ -179,21 +179,6 @@ ABOUT_MODES = {
     "async": "No worker waits. Most rows a second, but steps use older weights and are made shorter for it.",
     "local": "Each worker takes several steps alone, then all are averaged. Best when messages are slow.",
 }
-GROUPS = {
-    "model": "Model",
-    "table": "Rows and columns",
-    "split": "Rows kept for testing",
-    "reading": "Reading the file",
-    "place": "Files",
-    "solver": "How to solve it",
-    "steps": "Steps",
-    "schedule": "Schedule",
-    "workers": "Workers",
-    "feed": "Data feed",
-    "computing": "Computing",
-    "stopping": "Stopping",
-    "safety": "Safety",
-}
 # Words that mean one thing for one knob and another for the next.
 CHOICES_OF = {
     "model": MODELS,

@@ -16,6 +16,8 @@ import pytest
 
 import shoal as package
 from shoal.cli.app import _parser, main
+from shoal.cli.flags import OTHER_NAMES, SECTIONS
+from shoal.settings.checks import KNOB_GROUPS
 from shoal.settings.config import RunConfig
 from support.tables import shoal
 
@@ -58,6 +60,28 @@ def test_help_says_the_default_of_every_knob_that_has_one() -> None:
             assert shown == ("yes" if knob.default else "no"), line
         else:
             assert type(knob.default)(shown) == knob.default, line
+
+
+def test_help_has_every_command_in_one_section() -> None:
+    sections = [name for names in SECTIONS.values() for name in names]
+    assert sorted([*sections, *OTHER_NAMES]) == sorted(_parser().commands)
+    page = shoal("--help").out
+    for title, names in SECTIONS.items():
+        part = page.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert re.findall(r"^  ([a-z-]+)", part, re.M) == list(names)
+
+
+def test_help_has_every_knob_under_what_it_is_about() -> None:
+    page = shoal("train", "--help").out
+    for knob in dataclasses.fields(RunConfig):
+        if knob.name == "file":
+            continue
+        group, training = knob.metadata["group"], knob.metadata.get("training")
+        title = KNOB_GROUPS[group].lower()
+        if training:
+            title = "gradient runs" if group == "solver" else f"gradient runs, {title}"
+        part = re.split(r"\n\n(?=\S)", page.partition(f"\n{title}:\n")[2])[0]
+        assert re.search(rf"^  --{knob.name.replace('_', '-')}\b", part, re.M), (title, knob.name)
 
 
 def test_a_command_with_a_default_of_its_own_says_that() -> None:

@@ -11,7 +11,7 @@ from shoal.dashboard.forms.knob_widgets import default_values
 from shoal.dashboard.forms.problems import problems_of
 from shoal.dashboard.parts import wording
 from shoal.results.answers.table import BadRows, ColumnLook, TableLook
-from shoal.settings.checks import RANGES
+from shoal.settings.checks import KNOB_GROUPS, RANGES
 from shoal.settings.meaning import has_effect
 from shoal.settings.values import config_from
 from support.dashboard.train_page import KNOBS, apply, labels
@@ -23,7 +23,7 @@ from support.pages import open_page, settle
 @pytest.mark.parametrize("name", KNOBS)
 def test_every_knob_has_a_group_and_words_for_the_page(name: str) -> None:
     metadata = KNOBS[name].metadata
-    assert metadata["group"] in wording.GROUPS
+    assert metadata["group"] in KNOB_GROUPS
     assert metadata["help"]
     if metadata["group"] == "place":
         return
