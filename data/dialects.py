@@ -19,7 +19,8 @@ from shoal.words import LINE_BREAKS, listed, tidy_name
 
 DEFAULT_MISSING = (
     "", "NA", "N/A", "#N/A", "<NA>", "n/a", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "Null",
-    "None", "?", ".", "-", "--", "#NA", "#NULL!", "#DIV/0!", "#VALUE!",
+    "None", "?", ".", "-", "--", "#NA", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?",
+    "#NUM!", "\\N",
 )  # fmt: skip
 SINGLE_BYTE = {
     "utf-8", "ascii", "latin-1", "iso8859-1", "cp1252", "iso8859-15", "iso8859-2", "cp1250", "cp1251", "koi8-r",
@@ -99,7 +100,8 @@ class Dialect:
         return found
 
     def _unescaped(self, text: str) -> str:
-        out, inside, i = [], True, 1
+        """The text within quotes; if one of them opens where it should close, they are letters: "the "old" inn"."""
+        out, inside, letters, i = [], True, False, 1
         while i < len(text):
             mark = text[i]
             if inside and self.escape and mark == self.escape and i + 1 < len(text):
@@ -109,7 +111,9 @@ class Dialect:
                 i += 1
                 out.append(mark)
             elif inside and mark == self.quote:
-                inside = False
+                letters = letters or (text[i + 1 : i + 2].isalnum() and text.endswith(self.quote))
+                inside = letters and i + 1 < len(text)
+                out += [mark] if inside else []
             else:
                 out.append(mark)
             i += 1

@@ -17,7 +17,18 @@ from shoal.data.notation import dates, limits
 from shoal.data.notation.grouping import Grouping, grouping
 from shoal.data.notation.numbers import MINUSES, ODD_SHARE, Notation, notation_from, notation_of
 from shoal.data.notation.spelling import in_one_spelling
-from shoal.data.notation.styles import LONG, NAMED, SHORT, TELLING, any_date_of, date_of, order_of, rewritten, time_of
+from shoal.data.notation.styles import (
+    BUDDHIST,
+    LONG,
+    NAMED,
+    SHORT,
+    TELLING,
+    any_date_of,
+    date_of,
+    order_of,
+    rewritten,
+    time_of,
+)
 from shoal.data.notation.words import without_words
 from shoal.errors import ConfigError
 from shoal.kernels.csv_kernel import DateStyle, FieldKind, MarkRole
@@ -163,7 +174,7 @@ def guess_kind(
     if name in categorical:
         return Guess(FieldKind.LEVEL)
     dated_or_open = name not in numeric or order == LONG[0]  # the columns of a model are numbers, its dates as well
-    if known is None and dated_or_open and (compact := _compact_dates(present, order)):
+    if known is None and dated_or_open and (compact := _compact_dates(name, present, order)):
         return compact
     if known and present and all(known.number(cell) is not None for cell in present):
         plain = known == Notation(dialect.decimal, dialect.thousands)
@@ -243,6 +254,9 @@ def _dates_of_one_style(cells: Sequence[str], order: int | None) -> Guess | None
             fitting = _with_few_years(cells, fitting)
         fitting.sort(key=lambda style: order is not None and order_of(style) != order)
         if fitting:
+            if styles is LONG and _are_buddhist(cells, fitting[0]):
+                fitting = [style | DateStyle.BUDDHIST for style in fitting]
+                counts = {style: sum(date_of(cell, style) is not None for cell in cells) for style in fitting}
             best = fitting[0]
             example = next(cell for cell in cells if date_of(cell, best) is not None)
             settled = order is not None and order_of(best) == order
@@ -251,27 +265,48 @@ def _dates_of_one_style(cells: Sequence[str], order: int | None) -> Guess | None
     return None
 
 
+def _are_buddhist(cells: Sequence[str], style: int) -> bool:
+    """Whether nearly all dates have years as they are counted in Thailand."""
+    years = [1970 + day / 365.2425 for cell in cells if (day := date_of(cell, style)) is not None]
+    return sum(int(year) in BUDDHIST for year in years) >= (1 - ODD_SHARE) * len(years)
+
+
 def _dates_among_others(cells: Sequence[str], order: int | None) -> Guess | None:
     """Where some dates tell themselves, the style of all others: `2021-05-02` among `2. 5. 2021`."""
     ways = {style: cell for style in TELLING for cell in cells if date_of(cell, style) is not None}
     rest = [cell for cell in cells if all(date_of(cell, style) is None for style in TELLING)]
     if not ways or (not rest and len(ways) < 2):
         return None
-    guess = _dates(rest, order) if rest else Guess(FieldKind.DATE, LONG[0], written=rewritten(ways[LONG[0]], LONG[0]))
-    return replace(guess, among=ways[LONG[0]] if rest and LONG[0] in ways else ways[NAMED]) if guess else None
+    if not rest:
+        return Guess(FieldKind.DATE, LONG[0], written=rewritten(ways[LONG[0]], LONG[0]), among=ways[NAMED])
+    guess = _dates(rest, order)
+    if guess is None:
+        return None
+    told = [day for style in TELLING for cell in cells if (day := date_of(cell, style)) is not None]
+    within = [style for style in (guess.style, *guess.others) if _all_within(rest, style, min(told), max(told))]
+    if len(within) == 1 and within[0] != guess.style:
+        others = (guess.style, *(style for style in guess.others if style != within[0]))
+        guess = replace(guess, style=within[0], others=others, written=rewritten(guess.written, within[0]))
+    return replace(guess, among=ways.get(LONG[0], ways.get(NAMED, "")))
 
 
-def _compact_dates(cells: Sequence[str], order: int | None) -> Guess | None:
+def _all_within(cells: Sequence[str], style: int, first: float, last: float) -> bool:
+    """Whether dates, read so, lie between two days, as those of one column do."""
+    return all((day := date_of(cell, style)) is not None and first <= day <= last for cell in cells)
+
+
+def _compact_dates(name: str, cells: Sequence[str], order: int | None) -> Guess | None:
     """Eight digits that are dates, year first, but for those that mean no day (00000000) or the end of days (99991231).
 
-    A number is one by chance in one of thirty cases: three different ones are enough, or that somebody said the order.
+    A number is one by chance in one of thirty cases: three different ones are enough, or that somebody said the order,
+    or that the column is called a date.
     """
     if not cells or not all(len(cell) == 8 and cell.isascii() and cell.isdecimal() for cell in cells):
         return None
     days = [cell for cell in cells if not dates.means_no_day(cell)]
     if not all("1850" <= cell[:4] <= "2150" and date_of(cell, DateStyle.COMPACT) is not None for cell in days):
         return None
-    if len(set(days)) < 3 and not (days and order == LONG[0]):
+    if len(set(days)) < 3 and not (days and (order == LONG[0] or dates.is_called_one(name))):
         return None
     return Guess(FieldKind.DATE, DateStyle.COMPACT, written="20211231")
 
@@ -336,7 +371,8 @@ def date_notes(names: Sequence[str], guesses: Sequence[Guess], orders: Mapping[s
     ]  # fmt: skip
     compact = [name for name, guess in dated.items() if guess.style & DateStyle.COMPACT and name not in orders]
     mixed = [dates.mixed_note(name, guess.written, guess.among) for name, guess in dated.items() if guess.among]
-    return [*dates.written_notes(short), *map(dates.compact_note, compact), *mixed, *other]
+    thai = [dates.buddhist_note(name, g.written) for name, g in dated.items() if g.style & DateStyle.BUDDHIST]
+    return [*dates.written_notes(short), *thai, *map(dates.compact_note, compact), *mixed, *other]
 
 
 def encoded_marks(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:

@@ -21,6 +21,7 @@ from shoal.data.dialects import (
     split,
     split_with_places,
 )
+from shoal.data.formats import digits
 from shoal.data.formats.encodings import guess_encoding
 from shoal.data.formats.headers import names_of_numbers
 from shoal.data.formats.mended import mended_names
@@ -113,7 +114,7 @@ def detect_encoding(sample: bytes, at_end: bool) -> str:
         (codecs.BOM_UTF16_LE, "utf-16"),
         (codecs.BOM_UTF16_BE, "utf-16"),
     ):
-        if sample.startswith(mark):
+        if sample.startswith(mark) and name != "utf-8":
             return name
     even, odd = sample[0:4096:2].count(0), sample[1:4096:2].count(0)
     half = max(1, len(sample[:4096]) // 2)
@@ -125,11 +126,11 @@ def detect_encoding(sample: bytes, at_end: bool) -> str:
             "Save it as CSV or Parquet and try again."
         )
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(sample, final=at_end)
+        text = codecs.getincrementaldecoder("utf-8")().decode(sample, final=at_end)
     except UnicodeDecodeError:
         _check_text(sample[:LOOKED_AT])
         return guess_encoding(sample)
-    return "utf-8"
+    return digits.CODEC if digits.may_have(sample) and digits.written_so(text[:LOOKED_AT]) else "utf-8"
 
 
 def _check_text(sample: bytes) -> None:
@@ -146,10 +147,10 @@ def _check_text(sample: bytes) -> None:
 
 
 def _newline(text: bytes) -> str:
-    """LF (with or without CR before it), or a lone CR where those are in the majority."""
+    """LF (with or without CRs before it), or a lone CR where those are in the majority."""
     text = re.sub(rb'"[^"]*"', b"", text)  # line ends inside quotes are text
-    lines = text.count(b"\n")
-    return "\r" if text.count(b"\r") - text.count(b"\r\n") > lines else "\n"
+    text = re.sub(rb"\r+\n", b"\n", text)
+    return "\r" if text.count(b"\r") > text.count(b"\n") else "\n"
 
 
 def _comment(text: bytes, dialect: Dialect) -> str:
@@ -167,17 +168,24 @@ def _with_separators(text: bytes, dialect: Dialect, at_end: bool, given: Mapping
     known = (given["delimiter"],) if "delimiter" in given else (*DELIMITERS, " ")
     delimiters = [d for d in known if d != given.get("decimal")]
     quotes = [given["quote"]] if "quote" in given else ['"', *("'" if _single_quoted(text) else "")]
-    escapes = (given["escape"],) if "escape" in given else ("", "\\") if b'\\"' in text else ("",)
     best, best_score = dialect, -1.0
     for delimiter in delimiters:
         decimal = given.get("decimal", "," if delimiter == "." else ".")
         for quote in [*quotes, *([""] if delimiter == "\t" and "quote" not in given else [])]:
-            for escape in escapes:
+            for escape in (given["escape"],) if "escape" in given else _escapes(text, quote):
                 tried = replace(dialect, delimiter=delimiter, quote=quote, escape=escape, decimal=decimal)
                 score = _tidiness(split(text, tried, at_end, 100), delimiter)
                 if score > best_score * (1.0 if quote else 1.02) + 1e-9:  # quotes as letters: only if that tidies up
                     best, best_score = tried, score
     return best
+
+
+def _escapes(text: bytes, quote: str) -> tuple[str, ...]:
+    """The escapes that may stand before a quote, the likelier first: before a letter it closes none."""
+    if not quote or f"\\{quote}".encode() not in text:
+        return ("",)
+    within = re.search(rb"\\%b[^%b,;\t|\r\n]" % (quote.encode(), quote.encode()), text)
+    return ("\\", "") if within else ("", "\\")
 
 
 def _single_quoted(text: bytes) -> bool:
@@ -208,6 +216,8 @@ def _cell_quality(cell: str) -> float:
     if cell in DEFAULT_MISSING or NUMBER.fullmatch(cell) or GROUPED.fullmatch(cell) or is_date(cell):
         return 1.0
     untidy = any(d in cell for d in DELIMITERS) or '"' in cell
+    if len(cell) > 1 and cell[0] == cell[-1] == "'":
+        return 0.5  # which are quotes, if all is as tidy with them
     return 0.1 if untidy and marks_of(without_sign(cell)) is None else 0.7  # <0,5 and 0,78 mg are tidy
 
 

@@ -28,7 +28,7 @@ static void skip_any_blanks(const uint8_t **p, const uint8_t *end) {
     while (*p < end && (skip_text(p, end, " ") || skip_text(p, end, "\xc2\xa0") || skip_text(p, end, "\xe2\x80\xaf"))) {}
 }
 
-/* AM, pm, a.m.: the hour that `hour` of twelve is, or -1; 24-hour times have none and stay as they are. */
+/* AM, pm, a.m., or p at the end: the hour that `hour` of twelve is, or -1; 24-hour times have none and stay as they are. */
 static int64_t hour_of_day(const uint8_t **p, const uint8_t *end, int64_t hour) {
     const uint8_t *q = *p;
     skip_any_blanks(&q, end);
@@ -36,8 +36,10 @@ static int64_t hour_of_day(const uint8_t **p, const uint8_t *end, int64_t hour) 
     if (half != 'a' && half != 'p') return hour;
     q++;
     if (q < end && *q == '.') q++;
-    if (q >= end || (*q++ | 32) != 'm') return -1;
-    if (q < end && *q == '.') q++;
+    if (q < end) {
+        if ((*q++ | 32) != 'm') return -1;
+        if (q < end && *q == '.') q++;
+    }
     *p = q;
     return hour < 1 || hour > 12 ? -1 : hour % 12 + (half == 'p' ? 12 : 0);
 }
@@ -155,6 +157,7 @@ static int read_numbered_day(const uint8_t **p, const uint8_t *end, int style, i
     if (mark == 2 && !skip_text(p, end, "\xec\x9d\xbc")) return 0;
     if (mark == '.' && place[0] == 0 && *p < end && **p == '.') (*p)++;
     *year = part[place[0]], *month = part[place[1]], *day = part[place[2]];
+    if (style & BUDDHIST && *year > 2300) *year -= 543;
     int64_t written = digits[place[0]];
     if (written == 3) return 0;
     if (written == 2) {

@@ -23,7 +23,8 @@ static const uint8_t *find_terminator(const Dialect *d, const uint8_t *p) {
 }
 
 static const uint8_t *trim_end(const Dialect *d, const uint8_t *begin, const uint8_t *end) {
-    if (end > begin && *end == d->newline && end[-1] == '\r') end--;
+    if (*end == d->newline)
+        while (end > begin && end[-1] == '\r') end--; /* one, or more where CR LF was written as text */
     if (d->delimiter != ' ')
         while (end > begin && is_blank(d, end[-1])) end--;
     return end;

@@ -65,6 +65,7 @@ class DateStyle(IntFlag):
     SHORT_YEARS = 4  # years of two digits as well
     NAMED = 8  # the month is a word
     COMPACT = 16  # eight digits: 20211231
+    BUDDHIST = 64  # years are counted as in Thailand: 2564 is 2021
     OTHERS_TOO = 32  # and dates among them that tell themselves: with the year first, or a name for the month
 
 

@@ -7,7 +7,7 @@ enum { DONE, NEED_MORE, TOO_MANY_ODDITIES, NO_MEMORY, NO_ROOM };                
 enum { PLAIN, QUOTED, ESCAPED };                                             /* how a field was written */
 enum { WRONG_COUNT, NEVER_CLOSED };                                          /* what is wrong with a row */
 enum { YEAR_FIRST, DAY_FIRST, MONTH_FIRST, ORDER };                          /* styles of a date: an order, ... */
-enum { SHORT_YEARS = 4, NAMED = 8, COMPACT = 16, OTHERS_TOO = 32 };          /* ... and what is added to it */
+enum { SHORT_YEARS = 4, NAMED = 8, COMPACT = 16, OTHERS_TOO = 32, BUDDHIST = 64 };        /* ... and what is added to it */
 enum { MISSING_CODE = -1, TOO_MANY_LEVELS = -2 };
 enum { DROPPED, MINUS, GROUP };                                              /* what a mark in a number is */
 

@@ -33,6 +33,7 @@ from shoal.data.dataset import (
 )
 from shoal.data.files import Identity, Source, file_format, spool
 from shoal.data.first_look.refusals import endless_message, ragged_message
+from shoal.data.first_look.rereading import otherwise
 from shoal.data.first_look.source import inspect_text
 from shoal.data.first_look.totals import without_totals
 from shoal.data.formats.mended import stray_quote_notes
@@ -316,7 +317,7 @@ class FileReading:
             if not strangers:
                 break
             names = [source.layout.names[i] for i in strangers]
-            source = dataclasses.replace(source, layout=source.layout.reconsidered(strangers))
+            source = otherwise(source, strangers)
             self.progress(f"reading again: {', '.join(names)} is written in another way", 0.0)
         if source.path.startswith(str(directory)):
             Path(source.path).unlink()

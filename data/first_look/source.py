@@ -19,6 +19,7 @@ from shoal.data.files import Source, file_format, read_sample
 from shoal.data.first_look.doubts import doubts_about
 from shoal.data.first_look.heading import Heading
 from shoal.data.first_look.thousands import like_the_others
+from shoal.data.formats import digits
 from shoal.data.formats.encodings import encoding_note
 from shoal.data.formats.headers import ALIGNED, are_aligned, one_column_notes
 from shoal.data.formats.pairs import refuse_pairs
@@ -187,6 +188,8 @@ def _about_text(sample: Beginning, overrides: Mapping[str, Any]) -> Iterator[str
     dialect, skipped = sample.dialect, sample.dialect.skip_lines
     if not overrides.get("encoding") and not dialect.encoding.startswith("utf"):
         yield encoding_note(dialect.encoding, sample.text if not dialect.rewrites else b"")
+    if dialect.encoding == digits.CODEC:
+        yield digits.NOTE
     if sample.width == 1 and overrides.get("delimiter") is None:
         yield from one_column_notes([row[0] for row in sample.table])
     if sample.width == 1 and sample.has_gaps():

@@ -63,6 +63,7 @@ def without_totals(source: Source, to_predict: bool) -> Source:
 
 def _another_table(lines: Sequence[str]) -> list[str]:
     """What to say of lines below the totals that have other fields than the rows above."""
+    lines = [line for line in lines if any(map(str.isalnum, line))]  # not the frame of a list
     if len(lines) < 2:  # one is a note with a comma in it
         return [f"A note below the totals, '{line}', is left out." for line in lines]
     return [

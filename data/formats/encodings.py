@@ -32,9 +32,13 @@ WEAK = 40  # letters beyond ASCII below which a guess is one between alphabets t
 OTHERS = ("cp1252", "cp1250", "cp1254", "cp1257")  # that may be meant where little can be told
 LETTERS = re.compile(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[a-z])")
 ICELANDIC, TURKISH = frozenset(b"\xe1\xe9\xed\xf3\xe6\xc1\xcd\xd3"), frozenset(b"\xf0\xfd\xfe\xd0\xdd\xde")
+HUNGARIAN = frozenset("áéíóöőúüűÁÉÍÓÖŐÚÜŰ€„”–\u00a0".encode("cp1250"))  # õ and û in Western European
+HUNGARIAN_HAS = [frozenset(letters.encode("cp1250")) for letters in ("őűŐŰ", "áéÁÉ", "öüÖÜ")]
 SIGNS = frozenset(b"\x80\x85\x91\x92\x93\x94\x95\x96\x97\x99")  # €, dots, quotes, dashes: also in Turkish texts
 WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
 MOST_ACCENTS = 0.35  # of the letters of words that have any
+PAIRS, MOST_RARE = re.compile(rb"[\x81-\xfe][\x40-\xfe]"), 0.3
+EASTERN = ("cp949", "gb18030")  # whose usual signs are of two bytes from 0xA1 on
 NEAR = 0.02  # how much less tidy than the best guess another may be and still count as equal
 
 
@@ -60,7 +64,18 @@ def guess_encoding(sample: bytes) -> str:
     chosen = min(tidy, key=lambda name: _oddity(strange.decode(name, "replace")))
     if chosen in LATIN and _oddity(strange.decode("cp1252", "replace")) <= _oddity(strange.decode(chosen, "replace")):
         return _western(sample)  # the same letters but for their marks: nothing speaks for the rarer ones
-    return codecs.lookup(chosen).name
+    return "cp932" if chosen in EASTERN and _is_japanese(strange) else codecs.lookup(chosen).name
+
+
+def _is_japanese(strange: bytes) -> bool:
+    """Whether signs that would be rare ones of Korean or Chinese are Shift-JIS, whose usual ones begin or end below."""
+    try:
+        strange.decode("cp932")
+    except UnicodeDecodeError:
+        return False
+    pairs: list[bytes] = PAIRS.findall(strange)
+    rare = sum(min(pair) < 0xA1 for pair in pairs)
+    return rare > MOST_RARE * len(pairs)
 
 
 def _strange_lines(sample: bytes) -> bytes:
@@ -114,7 +129,7 @@ def _central(strange: bytes) -> str:
     czech = found & frozenset(b"\xf8\xd8") and found & frozenset(b"\xe8\xc8\xec") and not found & frozenset(b"\xe5\xe6")
     hooked = found & frozenset(b"\x9a\x9e\x8a\x8e") and found & frozenset(b"\xe8\xc8\xec\xf8\xd8")
     if not czech and not hooked:
-        return ""
+        return "" if found - HUNGARIAN or not all(found & pair for pair in HUNGARIAN_HAS) else "cp1250"
     return "iso8859-2" if min(found) >= 0xA0 and found & frozenset(b"\xb9\xbe\xa9\xae") else "cp1250"
 
 

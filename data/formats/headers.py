@@ -144,7 +144,9 @@ def says_total(text: str) -> bool:
 def names_totals(cell: str) -> bool:
     """Whether a cell is what rows of totals are called: a word for them, among few others."""
     words = re.findall(r"[^\W\d_]+", cell.casefold())
-    return 0 < len(words) <= 3 and (bool(TOTALS & set(words)) or " ".join(words) in PHRASES)
+    if not words:
+        return cell.strip("* ") == "" and "*" in cell  # of lists that SAP draws
+    return len(words) <= 3 and (bool(TOTALS & set(words)) or " ".join(words) in PHRASES)
 
 
 def names_sums(cell: str) -> bool:

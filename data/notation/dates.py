@@ -48,15 +48,18 @@ lunes martes miércoles jueves viernes sábado domingo maandag dinsdag woensdag 
 måndag tisdag onsdag torsdag fredag lördag söndag mandag tirsdag lørdag søndag den
 de of st nd rd th er
 """
+_CALLED = frozenset(
+    ["date", "datum", "dato", "fecha", "data", "datas", "dátum", "päivä", "tarih", "дата", "日付", "日期", "날짜"]
+)
 _HALF = "((午前|午後|上午|下午|오전|오후) ?)?"  # of the day, where it stands before the hour
 _SIGNED = r"[時时시] ?(\d{1,2}[分분] ?(\d{1,2}[秒초])?)?"
-_CLOCK = rf"{_HALF}\d{{1,2}}(:\d{{2}}(:\d{{2}}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?|{_SIGNED})"
+_CLOCK = rf"{_HALF}\d{{1,2}}(:\d{{2}}(:\d{{2}}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp](\.?[Mm]\.?)?)?|{_SIGNED})"
 _ZONE = r"(Z| (UTC|GMT)([+-]\d{1,2}(:?\d{2})?)?| ?[+-]\d{2}(:?\d{2})?)?"
 TIME = pattern(_CLOCK)
 _NUMBERED = (
     r"\d{1,4}(?P<mark>[-/.]) ?\d{1,2}(?P=mark) ?\d{1,4}\.?|\d{4}年 ?\d{1,2}月 ?\d{1,2}日|\d{4}년 ?\d{1,2}월 ?\d{1,2}일"
 )
-_DOTTED = r"\d{1,2}\.\d{2}(\.\d{2}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"  # beside a date; else a number
+_DOTTED = r"\d{1,2}\.\d{2}(\.\d{2}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp](\.?[Mm]\.?)?)?"  # beside a date; else a number
 _OF_YEAR = r"( ?[rг]\.?)?"  # 31.12.2021 r.
 _AFTER = rf"{_OF_YEAR}([ T,] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 NUMBERED = pattern(f"({_NUMBERED}){_AFTER}")
@@ -130,6 +133,11 @@ def example_of(cell: str, order: int, named: bool) -> str:
     return re.sub(r"\d+", other, cell)
 
 
+def is_called_one(name: str) -> bool:
+    """Whether a column's name says that it holds dates."""
+    return not _CALLED.isdisjoint(re.findall(r"[^\W\d_]+", name.casefold()))
+
+
 def means_no_day(cell: str) -> bool:
     """Whether eight digits stand for no day at all, or for the end of days."""
     return cell == "00000000" or cell.startswith("9999")
@@ -181,6 +189,10 @@ def written_notes(written: Mapping[str, str]) -> list[str]:
         f"Column '{name}' holds dates written like {text}, with years from 1969 to 2068."
         for name, text in written.items()
     ]
+
+
+def buddhist_note(name: str, written: str) -> str:
+    return f"Column '{name}' holds dates with Buddhist years, written like {written}: 2564 is read as 2021."
 
 
 def not_so(name: str, asked: int, written: str) -> str:

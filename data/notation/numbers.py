@@ -27,9 +27,9 @@ ODD_SHARE = 0.05  # of a column's values that may be something else
 _CURRENCIES = """
 EUR USD CHF GBP JPY CNY INR BRL RUB SEK NOK DKK ISK PLN CZK HUF RON BGN HRK TRY UAH AUD NZD CAD MXN ARS CLP COP ZAR SGD
 HKD TWD KRW THB IDR MYR PHP VND ILS AED SAR EGP NGN KES MAD Fr SFr Sfr kr Kr zł Kč Ft lei Lei лв руб р Rs RS DM TL RM Rp
-Euro euro euros dollars 円 元 원"""
+\\ Euro euro euros dollars 円 元 원"""
 _UNITS = """
-% ‰ ° °C °F ºC ºF pp Prozent percent ％
+% ‰ ° °C °F ºC ºF ℃ ℉ pp Prozent percent ％
 m m2 m3 m² m³ cm cm2 cm² cm³ mm mm² km km2 km² km/h kmh ft ft2 ft² mi mph mpg ha sqft sqm qm kg g mg µg μg lb lbs oz l L
 ml mL cl cc gal h hr hrs min s sec ms µs kW kWh MW MWh GW GWh W Wh V mV mA Hz kHz MHz GHz kB KB MB GB TB bar mbar hPa
 kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µg/m³ μg/m³ m/s

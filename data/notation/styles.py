@@ -16,6 +16,7 @@ LONG = (DateStyle.YEAR_FIRST, DateStyle.DAY_FIRST, DateStyle.MONTH_FIRST)
 NAMED = DateStyle.DAY_FIRST | DateStyle.NAMED
 PLACES = ("ymd", "dmy", "mdy")  # by order
 SHORT = tuple(style | DateStyle.SHORT_YEARS for style in (LONG[1], LONG[2], LONG[0]))  # the likelier first
+BUDDHIST_YEAR, BUDDHIST = "2564", range(2443, 2644)  # that of 2021, and those of 1900 to 2100
 TELLING = (LONG[0], NAMED)  # which no date of another style has, so they may stand among others
 
 
@@ -27,12 +28,14 @@ def rewritten(example: str, style: int) -> str:
     """How dates are written, as an example that tells the order."""
     if style & DateStyle.COMPACT:
         return f"20211231{example[8:]}"
-    return dates.example_of(example, order_of(style), bool(style & DateStyle.NAMED))
+    own = dates.example_of(example, order_of(style), bool(style & DateStyle.NAMED))
+    return own.replace("2021", BUDDHIST_YEAR, 1) if style & DateStyle.BUDDHIST else own
 
 
 def style_of(written: str) -> int | None:
     """The style of dates that are written like an example; None if it is none."""
-    styles = (*LONG, NAMED, DateStyle.COMPACT, *SHORT)
+    long = tuple(style | DateStyle.BUDDHIST for style in LONG) if BUDDHIST_YEAR in written else LONG
+    styles = (*long, NAMED, DateStyle.COMPACT, *SHORT)
     return next((style for style in styles if date_of(written, style) is not None), None)
 
 

@@ -49,6 +49,7 @@ HUNGARIAN = [
     "november",
     "december",
 ]
+PERSIAN = str.maketrans("0123456789", "۰۱۲۳۴۵۶۷۸۹")
 EASTERN = str.maketrans("0123456789.", "٠١٢٣٤٥٦٧٨٩٫")
 
 
@@ -166,7 +167,35 @@ EXPORTS = {
     ),
     "Arabic digits": Export(
         "التاريخ,المبلغ\n" + "".join(f"{d:%d/%m/%Y},{y}\n".translate(EASTERN) for _, d, _, _, y in TABLE),
-        {}, ("has digits of another script",),
+        {"التاريخ": DAYS, "المبلغ": VALUES}, ("Digits of another script are read as 0 to 9",),
+    ),
+    "Persian digits, grouped": Export(
+        "شهر;تاریخ;مبلغ\n" + "".join(
+            f"منطقه {i % 3};{d:%Y/%m/%d};{money(y, '٬', '٫')}\n".translate(PERSIAN) for i, d, _, _, y in TABLE
+        ), {"تاریخ": DAYS, "مبلغ": VALUES}, ("Digits of another script",),
+    ),
+    "Thai prices, Buddhist years": Export(
+        "วันที่,ราคา,จำนวน\n29/02/2567,\"1,000.00 บาท\",3\n" + "".join(
+            f'{d:%d/%m}/{d.year + 543},"{y:,.2f} บาท",{q}\n' for _, d, _, q, y in TABLE[1:]
+        ), {"วันที่": [19782.0, *DAYS[1:]], "จำนวน": [3.0, *COUNTS[1:]]}, ("Buddhist years", "2564 is read as 2021"), encoding="cp874",
+    ),
+    "Japanese till": Export(
+        "売上日報\n\n日付,気温,売上,前年差\n"
+        + "".join(f'{d.year}年{d.month}月{d.day}日,{x}℃,"\\{y:,}","▲{q:,}"\n' for _, d, x, q, y in TABLE)
+        + f'合計,,"\\{sum(Y):,.2f}",\n',
+        {"日付": DAYS, "気温": SHARES, "売上": VALUES, "前年差": [-q for q in COUNTS]}, ("'合計'",), "売上", "日付", "cp932",
+    ),
+    "Hungarian bank": Export(
+        "Számlakivonat;;\n\nDátum;Partner;Összeg\n"
+        + "".join(f"{d:%Y.%m.%d}.;{('Őrség Kft.', 'Tűzép', 'MÁV')[i % 3]};{money(y, NO_BREAK)}\n" for i, d, _, _, y in TABLE),
+        {"Dátum": DAYS, "Összeg": VALUES, "Partner": [("Őrség Kft.", "Tűzép", "MÁV")[i % 3] for i in range(N)]},
+        ("cp1250",), encoding="cp1250",
+    ),
+    "SAP list, a star for totals": Export(
+        f"{RULE}|Werk|BuDat     |      Betrag|\n{RULE}"
+        + "".join(f"|{1000 + i % 3}|{d:%d.%m.%Y}|{money(y):>12}|\n" for i, d, _, _, y in TABLE)
+        + f"{RULE}|*   |          |{money(sum(Y)):>12}|\n{RULE}",
+        {"BuDat": DAYS, "Betrag": VALUES}, ("The last row begins with '*'",),
     ),
     "Brazilian shop": Export(
         "Relatório de vendas\n\nData;Hora;Valor Total;Qtde;Desconto\n"

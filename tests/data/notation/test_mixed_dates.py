@@ -73,6 +73,23 @@ def test_dates_that_tell_themselves_do_not_tell_the_order_of_others(tmp_path: Pa
     assert float(column(first, "sold")[3]) == numbers([datetime.date(2019, 4, 4)])[0]
 
 
+def test_an_open_order_is_that_which_lies_among_those_that_tell_themselves(tmp_path: Path) -> None:
+    days = [f"2024-03-{8 + i % 20:02d}" for i in range(40)]
+    days[17], days[30] = "03/10/2024", "03/12/2024"  # not the third of October and of December
+    dataset = opened(table(tmp_path, days))
+    assert float(column(dataset, "sold")[17]) == numbers([datetime.date(2024, 3, 10)])[0]
+    assert dataset.columns["sold"].orders == ("day-first",)  # it is told all the same
+
+
+def test_half_days_by_a_letter(tmp_path: Path) -> None:
+    days = [f"7/{13 + i % 15}/2018 {i % 12 + 1}:{i % 60:02d}{'ap'[i % 2]}" for i in range(40)]
+    found = column(opened(table(tmp_path, days)), "sold")
+    expected = pd.to_datetime([f"{day}m" for day in days], format="%m/%d/%Y %I:%M%p")
+    np.testing.assert_allclose(
+        np.array(found, float), (expected - pd.Timestamp(0)) / pd.Timedelta(days=1), rtol=0, atol=1e-9
+    )
+
+
 def test_words_for_none_stay_an_offer(tmp_path: Path) -> None:
     days = cells("dots", "iso")
     days[5:60:6] = ["ukendt"] * len(days[5:60:6])
