@@ -11,7 +11,8 @@ class Figure {
     this.div.setAttribute("role", "img")
     this.root.append(this.div)
     this.size = new ResizeObserver(() => {
-      if (this.width && this.div.clientWidth && this.div.clientWidth !== this.width) this.draw(true)
+      const { clientWidth, clientHeight } = this.div
+      if (this.width && clientWidth && (clientWidth !== this.width || clientHeight !== this.height)) this.draw(true)
     })
     this.size.observe(this.div)
   }
@@ -19,8 +20,9 @@ class Figure {
   layout(colors, x, y, more = {}) {
     const axis = { gridcolor: colors.border, linecolor: colors.border, zeroline: false, tickfont: { size: 11 }, exponentformat: "power" } // prettier-ignore
     this.width = this.div.clientWidth
+    this.height = this.div.clientHeight
     return {
-      width: this.width, height: this.div.clientHeight, margin: { l: 58, r: 14, t: 10, b: 42 },
+      width: this.width, height: this.height, margin: { l: 58, r: 14, t: 10, b: 42 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
       font: { family: colors.font, size: 12, color: colors.text }, dragmode: false, hovermode: "closest",
       hoverlabel: { bgcolor: colors.background, bordercolor: colors.border, font: { size: 12, color: colors.text } },
@@ -102,6 +104,8 @@ class ErrorCurve extends Figure {
 class PathChart extends Figure {
   constructor(view) {
     super(view, "Coefficients along the path", "standardised")
+    this.names = el("ul", "tune-names") // beside the chart, not in it: in narrow windows Plotly's would cover the lines
+    this.div.before(this.names)
   }
 
   whole(colors) {
@@ -111,19 +115,27 @@ class PathChart extends Figure {
     this.top = order.slice(0, NAMED).filter((j) => reach[j] > 0)
     const rest = order.slice(NAMED).filter((j) => reach[j] > 0)
     const line = (j) => curve.path.map((w) => w[j])
-    const grey = { x: [], y: [], type: "scatter", mode: "lines", hoverinfo: "skip", connectgaps: false, line: { color: "rgba(128,128,128,0.35)", width: 1 }, showlegend: false } // prettier-ignore
+    const grey = { x: [], y: [], type: "scatter", mode: "lines", hoverinfo: "skip", connectgaps: false, line: { color: "rgba(128,128,128,0.35)", width: 1 } } // prettier-ignore
     for (const j of rest) {
       grey.x.push(...curve.alphas, null)
       grey.y.push(...line(j), null)
     }
     const traces = this.top.map((j, n) => ({
-      x: curve.alphas, y: line(j), type: "scatter", mode: "lines", name: escaped(shortened(terms[j], 26)), line: { color: colors.colors[n], width: 2 },
+      x: curve.alphas, y: line(j), type: "scatter", mode: "lines", line: { color: colors.colors[n], width: 2 },
       hovertemplate: `${whole(terms[j])}<br>alpha %{x:.4g}<br>%{y:.4g}<extra></extra>`,
     })) // prettier-ignore
     put(this.note, rest.length ? `standardised; ${rest.length} ${rest.length === 1 ? "other is" : "others are"} grey` : "standardised") // prettier-ignore
-    const legend = { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { size: 11 }, itemclick: false, itemdoubleclick: false } // prettier-ignore
-    const layout = this.layout(colors, {}, { zeroline: true, zerolinecolor: colors.border }, { showlegend: true, legend, margin: { l: 58, r: 14, t: this.div.clientWidth < 420 ? 76 : 54, b: 42 } }) // prettier-ignore
-    return [[grey, ...traces], layout]
+    this.names.replaceChildren(...this.top.map((j, n) => this.name(terms[j], colors.colors[n])))
+    return [[grey, ...traces], this.layout(colors, {}, { zeroline: true, zerolinecolor: colors.border })]
+  }
+
+  name(term, color) {
+    const item = el("li")
+    const mark = el("i")
+    mark.style.background = color
+    item.append(mark, el("span", "", shortened(term, 26)))
+    item.title = term
+    return item
   }
 
   move(Plotly) {

@@ -302,6 +302,12 @@ def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, s
     expect(page.locator("[data-part=coefficients]").get_by_text(HOSTILE)).to_be_visible()
     fits(page)
     assert page.locator(".tune img").count() == 0
+    assert page.locator(".tune-names li").all_inner_texts()[-1].startswith("a very long")
+    page.set_viewport_size({"width": 780, "height": 900})  # half a screen: two cards side by side, and no figure is cut
+    figures = page.locator("[data-part=coefficients] .tune-scroll")
+    expect(figures).to_be_visible()
+    assert figures.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+    assert page.locator(".tune .legend").count() == 0  # Plotly's covers lines where it needs more room than it was given
 
 
 def test_nonsense_for_alpha_does_not_stay_but_the_slider_does_through_a_model_without_a_penalty(
