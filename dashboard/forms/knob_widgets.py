@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import streamlit as st
@@ -32,6 +32,20 @@ Draft = dict[str, Any]
 def default_values() -> Draft:
     """Every knob as the config has it."""
     return {name: default_of(name) for name in RunConfig.knobs()}
+
+
+def filled_in(draft: Draft, begun: Draft, elsewhere: Collection[str] = ()) -> Draft:
+    """What of a draft is not as the form begins with it; those that are kept `elsewhere` are left out."""
+    usual = {**default_values(), **begun}
+    return {
+        knob: value
+        for knob, value in draft.items()
+        if knob not in elsewhere and _plain(value) != _plain(usual.get(knob))
+    }
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 class KnobWidgets:

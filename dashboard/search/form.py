@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, names_for
+from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, forget, names_for
 from shoal.dashboard.forms.model_form import first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.parts import widget_values, wording
@@ -15,7 +15,7 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.picking import pick_column
 from shoal.dashboard.parts.targets import PLACEHOLDER, predictable
 from shoal.dashboard.parts.wording import ABOUT_MODELS, choice_for, help_for, label_for
-from shoal.dashboard.tables import choices
+from shoal.dashboard.tables import choices, filled
 from shoal.dashboard.tables.sources import Asked
 from shoal.errors import ConfigError, TrainingError
 from shoal.people.deeds import why_not
@@ -49,7 +49,7 @@ class SearchForm:
         self.found, self.result, self.prefix = found, result, f"search:{found.table.key}"
         known = drafts()
         if found.table.key not in known:
-            known[found.table.key] = _begin(found, result)
+            known[found.table.key] = filled.kept(found.table.key, filled.SEARCH) or _begin(found, result)
         self.draft = known[found.table.key]
         self.draft["target"] = found.target or ""
         self.widgets = KnobWidgets(self.prefix, self.draft, list(result.named))
@@ -67,8 +67,26 @@ class SearchForm:
             with st.container(border=True):
                 st.header("How long", anchor=False)
                 limits = self._limits()
+            self._keep()
         with right, st.container(key="search-card"), st.container(border=True):
             return self._card(wishes, limits)
+
+    def _keep(self) -> None:
+        """What was filled in is there tomorrow too, from the first change on."""
+        now = {name: value for name, value in self.draft.items() if name != "target"}
+        begun = st.session_state.setdefault(f"{self.prefix}~begun", now)
+        if now != begun or filled.kept(self.found.table.key, filled.SEARCH):
+            filled.keep(self.found.table.key, filled.SEARCH, now)
+            st.button(
+                "Forget these settings", icon=":material/undo:", type="tertiary", key="search:anew",
+                on_click=self._begin_anew, help="The form begins as it does for a new table.",
+            )  # fmt: skip
+
+    def _begin_anew(self) -> None:
+        filled.keep(self.found.table.key, filled.SEARCH, {})
+        drafts().pop(self.found.table.key, None)
+        forget(self.prefix)
+        st.session_state.pop(f"{self.prefix}~begun", None)
 
     # ---------------------------------------------------------------- widgets
 
@@ -137,15 +155,16 @@ class SearchForm:
         usual = SearchPlan({})
         one, two, three = st.columns(3)
         trials = one.number_input(
-            "Trials", 1, 10_000, usual.trials, key=f"{self.prefix}:trials",
+            "Trials", 1, 10_000, **self._limit("trials", usual.trials),
             help="How many settings are tried in all. The first one is your own.",
         )  # fmt: skip
         seconds = two.number_input(
-            "Seconds a trial", 0.1, 1e6, usual.seconds, 5.0, format="%g", key=f"{self.prefix}:seconds",
+            "Seconds a trial", 0.1, 1e6, step=5.0, format="%g", **self._limit("seconds", usual.seconds),
             help="Seconds of training after which a trial ends, wherever it is. Reading the file is not counted.",
         )  # fmt: skip
+        begun = self._limit("reach", list(REACHES)[2])
         reach = three.selectbox(
-            "Distance to reach", list(REACHES), index=2, key=f"{self.prefix}:reach",
+            "Distance to reach", list(REACHES), index=list(REACHES).index(begun["value"]), key=begun["key"],
             format_func=lambda text: f"{text} ({REACHES[text]})",
             help="The exact optimum is known. A trial is done when the share of the way that is left is this small.",
         )  # fmt: skip
@@ -156,10 +175,17 @@ class SearchForm:
             self.widgets.ask("workers")
         with three:
             at_once = st.number_input(
-                "Trials side by side", 1, 64, None, key=f"{self.prefix}:at_once", placeholder="as the cores allow",
+                "Trials side by side", 1, 64, placeholder="as the cores allow", **self._limit("at_once", None),
                 help="Every trial has cores of its own, so that they do not slow one another down.",
             )  # fmt: skip
+        chosen = {"trials": trials, "seconds": seconds, "reach": reach, "at_once": at_once}
+        self.draft.update({f"limit:{name}": value for name, value in chosen.items()})
         return {"trials": int(trials), "seconds": float(seconds), "reach": float(reach), "at_once": int(at_once or 0)}
+
+    def _limit(self, name: str, usual: Any) -> dict[str, Any]:
+        """Key and value of a widget that is no knob of a run."""
+        now = self.draft.get(f"limit:{name}", usual)
+        return {"key": widget_values.begin(f"{self.prefix}:{name}", now), "value": now}
 
     # ---------------------------------------------------------------- the card
 
@@ -202,8 +228,9 @@ class SearchForm:
 
 def _begin(found: Asked, result: TableLook) -> Draft:
     """Where the form begins: with what the Train page's form for this table says, if it was filled in."""
-    filled = st.session_state.get(TRAIN_DRAFTS, {}).get(f"{found.table.key}:", {})
-    kept = {knob: value for knob, value in filled.items() if knob not in (*KNOBS, *OURS, "epochs")}
+    name = f"{found.table.key}:"
+    train = st.session_state.get(TRAIN_DRAFTS, {}).get(name) or filled.kept(name, filled.TRAIN).get(filled.DRAFT, {})
+    kept = {knob: value for knob, value in train.items() if knob not in (*KNOBS, *OURS, "epochs")}
     return kept or first_draft(result.rows)
 
 

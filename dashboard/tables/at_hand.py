@@ -13,11 +13,13 @@ import streamlit as st
 
 from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import heading, label
+from shoal.dashboard.tables import filled
 from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.sources import Asked, asked, find_table, table_of
 from shoal.lazy.classes import dataclass
 
 HAND = "table:at-hand"  # in the session
+ADDRESS = "address"  # in what is kept of a page: the parts that are its own
 OF_TABLE = ("data", "read", "target")  # parts of an address; the rest is a page's own
 
 
@@ -45,7 +47,7 @@ def opened(page: str) -> Asked | None:
     """The table of the address; where it names none, the one at hand, which the address names from then on."""
     if "data" not in st.query_params and (hand := _hand()):
         places.stay(**{**hand.pages.get(page, {}), **hand.handed.get(page, {}), **hand.now})
-    _recall()
+    _recall(page)
     found = asked()
     if found is not None:
         known = _hand() or _taken(found.address)
@@ -56,18 +58,33 @@ def opened(page: str) -> Asked | None:
         said = st.query_params.to_dict()
         known.pages[page] = {part: value for part, value in said.items() if part not in OF_TABLE}
         st.session_state[HAND] = replace(known, address=found.address, kept=address_of(found.table.key))
+        if page == filled.TUNE:
+            parts = known.pages[page]
+            filled.keep(found.table.key, page, {"target": found.target, ADDRESS: parts} if parts else {})
     return found
 
 
-def _recall() -> None:
+def _recall(page: str) -> None:
     """Where an address that was typed or kept names a table and no more, what was chosen for it is in the address too:
     the next choice would else take the place of all others. Back to an address from before a choice undoes it."""
     address, hand = st.query_params.to_dict(), st.session_state.get(HAND)
     key = address.get("data", "")
-    if "like" in address or (hand and hand.key == key) or find_table(key) is None:
+    if "like" in address or find_table(key) is None:
         return
-    if kept := {part: value for part, value in address_of(key).items() if part not in address}:
+    chosen = {} if hand and hand.key == key else address_of(key)
+    kept = {part: value for part, value in chosen.items() if part not in address}
+    if page == filled.TUNE and address.keys() <= set(OF_TABLE) and not places.was_here():
+        kept |= _tuned(key, {**kept, **address}.get("target"))
+    if kept:
         places.amend(**kept)
+
+
+def _tuned(key: str, target: str | None) -> dict[str, str]:
+    """What the address of Tune said of the table last; of another column to predict only how it was prepared."""
+    last = filled.kept(key, filled.TUNE)
+    table = find_table(key)
+    same = last.get("target") == (target or (table and table.target))
+    return {part: text for part, text in last.get(ADDRESS, {}).items() if same or part == "study"}
 
 
 def said_of(page: str, part: str) -> str:

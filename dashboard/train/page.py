@@ -12,14 +12,14 @@ import streamlit as st
 
 from shoal.dashboard.forms import cluster, settings_tabs
 from shoal.dashboard.forms.handed import KNOBS, NOTHING, STUDY, handed_over, knobs_of
-from shoal.dashboard.forms.knob_widgets import Draft, default_values, forget
+from shoal.dashboard.forms.knob_widgets import Draft, default_values, filled_in, forget
 from shoal.dashboard.forms.model_form import ModelForm, first_draft
 from shoal.dashboard.forms.problems import TRAIN_DRAFTS, problems_of
 from shoal.dashboard.live import view as run_view
 from shoal.dashboard.parts import places, waiting, wording
 from shoal.dashboard.parts.literal import line
 from shoal.dashboard.parts.targets import SUITED, suited_model
-from shoal.dashboard.tables import at_hand, choices, guidance
+from shoal.dashboard.tables import at_hand, choices, filled, guidance
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import READING, Asked, table_of, tidy
 from shoal.dashboard.train import plan
@@ -103,17 +103,23 @@ def _form_view(found: Asked, like: Run | None) -> None:
     guidance.show(found, composer.switch_on, **chosen)
     composer.show()
     with about:  # drawn last: only now is it known what Tune is handed
-        _about(composer.asked, result, composer.is_tuned, composer.hand_over())
+        _about(composer, result)
 
 
-def _about(found: Asked, result: TableLook, is_tuned: bool, study: dict[str, str]) -> None:
+def _about(composer: Composer, result: TableLook) -> None:
     """One quiet line about the table, with the way back; on to Tune where that has what is chosen here."""
     with st.container(horizontal=True, vertical_alignment="center", key="train-about"):
         size = f"{plural(result.rows, 'row')}, {plural(len(result.columns), 'column')}"
         st.caption(size, width="content")
+        found, study = composer.asked, composer.hand_over()
         places.link("data", "See or change the data", icon=":material/table_view:", **found.address)
-        if is_tuned and not suited_model(result, found.target):
+        if composer.is_tuned and not suited_model(result, found.target):
             places.link("tune", "Tune the penalty", icon=":material/tune:", **found.address, **study)
+        if composer.own:
+            st.button(
+                "Forget these settings", icon=":material/undo:", type="tertiary", key="train:anew",
+                on_click=composer.begin_anew, help="The form begins as it does for a new table.",
+            )  # fmt: skip
 
 
 def _of_address(read: Mapping[str, Any], target: str | None) -> Draft:
@@ -129,8 +135,11 @@ class Composer:
         self.name = f"{found.table.key}:{like.id if like else ''}"
         self.prefix = f"train:{self.name}"
         drafts = _drafts()
+        self.begun = _settings_of(like) if like else first_draft(result.rows)
         if self.name not in drafts:
-            drafts[self.name] = _settings_of(like) if like else first_draft(result.rows)
+            kept = filled.kept(self.name, filled.TRAIN)
+            drafts[self.name] = {**self.begun, **kept.get(filled.DRAFT, {})}
+            st.session_state[f"{self.prefix}~seen"] = kept.get(STUDY)
         self.draft = drafts[self.name]
         self._follow_tune()
         self._follow_address()
@@ -164,14 +173,19 @@ class Composer:
         if model not in LOSSES or st.session_state.get(key) == taken:
             return
         st.session_state[key] = taken
-        st.session_state[f"{self.prefix}~suited"] = self.draft["target"], True  # it gives way with its target
+        st.session_state[self._suited] = self.draft["target"], True  # it gives way with its target
         self.draft["model"] = model
         forget(f"{self.prefix}:model")
         st.session_state.pop(f"{self.prefix}:model", None)
 
+    @property
+    def _suited(self) -> str:
+        """Where it stands for which target a model was chosen last, and whether that was not a person."""
+        return f"{self.prefix}~suited"
+
     def _suit_model(self) -> None:
         """For texts only one model will do: it is chosen once for a target, and gives way with it."""
-        key, target = f"{self.prefix}~suited", self.draft["target"]
+        key, target = self._suited, self.draft["target"]
         before, ours = st.session_state.get(key, (None, False))
         if before == target:
             return
@@ -201,10 +215,11 @@ class Composer:
 
     def _follow_tune(self) -> None:
         """What the Tune page hands over takes the place of what was chosen here, unless it is what it was handed."""
-        text, key = st.query_params.get(STUDY), f"{self.prefix}~{STUDY}"
-        if text is None or text == st.session_state.get(key):
+        text, seen = st.query_params.get(STUDY), f"{self.prefix}~seen"
+        before, st.session_state[seen] = st.session_state.get(seen), text  # once: what is chosen here after it stays
+        if text is None or text in (before, st.session_state.get(f"{self.prefix}~{STUDY}")):
             return
-        st.session_state[key] = text
+        st.session_state[f"{self.prefix}~{STUDY}"] = text
         if (said := knobs_of(text)) is None:
             return
         for knob in KNOBS:
@@ -235,6 +250,26 @@ class Composer:
         with right, st.container(key="train-card"), st.container(border=True):
             self._card(config, problems)
         self._keep_address()
+        self._keep_draft()
+
+    @property
+    def own(self) -> Draft:
+        """What a person filled in that is in no address: all that is not as the form begins by itself."""
+        _, suited = st.session_state.get(self._suited, (None, False))
+        elsewhere = {"target", *OF_MODELS, *(["model"] if suited else [])}
+        return filled_in(self.draft, self.begun, elsewhere)
+
+    def _keep_draft(self) -> None:
+        seen = st.session_state.get(f"{self.prefix}~seen")
+        filled.keep(self.name, filled.TRAIN, {filled.DRAFT: own, STUDY: seen} if (own := self.own) else {})
+
+    def begin_anew(self) -> None:
+        """The form as it begins; what belongs to the table stays. Fit for callbacks."""
+        kept = {knob: self.draft[knob] for knob in ("target", *OF_MODELS) if knob in self.draft}
+        self.draft.clear()
+        self.draft.update({**self.begun, **kept})
+        forget(self.prefix)
+        st.session_state.pop(self._suited, None)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -263,7 +298,7 @@ class Composer:
         self.draft.clear()
         self.draft.update({k: v for k, v in set_by_pages(values).items() if k not in ELSEWHERE and v != usual[k]})
         forget(self.prefix)
-        st.session_state[f"{self.prefix}~suited"] = values["target"], False  # which model it says is meant
+        st.session_state[self._suited] = values["target"], False  # which model it says is meant
         read = tidy({knob: values[knob] for knob in READING})
         self._stay(read, values["target"])
 

@@ -8,10 +8,11 @@ import streamlit as st
 
 from shoal.dashboard.forms import settings_tabs
 from shoal.dashboard.forms.handed import STUDY, knobs_of
-from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values
+from shoal.dashboard.forms.knob_widgets import Draft, KnobWidgets, default_values, filled_in
 from shoal.dashboard.forms.model_form import first_draft
 from shoal.dashboard.parts import places, waiting, widget_values, wording
 from shoal.dashboard.parts.literal import line
+from shoal.dashboard.tables import filled
 from shoal.dashboard.tables.sources import Asked
 from shoal.dashboard.train.forecast import show_queue
 from shoal.errors import ConfigError
@@ -43,7 +44,10 @@ PUSHES = (
 
 def sparse_form(found: Asked, result: TableLook, look: SparseLook, like: Run | None, drafts: dict[str, Draft]) -> None:
     name = f"{found.table.key}:{like.id if like else ''}"
-    draft = drafts.setdefault(name, _first(result.rows, like))
+    begun = _first(result.rows, like)
+    if name not in drafts:
+        drafts[name] = {**begun, **filled.kept(name, filled.TRAIN).get(filled.DRAFT, {})}
+    draft = drafts[name]
     about = f"{plural(result.rows, 'sparse row')}, {plural(look.columns, 'column')} with a value"
     with st.container(horizontal=True, vertical_alignment="center", key="train-about"):
         st.caption(about, width="content")
@@ -57,6 +61,8 @@ def sparse_form(found: Asked, result: TableLook, look: SparseLook, like: Run | N
     with right, st.container(key="train-card"), st.container(border=True):
         st.header("Before you start", anchor=False)
         _card(found, result, draft)
+    own = filled_in(draft, begun)
+    filled.keep(name, filled.TRAIN, {filled.DRAFT: own} if own else {})
 
 
 def _first(rows: int, like: Run | None) -> Draft:

@@ -1,7 +1,7 @@
 """Tuning a yes/no model, or one of counts or positive numbers: the curve over alpha, made by a process of its own that
 sweeps the rows, and the model at each of its points; what linear models are asked is in `panel`.
 
-/tune?data=...&loss=logistic&shrink=lasso      the kind of model and its penalty
+/tune?data=...&loss=logistic&shrink=elasticnet&ratio=0.5      the kind of model and its penalty
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.when import TUNED_LOSSES
 from shoal.words import number, plural, short
 
-SHRINK = "shrink"  # in the address
+SHRINK, RATIO = "shrink", "ratio"  # in the address
 LINEAR = "linear"
 KINDS = {
     LINEAR: "Linear, ridge, lasso, elastic net",
@@ -78,19 +78,30 @@ def loss_view(found: Asked, choice: StudyChoice, model: str) -> None:
 
 def _penalty() -> tuple[str, float]:
     said = st.query_params.get(SHRINK, SHRINKS[0])
+    said = said if said in SHRINKS else SHRINKS[0]
     left, right = st.columns(2)
     with left:
         shrink = st.selectbox(
-            wording.label_for("shrink"), SHRINKS, SHRINKS.index(said) if said in SHRINKS else 0,
+            wording.label_for("shrink"), SHRINKS, SHRINKS.index(said),
             format_func=lambda name: wording.choice_for("shrink", name), key="tune:shrink",
         )  # fmt: skip
-    if shrink != said:
-        places.amend(**{SHRINK: shrink})
-    if shrink != "elasticnet":
-        return str(shrink), RunConfig.l1_ratio
-    with right:
-        ratio = st.number_input(wording.label_for("l1_ratio"), 0.0, 1.0, RunConfig.l1_ratio, 0.05, key="tune:l1_ratio")
+    ratio = said_ratio()
+    if shrink == "elasticnet":
+        with right:
+            ratio = st.number_input(wording.label_for("l1_ratio"), 0.0, 1.0, ratio, 0.05, key="tune:l1_ratio")
+    wanted = {SHRINK: str(shrink), RATIO: f"{ratio:g}" if shrink == "elasticnet" else None}
+    if any(st.query_params.get(part) != text for part, text in wanted.items()):
+        places.amend(**wanted)
     return str(shrink), float(ratio)
+
+
+def said_ratio() -> float:
+    """The mixing ratio of the address; the usual one where there is none that can be."""
+    try:
+        said = float(st.query_params.get(RATIO, RunConfig.l1_ratio))
+    except ValueError:
+        return RunConfig.l1_ratio
+    return said if 0 <= said <= 1 else RunConfig.l1_ratio
 
 
 def _config(found: Asked, choice: StudyChoice, model: str, shrink: str, ratio: float) -> RunConfig:

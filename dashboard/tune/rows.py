@@ -7,7 +7,6 @@ from the rows, drawn while it comes; what-ifs about single columns, which sums a
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from typing import Any
 
@@ -20,7 +19,7 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.waiting import answered, estimate, on_the_way
 from shoal.dashboard.tables.sources import Asked
 from shoal.dashboard.tune.form import StudyChoice, apply_study
-from shoal.dashboard.tune.losses import curve_view
+from shoal.dashboard.tune.losses import RATIO, curve_view, said_ratio
 from shoal.errors import TrainingError
 from shoal.results.answers.table import SparseLook, TableLook
 from shoal.results.tuned import BEST, BY_HAND, ONE_SE, CrossValidated
@@ -34,7 +33,7 @@ from shoal.settings.values import page_config
 from shoal.utils import available_memory
 from shoal.words import number, plural, short
 
-MODEL, RATIO = "model", "ratio"  # in the address, as the panel has them
+MODEL = "model"  # in the address, as the panel has it
 PANEL = 1000  # columns up to which sums of all pairs answer what-ifs in time
 WAYS = {"hash": "hash", "row": "row number"}
 ABOUT = (
@@ -143,7 +142,7 @@ def _penalty() -> tuple[str, float]:
             wording.label_for("model"), CHOSEN, CHOSEN.index(said), key="tune:model",
             format_func=lambda name: wording.choice_for("model", name), help=wording.ABOUT_MODELS[said],
         )  # fmt: skip
-    ratio = _said_ratio()
+    ratio = said_ratio()
     if model == "elasticnet":
         with right:
             ratio = st.number_input(wording.label_for("l1_ratio"), 0.0, 1.0, ratio, 0.05, key="tune:ratio")
@@ -151,14 +150,6 @@ def _penalty() -> tuple[str, float]:
     if model != said or st.query_params.get(RATIO) != wanted[RATIO]:
         places.amend(**wanted)
     return str(model), float(ratio)
-
-
-def _said_ratio() -> float:
-    try:
-        said = float(json.loads(st.query_params.get(RATIO, str(RunConfig.l1_ratio))))
-    except (TypeError, ValueError):
-        return RunConfig.l1_ratio
-    return said if 0 <= said <= 1 else RunConfig.l1_ratio
 
 
 def _so_far(job: Run) -> None:
