@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.data import spelling
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts.literal import line
 from shoal.dashboard.tables.guidance import ways_of, words_told
@@ -26,6 +27,7 @@ def offered(found: Asked, result: TableLook) -> None:
     """One for all words where several columns have some; then a line a column with its button, many of them folded."""
     columns = result.columns
     lines = [
+        *spelling.offered(found, result),  # the cause of what is odd below, where it is wrong
         *_words(found, columns),
         *_limits(found, columns),
         *_totals(result),
