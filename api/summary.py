@@ -17,7 +17,7 @@ from shoal.settings.values import config_from
 from shoal.tasks.predict import suited
 from shoal.tasks.quartiles import residual_quartiles
 from shoal.tasks.refit import Basis
-from shoal.tasks.workers import kept_coordinator
+from shoal.tasks.workers import kept_coordinator, reachable
 from shoal.words import compared
 
 QUARTILES = ("min", "1Q", "median", "3Q", "max")
@@ -152,7 +152,7 @@ def residuals_of(file: ModelFile, basis: Basis) -> tuple[float, ...]:
     dataset, saved = basis.prepared.dataset, usable(file)
     if not dataset.is_whole():
         return ()
-    with kept_coordinator(config_from({**file.config, "out": None})) as coordinator:
+    with kept_coordinator(reachable(config_from({**file.config, "out": None}))) as coordinator:
         return residual_quartiles(suited(saved, dataset), dataset, coordinator)
 
 

@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.flags import Add
+from shoal.cli.flags import Add, add_knobs
 from shoal.cli.printing import clear_line, print_json, table
+from shoal.settings.config import ON_CLUSTER
 from shoal.words import compared, per_day, short, width_words
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from shoal.results.fit import PredictionInterval
 
 SHOWN = 40  # rows of a table
+PLACE = {"engine", *ON_CLUSTER, "workers"}  # where the rows are read again
 WIDTH = 110  # of a sentence
 TITLES = {
     "linear": "Least squares",
@@ -53,6 +55,7 @@ def add_command(add: Add, progress: Callable[[bool], Any]) -> None:
         help="row, hash, group:COLUMN or time:COLUMN; by row if not given, or by hash where the model has test rows",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="the seed of the resamples (default: %(default)s)")
+    add_knobs(parser, PLACE)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(command=lambda chosen: _explain(chosen, progress))
 
@@ -64,7 +67,8 @@ def _explain(chosen: argparse.Namespace, progress: Callable[[bool], Any]) -> Non
     question = ExplainRequest(
         chosen.resamples, chosen.confidence, chosen.alpha, chosen.folds, chosen.fold_by, chosen.seed
     )
-    found = explain_model(model_path(chosen.model), question, progress(chosen.json))
+    place = {knob: value for knob, value in vars(chosen).items() if knob in PLACE}
+    found = explain_model(model_path(chosen.model), question, progress(chosen.json), place)
     clear_line()
     if chosen.json:
         print_json(found.as_dict())

@@ -33,6 +33,7 @@ from shoal.sparse.inspection import looked_at_sparse
 from shoal.sparse.table import is_sparse, open_table
 from shoal.tasks.diagnose import residuals_of
 from shoal.tasks.train import coordinated
+from shoal.tasks.workers import reachable
 from shoal.utils import Progress, silent
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.curve import CrossValidation, cross_validate
@@ -88,7 +89,7 @@ def gathered(model: SavedModel, progress: Progress = silent) -> Evidence:
     try:
         config = own_data(model.file.config)
         _check_there(config)
-        with coordinated(config, progress) as coordinator:
+        with coordinated(reachable(config), progress) as coordinator:
             gather = _of_sparse_rows if is_sparse(config) else _of_rows
             return coordinator.cache.mending(lambda: gather(model, config, coordinator))
     except TrainingError as error:

@@ -43,7 +43,7 @@ from shoal.runs.documents import RESUMABLE, read_json
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import check_sparse
-from shoal.settings.values import config_from
+from shoal.settings.values import moved
 from shoal.tracing import spans
 from shoal.utils import disk_errors
 
@@ -236,7 +236,7 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
         scheduling.keep_going()
         return run
     _check_resumable(run)
-    config = _moved(read_config(run), elsewhere or {})
+    config = moved(read_config(run), elsewhere or {})
     allow(Verb.CHANGE, run.directory, RESUMES)
     _mend_job(run)
     with disk_errors(FOLDER), own_lock(run.directory) as mine:
@@ -253,15 +253,6 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
     with disk_errors(FOLDER):
         scheduling.begin(run, config)
     return run
-
-
-def _moved(config: RunConfig, elsewhere: Mapping[str, Any]) -> RunConfig:
-    """The same with another engine or cluster; one that is named is Ray's, and other engines have none."""
-    if not elsewhere:
-        return config
-    engine = elsewhere.get("engine") or ("ray" if elsewhere.get("cluster") else config.engine)
-    nowhere = {} if engine == "ray" else {"cluster": "", "open_cluster": False}
-    return config_from({**config.as_dict(), **nowhere, **elsewhere, "engine": engine})
 
 
 def _mend_job(run: Run) -> None:

@@ -166,3 +166,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"Expected lines such as 'target: price' in '{path}', got something else.")
     return flattened(values)
+
+
+def moved(config: RunConfig, elsewhere: Mapping[str, Any]) -> RunConfig:
+    """The same with another engine or cluster; one that is named is Ray's, and other engines have none."""
+    if not elsewhere:
+        return config
+    engine = elsewhere.get("engine") or ("ray" if elsewhere.get("cluster") else config.engine)
+    nowhere = {} if engine == "ray" else {"cluster": "", "open_cluster": False}
+    return config_from({**config.as_dict(), **nowhere, **elsewhere, "engine": engine})

@@ -33,6 +33,7 @@ from shoal.sparse.table import is_sparse
 from shoal.tasks.outcomes.explain import of_rows, rows_for
 from shoal.tasks.predict import open_for, suited
 from shoal.tasks.train import coordinated
+from shoal.tasks.workers import reachable
 from shoal.utils import Progress, silent
 
 GRID = 48  # bins of actual and of predicted
@@ -59,7 +60,7 @@ def diagnose(model_path: Path, config: RunConfig, own_data: bool, progress: Prog
             "Residuals are drawn for tables of cells; this file has sparse rows. The model's scores on training and "
             "test rows are in its report; predictions for the file have every row."
         )
-    with coordinated(config, progress) as coordinator:
+    with coordinated(reachable(config), progress) as coordinator:
 
         def diagnosed() -> Diagnosis:
             dataset = _own(model, coordinator, config) if own_data else _other(model, coordinator, config)

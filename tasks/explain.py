@@ -6,6 +6,7 @@ Each part is left out, with a sentence, where it cannot be had; the formulas are
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,14 @@ from shoal.results.fit import PredictionInterval
 from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
-from shoal.settings.values import config_from
+from shoal.settings.values import config_from, moved
 from shoal.settings.when import RESAMPLED_LOSSES, is_penalised, mixes_penalties
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve
 from shoal.tasks.outcomes.explain import LAYERS, PENALISED, intervals_of, of_rows
 from shoal.tasks.train import coordinated
+from shoal.tasks.workers import reachable
 from shoal.utils import Progress, silent
 from shoal.whatif.bootstrap import bootstrap, check_resamples
 from shoal.whatif.cells import CellMoments
@@ -70,10 +72,16 @@ class ExplainRequest:
         return FoldChoice.parse(self.folds, self.fold_by or usual_way(config.test_every), config.seed)
 
 
-def explain_model(path: Path, question: ExplainRequest, progress: Progress = silent) -> ModelExplanation:
-    """All that can be said; its `as_dict` is the object that `explain --json` prints."""
+def explain_model(
+    path: Path, question: ExplainRequest, progress: Progress = silent, place: Mapping[str, Any] | None = None
+) -> ModelExplanation:
+    """All that can be said; its `as_dict` is the object that `explain --json` prints.
+
+    `place`: the knobs that say where the work is done; where the model was fitted if none is given.
+    """
     model = load_model(path)
     config = _config(model, question)
+    config = moved(config, place) if place else reachable(config)
     question.check(config)
     found = _from_file(model, config, question)
     try:

@@ -23,7 +23,7 @@ from shoal.solve.inference import inference
 from shoal.solve.least_squares import needs_data
 from shoal.solve.moments import Moments, residual_squares
 from shoal.solve.paths import solve
-from shoal.tasks.workers import kept_coordinator
+from shoal.tasks.workers import kept_coordinator, reachable
 
 WITHOUT_SUMS = (
     "A table with so many columns is fitted from its rows, so there are no sums from which another penalty could be "
@@ -48,7 +48,7 @@ class Basis:
     def of_model(cls, file: ModelFile) -> Basis:
         """For a loaded model: from its file, as long as that holds what it held."""
         config = config_from({**file.config, "out": None})
-        with kept_coordinator(config) as coordinator:
+        with kept_coordinator(reachable(config)) as coordinator:
 
             def made() -> Basis:
                 dataset = _unchanged(coordinator, config, file.data.content)
@@ -75,7 +75,7 @@ class Basis:
         coarse = self._is_too_coarse(config)
         if self.moments is not None and not coarse:
             return self
-        with kept_coordinator(config) as coordinator:
+        with kept_coordinator(reachable(config)) as coordinator:
 
             def made() -> Basis:
                 prepared = self._whole(coordinator, config)

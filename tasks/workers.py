@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,13 @@ from shoal.networks.extra import need_torch
 from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import worker_count
+from shoal.settings.values import moved
 from shoal.settings.when import MODULE, NETWORK
 from shoal.utils import Progress, silent
 
 if TYPE_CHECKING:
     from shoal.coordinator import Coordinator
+    from shoal.engines.cluster.connection import Connection
 
 IDLE_SECONDS = 60.0
 
@@ -71,6 +74,20 @@ def _cluster_engine(config: RunConfig, preload: list[str]) -> Engine:
     from shoal.engines.cluster.engine import RayEngine
 
     return RayEngine(config.workers, connection, preload=preload)
+
+
+def reachable(config: RunConfig) -> RunConfig:
+    """The place for a question about a model: where it was fitted, or this machine if that was a cluster which is gone
+    or which this process may not join. Answers have the same bits."""
+    if config.engine != "ray":
+        return config
+    address = config.cluster or os.environ.get(CLUSTER, "")
+    if address:
+        from shoal.engines.cluster.connection import can_be_joined  # here: only those who ask for it need Ray
+
+        if can_be_joined(address, config.open_cluster):
+            return config
+    return moved(replace(config, workers=0), {"engine": "auto"})
 
 
 # ------------------------------------------------------------------ kept between fits
@@ -202,8 +219,9 @@ if hasattr(os, "register_at_fork"):
 # ------------------------------------------------------------------ machines
 
 
-def cluster_nodes(config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """The nodes of the config's cluster or of the environment's, those with cores first."""
+@contextmanager
+def _cluster(config: RunConfig, progress: Progress) -> Iterator[tuple[str, Connection]]:
+    """The config's cluster or the environment's, with its address, for a question about itself."""
     address = config.cluster or os.environ.get(CLUSTER, "")
     if not address:
         raise ConfigError(f"Expected the address of a cluster in {CLUSTER}, got none. Set it to HOST:PORT.")
@@ -212,9 +230,21 @@ def cluster_nodes(config: RunConfig, progress: Progress) -> dict[str, Any]:
 
     connection = Connection.to(address, allow_open=config.open_cluster)
     try:
+        yield address, connection
+    finally:
+        connection.close()
+
+
+def cluster_nodes(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The nodes of the config's cluster or of the environment's, those with cores first."""
+    with _cluster(config, progress) as (address, connection):
         from shoal.engines.cluster.nodes import look_at_nodes
 
         found = look_at_nodes()
         return {"address": address, "cores": connection.cores(), "free": connection.free_cores(), "nodes": found}
-    finally:
-        connection.close()
+
+
+def free_cores(config: RunConfig) -> int:
+    """Cores of the config's cluster or of the environment's that nobody uses at this moment; all, if each is used."""
+    with _cluster(config, silent) as (_, connection):
+        return connection.free_cores() or connection.cores()

@@ -7,7 +7,7 @@ of processes and is never written or shown.
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import logging
 import os
 import secrets
@@ -103,6 +103,16 @@ class Connection:
         )
 
 
+def can_be_joined(address: str, allow_open: bool) -> bool:
+    """Whether somebody answers there, and this process has what it takes; whom it meets is seen when it joins."""
+    if importlib.util.find_spec("ray") is None or not (allow_open or _has_token()):
+        return False
+    with contextlib.suppress(ConfigError, ResourceError):
+        _check_answers(address)
+        return True
+    return False
+
+
 def imported() -> Any:
     """Ray as the environment is now, or what to do without."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
@@ -163,10 +173,14 @@ def _check_answers(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def _has_token() -> bool:
+    named = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH)
+    return bool(named) or Path("~/.ray/auth_token").expanduser().exists()
+
+
 def _use_token(allow_open: bool) -> None:
     """A token of the environment or of Ray's own file; without one only an open cluster would let us in."""
-    has_token = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH) or Path("~/.ray/auth_token").expanduser().exists()
-    if has_token:
+    if _has_token():
         os.environ[MODE] = "token"
     elif allow_open:
         os.environ.setdefault(MODE, "disabled")

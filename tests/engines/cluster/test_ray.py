@@ -135,7 +135,22 @@ def test_a_fit_of_a_file_has_the_same_bits_and_tells_nobody_the_token(
     told = {}
     for name, where in (("inline", []), ("ray", ["--cluster", yard.address, "--workers", "2"])):
         monkeypatch.setenv("SHOAL_HOME", str(tmp_path / name))
-        done = shoal("train", path, "--target", target, "--model", "ridge", "--engine", name, *where, "--json")
+        model = tmp_path / name / "model.json"
+        fit = [
+            "train",
+            path,
+            "--target",
+            target,
+            "--model",
+            "ridge",
+            "--engine",
+            name,
+            *where,
+            "--out",
+            model,
+            "--json",
+        ]
+        done = shoal(*fit)
         assert done.code == 0, done.err
         told[name] = json.loads(done.out)
     assert told["ray"]["coefficients"] == told["inline"]["coefficients"]
@@ -144,6 +159,22 @@ def test_a_fit_of_a_file_has_the_same_bits_and_tells_nobody_the_token(
     written = [file for file in (tmp_path / "ray").rglob("*") if file.is_file()]
     assert written
     assert not [file for file in written if token in file.read_bytes()]
+    # What is asked about the model later is answered where it was fitted, where one says, or without the cluster here.
+    ask = ["explain", model, "--resamples", "60", "--json"]
+    named = ["--engine", "ray", "--cluster", yard.address]
+    answers = [
+        shoal(*ask),
+        shoal(*ask, "--engine", "inline"),
+        shoal(*ask[:1], tmp_path / "inline/model.json", *ask[2:], *named),
+    ]
+    with monkeypatch.context() as without:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+            without.delenv(name, raising=False)
+        without.setenv("HOME", str(tmp_path))
+        answers.append(shoal(*ask))
+        assert "Expected the token of the cluster" in shoal(*ask, *named).err
+    assert [answer.code for answer in answers] == [0] * 4, [answer.err for answer in answers]
+    assert len({answer.out for answer in answers}) == 1
 
 
 def test_the_nodes_of_a_cluster(yard: Yard, crew: Engine) -> None:
