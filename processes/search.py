@@ -38,11 +38,13 @@ from shoal.runs.commands import metrics_of, post
 from shoal.runs.folder import Run, find_run, list_runs, write_json, write_state
 from shoal.runs.launch import launch
 from shoal.runs.scheduling import keep_going
+from shoal.runs.slots import works_elsewhere
 from shoal.runs.spawning import STOPS, hear_signals
 from shoal.search import space
-from shoal.search.folder import Search, side_by_side, trial_config
+from shoal.search.folder import Search, shared_among, side_by_side, trial_config
 from shoal.search.plan import TRIES, Account
 from shoal.search.trial_progress import TrialProgress
+from shoal.tasks.workers import free_cores
 from shoal.utils import RunLog
 
 LOOK = 0.1  # seconds between two looks at the trials
@@ -62,11 +64,15 @@ class Driver:
     def __init__(self, search: Search, log: RunLog) -> None:
         self.search, self.log = search, log
         self.plan, self.base = search.plan, search.config
+        free = None
+        if works_elsewhere(self.base):
+            free = free_cores(self.base)
+            self.base = shared_among(search, self.base, free)
         self.asked = threading.Event()  # for an orderly end
         known = search.account.seals
         self.trials = Trials(open_study(search.directory, self.plan.seed, known), self.plan, self.base)
         self.running: list[Watched] = []
-        self.at_once = side_by_side(self.base, self.plan)
+        self.at_once = side_by_side(self.base, self.plan, free)
         self.before, self.began = search.account.seconds, time.monotonic()
         self._said = 0.0
 

@@ -34,18 +34,23 @@ def slots() -> int:
     return int(text or cores())
 
 
+def works_elsewhere(config: RunConfig) -> bool:
+    """Whether its workers have cores of a cluster, and not of this machine."""
+    return config.engine == "ray" and bool(config.cluster or os.environ.get(CLUSTER))
+
+
 def slots_for(config: RunConfig) -> int:
     """What a run needs; one that wants more workers than there are slots takes them all."""
-    elsewhere = config.engine == "ray" and (config.cluster or os.environ.get(CLUSTER))
-    return 1 if config.engine == "inline" or elsewhere else min(config.workers or cores(), slots())
+    alone = config.engine == "inline" or works_elsewhere(config)
+    return 1 if alone else min(config.workers or cores(), slots())
 
 
 def slots_on_a_host(config: RunConfig) -> int:
     """What a run needs wherever it will be: all that a host has, unless its workers are counted."""
     from shoal.queueing.team import WHOLE
 
-    elsewhere = config.engine == "ray" and (config.cluster or os.environ.get(CLUSTER))
-    return 1 if config.solver != "gradient" or config.engine == "inline" or elsewhere else config.workers or WHOLE
+    alone = config.engine == "inline" or works_elsewhere(config)
+    return 1 if config.solver != "gradient" or alone else config.workers or WHOLE
 
 
 def free_slots(total: int | None = None) -> int:

@@ -230,19 +230,30 @@ def trial_config(base: RunConfig, plan: SearchPlan, knobs: Mapping[str, Any]) ->
     """A trial's run: the person's own knobs and those that are tried.
 
     Steps only: the full passes of the finish would bring every run to the optimum, and hide what its steps did. The
-    number of workers is fixed, so that all trials have the same share of the machine.
+    number of workers is fixed, so that all trials have the same share of the machine; of a cluster, when it is asked.
     """
-    workers = base.workers or slots.cores()
+    workers = base.workers or (0 if slots.works_elsewhere(base) else slots.cores())
     return dataclasses.replace(
         base, **knobs, solver="gradient", workers=workers, tolerance=plan.reach, finish_passes=0, max_seconds=0.0,
         patience=0, out=None, checkpoint_seconds=0.0,
     )  # fmt: skip
 
 
-def side_by_side(config: RunConfig, plan: SearchPlan) -> int:
-    """How many trials train at a time: no more than have cores of their own."""
+def side_by_side(config: RunConfig, plan: SearchPlan, free: int | None = None) -> int:
+    """How many trials train at a time: no more than have cores of their own; so many are `free` on their cluster."""
     most = max(1, slots.slots() // slots.slots_for(config))
+    if free is not None:
+        most = min(most, max(1, free // config.workers))
     return min(plan.at_once or most, most)
+
+
+def shared_among(search: Search, config: RunConfig, free: int) -> RunConfig:
+    """The settings of a search on a cluster with so many free cores: all of them for each trial, unless a person said
+    otherwise. What is chosen once stays, so that trials can be compared."""
+    if not config.workers:
+        config = dataclasses.replace(config, workers=max(1, free))
+        write_json(search.directory / "config.json", config.as_dict())
+    return config
 
 
 # ------------------------------------------------------------------ go on, stop

@@ -247,7 +247,10 @@ def _foresee(config: RunConfig, plan: SearchPlan) -> None:
         "Training at most", most, help="Trials that are done or given up sooner make it less. Starting is not in it."
     )
     share = plural(slots.slots_for(base), "core")
-    line(f"{plural(together, 'trial')} at a time, on {share} each. They are ordinary runs, in the same queue.")
+    times = f"{plural(together, 'trial')} at a time, on {share} each"
+    if slots.works_elsewhere(base):
+        times = f"Up to {plural(together, 'trial')} at a time, as many as the cluster has free cores for when it begins"
+    line(f"{times}. They are ordinary runs, in the same queue.")
     if base.test_every:
         line(f"One row in {base.test_every} is kept for testing; the models are fitted to the others.")
     line("It keeps running when this tab is closed, and can be stopped and continued.")

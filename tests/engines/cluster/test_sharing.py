@@ -13,12 +13,13 @@ import pytest
 from shoal.engines.base import Engine
 from shoal.runs.folder import Run
 from shoal.runs.launch import launch
+from shoal.search.folder import stop
 from shoal.settings.values import config_from
 from shoal.training import recorder
 from shoal.training.conductor import Conductor
 from support.engines.storm import Storm
 from support.engines.yard import Yard
-from support.runs import ended
+from support.runs import SLOW, begun, ended, rounds, run_home, small_table, until
 from support.tables import same_bits, shoal
 from support.training import Script, Trainer, data
 
@@ -87,6 +88,31 @@ def test_two_runs_on_one_cluster_and_one_without_a_free_core(run: Trainer, yard:
     with ray_engine(yard, 2) as engine:
         run(path, target, engine=engine, callbacks=[script], **{**SHORT, "epochs": 1_000_000})
     assert script.ended
+
+
+def test_trials_of_a_search_share_the_free_cores_of_a_cluster(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of one worker at a time; where nobody said how many workers, a trial has all cores and the next one waits."""
+    yard.say("mend")
+    with run_home(tmp_path / "home", monkeypatch):
+        monkeypatch.setenv("SHOAL_SLOTS", "4")
+        table, place = small_table(tmp_path), {"engine": "ray", "cluster": yard.address}
+        endless = {"epochs": 1_000_000, **place, "workers": 1}
+        search = begun(table, {"learning_rate": "1e-9,2e-9,3e-9"}, endless, seconds=1e6, prune=False)
+        until(lambda: [rounds(run) > 3 for run in search.runs()] == [True, True], 3 * SLOW)
+        stop(search)
+        until(lambda: not search.is_active and not search.folder.is_alive, 3 * SLOW)
+        assert search.account.count("failed") == 0
+        search = begun(table, {"batch_size": "32,128"}, {"epochs": 3, "learning_rate": 0.01, **place}, reach=1e-14)
+        until(lambda: not search.is_active and not search.folder.is_alive, 3 * SLOW)
+        assert search.standing.state == "finished", search.standing
+        assert search.config.workers == 2
+        for trial, run in zip(search.account.trials, search.runs(), strict=True):
+            assert (run.config["engine"], run.config["workers"], trial.state) == ("ray", 2, "short")
+            assert run.result is not None
+            config = config_from({**run.config, "engine": "inline", "cluster": "", "workers": 0})
+            assert run.result["coefficients"] == coefficients(launch(config))
 
 
 def test_a_push_that_comes_twice_counts_once(
