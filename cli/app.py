@@ -321,7 +321,7 @@ def _train(chosen: argparse.Namespace) -> int:
         return train_detached(config, chosen.detach, chosen.json, chosen.run_name)
     from shoal.tasks.workers import make_engine
 
-    with make_engine(config) as hired:  # they start while this is imported
+    with make_engine(config, forks=True) as hired:  # what cannot be forked starts while this is imported
         from shoal.tasks.train import train
 
         found = train(config, _progress(chosen.json), hired=hired).report

@@ -52,6 +52,8 @@ class CrewMember(ABC):
 class Crew(ABC):
     """The living workers by rank, and one place to listen to them all."""
 
+    forks = False  # workers are made of this process, so the later the better: by then all that they need is imported
+
     def __init__(self, emit: Callable[[WorkerEvent], None]) -> None:
         self.members: dict[int, CrewMember] = {}
         self.last_failure: WorkerFailed | None = None

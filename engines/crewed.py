@@ -34,8 +34,9 @@ class CrewEngine(Engine):
         self._used: defaultdict[int, int] = defaultdict(int)  # restarts in a row
         self._closed = False
         self._crew = crew(self._emit)
-        for rank in range(workers):
-            self._crew.hire(rank, replaces=False)
+        self._begun = False
+        if not self._crew.forks:
+            self._begin()
 
     @property
     def pids(self) -> dict[int, int]:
@@ -75,9 +76,16 @@ class CrewEngine(Engine):
         if self._closed:
             raise EngineError("This engine is closed. Open a new one.")
 
+    def _begin(self) -> None:
+        self._begun = True
+        for rank in range(self.workers):
+            self._crew.hire(rank, replaces=False)
+
     def _renew(self) -> None:
         """Begin a sweep with a full crew and a full budget of restarts."""
         self._used.clear()
+        if not self._begun:
+            self._begin()
         for rank in range(self.workers):
             if rank not in self._crew.members:
                 self._crew.hire(rank, replaces=True)

@@ -24,7 +24,8 @@ HELPING = 3.0  # seconds in which a helper that is asked may do nothing; one tha
 class ProcessEngine(CrewEngine):
     """Worker processes on this machine.
 
-    `preload`: modules that requests come from, imported while the coordinator is still preparing them.
+    `preload`: modules that requests come from, imported while the coordinator is still preparing them. `forks`: this is
+    a process of ours, and workers may be forks of it, made when they are first needed; see `forking`.
     """
 
     def __init__(
@@ -33,11 +34,12 @@ class ProcessEngine(CrewEngine):
         on_event: Callable[[WorkerEvent], None] | None = None,
         restarts: int = 3,
         preload: Sequence[str] = (),
+        forks: bool = False,
     ) -> None:
         self._shared: dict[int, tuple[SharedArray, int]] = {}
 
         def crew(emit: Callable[[WorkerEvent], None]) -> ProcessCrew:
-            made = ProcessCrew(emit, preload)
+            made = ProcessCrew(emit, preload, forks=forks)
             self._shared = made.shared
             return made
 

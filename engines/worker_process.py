@@ -15,6 +15,7 @@ from multiprocessing import Pipe
 
 from shoal.engines.base import WorkerEvent
 from shoal.engines.crew import Crew, CrewMember
+from shoal.engines.forking import ForkedProcess, can_fork, forked
 from shoal.errors import WorkerFailed
 from shoal.utils import THREAD_LIMITS, anonymous_file
 from shoal.worker import Channel, Drop, Hold, Parts, SharedArray, pack
@@ -59,8 +60,8 @@ class WorkerProcess(CrewMember):
     PATIENCE = 5.0  # seconds for a process that hung up to be gone by itself, so that its own status is seen
 
     def __init__(
-        self, rank: int, lifeline: int, shared: dict[int, tuple[SharedArray, int]], *, replaces: bool,
-        preload: Sequence[str] = (),
+        self, rank: int, lifeline: int, shared: dict[int, tuple[SharedArray, int]], replaces: bool,
+        preload: Sequence[str] = (), forks: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(rank, replaces)
         self.silent = 0.0  # seconds of waiting for it in which it did nothing
@@ -70,7 +71,7 @@ class WorkerProcess(CrewMember):
             on_failure.callback(ours.close)
             with theirs:
                 inbox, outbox, self._log = (_file(on_failure) for _ in range(3))
-                self.process = _start(rank, (theirs.fileno(), outbox, inbox, lifeline), self._log, preload)
+                self.process = _start(rank, (theirs.fileno(), outbox, inbox, lifeline), self._log, preload, forks)
             on_failure.pop_all()
         self.channel = Channel(ours, inbox, outbox)
         self.pulse = Pulse(self.process.pid)
@@ -126,16 +127,21 @@ def _file(on_failure: ExitStack) -> int:
     return descriptor
 
 
-def _start(rank: int, descriptors: tuple[int, ...], log: int, preload: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start `python -m shoal.worker`: unlike `multiprocessing.Process`, this never runs the caller's `__main__`."""
+def _start(
+    rank: int, descriptors: tuple[int, ...], log: int, preload: Sequence[str], forks: bool
+) -> subprocess.Popen[bytes] | ForkedProcess:
+    """Start `python -m shoal.worker`: unlike `multiprocessing.Process`, this never runs the caller's `__main__`. Or, in
+    a process that `forks`, make one that need not import anything."""
     stderr = _standard_error()
     try:
         # The system ends a worker with the thread that started it: only the main one lives as long as its process.
         tied = threading.current_thread() is threading.main_thread()
-        arguments = [rank, os.getpid(), int(tied), *descriptors, stderr]
+        arguments = [*map(str, (rank, os.getpid(), int(tied), *descriptors, stderr)), *preload]
+        if forks and can_fork():
+            return forked(arguments, (*descriptors, stderr), log)
         return subprocess.Popen(
             # -P: a worker.py that lies in the current directory is not ours.
-            [sys.executable, "-P", "-m", "shoal.worker", *map(str, arguments), *preload],
+            [sys.executable, "-P", "-m", "shoal.worker", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -178,20 +184,23 @@ class ProcessCrew(Crew):
 
     def __init__(
         self, emit: Callable[[WorkerEvent], None], preload: Sequence[str],
-        shared: dict[int, tuple[SharedArray, int]] | None = None,
+        shared: dict[int, tuple[SharedArray, int]] | None = None, forks: bool = False,
     ) -> None:  # fmt: skip
-        """`shared` are the arrays of another crew, which closes them."""
+        """`shared` are the arrays of another crew, which closes them; with `forks`, those that it begins with are forks
+        where they can be."""
         super().__init__(emit)
         self.shared = {} if shared is None else shared
         self._lends = shared is None
         self.lease = self.LEASE
         self._preload = preload
+        self.forks = forks and can_fork()
         self._selector = selectors.DefaultSelector()
         # Only this process has the write end: its end, however it comes, is end-of-file for every worker.
         self._lifeline, self._lifeline_held = os.pipe()
 
     def start(self, rank: int, *, replaces: bool) -> CrewMember:
-        member = WorkerProcess(rank, self._lifeline, self.shared, replaces=replaces, preload=self._preload)
+        how = self._preload, self.forks and not replaces
+        member = WorkerProcess(rank, self._lifeline, self.shared, replaces, *how)
         self._selector.register(member.channel, selectors.EVENT_READ, member)
         return member
 

@@ -48,8 +48,9 @@ def _size(file: str) -> int:
     return sum(Identity.of(path).size for path in parts_of(file))
 
 
-def make_engine(config: RunConfig) -> Engine:
-    """The engine that the config asks for; whoever opens it closes it."""
+def make_engine(config: RunConfig, forks: bool = False) -> Engine:
+    """The engine that the config asks for; whoever opens it closes it. `forks`: this is a process of ours alone, whose
+    workers may be forks of it."""
     preload = ["shoal.passes.blocks" if config.solver == "exact" else "shoal.passes.gradient_loop"]
     if config.model in (MODULE, NETWORK) and config.solver == "gradient":
         need_torch()
@@ -57,13 +58,13 @@ def make_engine(config: RunConfig) -> Engine:
     if config.engine == "ray":
         return _cluster_engine(config, preload)
     workers = workers_for(config)
-    return _processes(workers, preload) if workers else InlineEngine()
+    return _processes(workers, preload, forks) if workers else InlineEngine()
 
 
-def _processes(workers: int, preload: Sequence[str] = ()) -> Engine:
+def _processes(workers: int, preload: Sequence[str] = (), forks: bool = False) -> Engine:
     from shoal.engines.processes import ProcessEngine  # here: a small fit needs none
 
-    return ProcessEngine(workers, preload=preload)
+    return ProcessEngine(workers, preload=preload, forks=forks)
 
 
 def _cluster_engine(config: RunConfig, preload: list[str]) -> Engine:

@@ -248,7 +248,7 @@ from pathlib import Path
 from shoal.engines.processes import ProcessEngine
 from shoal.engines.worker_process import ProcessCrew
 from support.engine_requests import Note, WhoAmI
-with ProcessEngine(2) as engine:
+with ProcessEngine(2, forks="forks" in sys.argv) as engine:
     for pid in engine.sweep(WhoAmI(0.02) for _ in range(20)):
         pass
     Path(sys.argv[1]).write_text(" ".join(map(str, engine.pids.values())))
@@ -256,11 +256,13 @@ with ProcessEngine(2) as engine:
 """
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[psutil.Process]]]:
+@pytest.fixture(params=["started", "forks"])
+def script(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[subprocess.Popen[bytes], list[psutil.Process]]]:
     """A coordinator in mid-sweep, in a group of its own and in a foreign directory, and its workers."""
     path, begun, environment = tmp_path / "pids", tmp_path / "begun", os.environ | {"PYTHONPATH": str(ROOT / "tests")}
-    command = [sys.executable, "-c", SCRIPT, str(path), str(begun)]
+    command = [sys.executable, "-c", SCRIPT, str(path), str(begun), request.param]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, start_new_session=True, stderr=subprocess.PIPE
     ) as process:

@@ -41,6 +41,25 @@ class WhoAmI:
 
 
 @dataclass(frozen=True)
+class Inherited:
+    """What a worker has of its coordinator: which of its descriptors, how many threads linear algebra may have; whether
+    its session is its own, and what its standard input is."""
+
+    coordinators: tuple[int, ...]
+
+    def __init__(self, *coordinators: str) -> None:
+        object.__setattr__(self, "coordinators", coordinators)
+
+    def answer(self, worker: Worker) -> dict[str, Any]:
+        links = {place.name: os.readlink(place) for place in Path("/proc/self/fd").iterdir() if place.is_symlink()}
+        return {
+            "open": sorted(what for what in links.values() if what in self.coordinators),
+            "threads": os.environ["OPENBLAS_NUM_THREADS"], "session": os.getsid(0) == os.getpid(),
+            "terminal": links["0"],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Note:
     """Appends its number to a file when it is done; `wait_for` a file to exist first."""
 
