@@ -24,7 +24,7 @@ from shoal.models import Certificate, Floats
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import USUAL_POINTS
 from shoal.settings.values import config_from
-from shoal.settings.when import CLASSES, TUNED_LOSSES, penalised_as
+from shoal.settings.when import CLASSES, LOSSES, penalised_as
 from shoal.solve.paths import Path, follow
 from shoal.solve.rows.along import follow_wide
 from shoal.sparse.table import is_sparse
@@ -229,7 +229,7 @@ def path_of_data(
 ) -> PenaltyPath:
     """From a file or a data frame and the knobs of a run by name; without folds the request is about penalties only."""
     frame = as_frame(data)
-    other = values.get("model") in TUNED_LOSSES
+    other = values.get("model") in LOSSES
     if other:
         values = {"shrink": "lasso", **values}
     if frame is not None:
@@ -264,7 +264,7 @@ def _followed(coordinator: Coordinator, config: RunConfig, request: TuningReques
     if is_sparse(config):
         return _of_sparse(coordinator, config, request, ratios[0], with_folds)
     dataset = coordinator.open(config)
-    if config.model in TUNED_LOSSES:
+    if config.model in LOSSES:
         found = loss_tuned(coordinator, dataset, config, request, with_folds)
         path, tuned = (found.path, found) if with_folds else (found.paths[0], None)
         return PenaltyPath(config, list(found.names), found.notes, path, tuned, None)

@@ -13,7 +13,7 @@ from shoal.cli.printing import clear_line, print_json, said_beside, table
 from shoal.errors import ConfigError
 from shoal.settings.config import DIALECT, ON_CLUSTER, RunConfig
 from shoal.settings.values import config_from
-from shoal.settings.when import MODELS, TUNED_LOSSES
+from shoal.settings.when import LOSSES, MODELS
 from shoal.words import short
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def add_command(add: Add, progress: _Shown) -> None:
         usage="shoal tune FILE... --target COLUMN --model lasso [--out MODEL.json] [flags]",
     )
     add_files(parser, needed=False)
-    add_knobs(parser, KNOBS, models=(*MODELS, *TUNED_LOSSES), model="lasso")
+    add_knobs(parser, KNOBS, models=(*MODELS, *LOSSES), model="lasso")
     parser.add_argument(
         "--at", choices=list(PLACES),
         help="which model --out writes: the best, or the strongest penalty within one standard error of it "
@@ -104,7 +104,7 @@ def _config(chosen: argparse.Namespace) -> tuple[RunConfig, float | None]:
     same = getattr(chosen, "model", None) in (None, values.get("model"))  # the file's ratio is of the file's model
     ratio = values.get("l1_ratio") if same else None
     kept = {"model": "lasso", **{name: value for name, value in values.items() if name in (*KNOBS, "file")}}
-    if getattr(chosen, "model", kept["model"]) in TUNED_LOSSES:
+    if getattr(chosen, "model", kept["model"]) in LOSSES:
         kept.setdefault("shrink", "lasso")  # the penalty to choose, where none is named: as for linear models
     flags = argparse.Namespace(**{k: v for k, v in vars(chosen).items() if k not in OWN})
     return config_of(flags, kept), None if ratio is None else float(ratio)

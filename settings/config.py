@@ -45,7 +45,7 @@ class RunConfig:
     )
     alpha: float | None = knob(
         None, "strength of the penalty, as in scikit-learn's estimator of that name; if not given, by "
-        "cross-validation; of huber and quantile 1",
+        "cross-validation",
         "model", metavar="A|auto", auto=None, blank="chosen by cross-validation", open=True, step=0.1,
         when=when.is_penalised, needs=(("model", "ridge"),), needs_there=(("shrink", "ridge"),),
     )

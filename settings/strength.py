@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.errors import ConfigError
 from shoal.settings.config import RunConfig
-from shoal.settings.when import TUNED_LOSSES
+from shoal.settings.when import LOSSES
 
 CHOSEN = ("ridge", "lasso", "elasticnet")  # models whose alpha cross-validation can choose
 USUAL = 1.0  # where nothing chooses it: a penalty that cross-validation does not know
@@ -14,7 +14,7 @@ def chooses_alpha(config: RunConfig) -> bool:
     """Whether alpha is to be chosen by cross-validation before anything is fitted."""
     if config.alpha is not None or config.penalty:
         return False
-    return config.model in CHOSEN or (config.model in TUNED_LOSSES and config.shrink != "none")
+    return config.model in CHOSEN or (config.model in LOSSES and config.shrink != "none")
 
 
 def strength(config: RunConfig) -> float:

@@ -17,7 +17,6 @@ ROBUST_LOSSES = ("huber", "quantile")  # of numbers as they are, with no mean th
 LOGARITHMS = "lognormal"  # squares of logarithms, with predictions of the mean
 LOSSES = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS, *ROBUST_LOSSES)  # other models, by passes over rows
 RESAMPLED_LOSSES = ("logistic", "poisson", "gamma", LOGARITHMS)  # those whose penalised fits are resampled
-TUNED_LOSSES = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS)  # those whose penalty cross-validation can choose
 STEPPED = (
     "logistic",
     CLASSES,
@@ -139,7 +138,7 @@ def on_cluster(values: _Values) -> bool:
 
 def penalised_as(model: str, shrink: str) -> str:
     """The linear model with the penalty of a model; linear itself for none."""
-    if model not in TUNED_LOSSES:
+    if model not in LOSSES:
         return model
     return "linear" if shrink == "none" else shrink
 

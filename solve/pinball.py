@@ -125,26 +125,57 @@ def to_corner(
     start: NewtonPoint, width: float, most: int,
 ) -> Corner:  # fmt: skip
     """The minimum of F from a point near it; `most`: near rows that memory has room for."""
-    found = rows.sides(start, width)
-    near, beyond = found.near, _standard(found.beyond, centre, units)
-    if np.isinf(width) and units.intercept and len(near.residual):  # all rows: begin where as many as asked are below
-        moved = _quantile(near, quantile)
-        start = replace(start, b=start.b + moved)
-        near = near._replace(residual=near.residual - moved)
-    corner: Corner | None = None
-    for rounds in range(1, MOST_ROUNDS + 1):
-        corner = _minimum(near, beyond, quantile, n, centre, units, penalty, start, rounds)
-        more = rows.changed(start, width, corner.point)
-        more = more.take(~np.isin(more.row, near.row))
-        if not len(more.residual):
-            return corner
-        if len(near.residual) + len(more.residual) > most:
-            break
-        g = more.weight * np.where(more.residual < 0, quantile - 1, quantile)
-        beyond = beyond - g @ _columns(more.X, centre, units)
-        near = Near.together([near, more])
-    assert corner is not None
-    return replace(corner, exact=False)
+    return CornerSearch(rows, quantile, n, centre, units, start, width, most).lowest(penalty)
+
+
+class CornerSearch:
+    """The rows near one line, from which the minima beside several penalties are found: those of a path are not far
+    from each other, so that few rows join from one to the next."""
+
+    def __init__(
+        self, rows: PinballRows, quantile: float, n: float, centre: Array, units: Standardisation,
+        start: NewtonPoint, width: float, most: int, narrowed: float = np.inf,
+    ) -> None:  # fmt: skip
+        """`narrowed`: near rows beyond which the width is made smaller, with no other pass."""
+        self.rows, self.quantile, self.n, self.centre, self.units = rows, quantile, n, centre, units
+        self.most = most
+        found = rows.sides(start, width)
+        near, beyond = found.near, found.beyond
+        if np.isinf(width) and units.intercept and len(near.residual):  # all: begin where as many as asked are below
+            moved = _quantile(near, quantile)
+            start = replace(start, b=start.b + moved)
+            near = near._replace(residual=near.residual - moved)
+        elif not np.isinf(width) and len(near.residual) > narrowed:
+            sizes = np.abs(near.residual)
+            width = float(np.partition(sizes, int(narrowed))[int(narrowed)])
+            far = near.take(sizes > width)
+            near, beyond = near.take(sizes <= width), beyond + _slopes(far, quantile) @ _with_one(far.X)
+        self.start, self.width, self.near = start, width, near
+        self.beyond = _standard(beyond, centre, units)
+
+    def lowest(self, penalty: L1L2) -> Corner:
+        corner: Corner | None = None
+        for rounds in range(1, MOST_ROUNDS + 1):
+            about = self.n, self.centre, self.units, penalty, self.start, rounds
+            corner = _minimum(self.near, self.beyond, self.quantile, *about)
+            more = self.rows.changed(self.start, self.width, corner.point)
+            more = more.take(~np.isin(more.row, self.near.row))
+            if not len(more.residual):
+                return corner
+            if len(self.near.residual) + len(more.residual) > self.most:
+                break
+            self.beyond = self.beyond - _slopes(more, self.quantile) @ _columns(more.X, self.centre, self.units)
+            self.near = Near.together([self.near, more])
+        assert corner is not None
+        return replace(corner, exact=False)
+
+
+def _slopes(rows: Near, quantile: float) -> Array:
+    return np.asarray(rows.weight * np.where(rows.residual < 0, quantile - 1, quantile))
+
+
+def _with_one(X: Array) -> Array:
+    return np.column_stack((np.ones(len(X)), X))
 
 
 def _quantile(near: Near, share: float) -> float:

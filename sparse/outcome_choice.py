@@ -27,7 +27,7 @@ from shoal.solve.rows.steps import RowsDescent
 from shoal.sparse.folds import SparseCells, sparse_cells
 from shoal.sparse.outcomes import two_values
 from shoal.sparse.table import open_table
-from shoal.tuning.choice import LOOSE, SETTLED, TunedLoss
+from shoal.tuning.choice import LOG_LOSS, LOOSE, SETTLED, TunedLoss
 from shoal.tuning.follow import alphas_of_loss
 from shoal.utils import Progress
 from shoal.whatif.curve import CrossValidation
@@ -190,7 +190,7 @@ def _tuned(
         tuple(np.array([point.fitted for point in path]) for path in own),
         tuple(np.array([point.tested for point in path]) for path in own),
         cells.target, cells.held, cells.choice, (*notes, *([LOOSE.format(loose)] if loose else [])), config.shrink,
-        sum(point.steps for point in points), True, (nulls[0], nulls[1]),
+        sum(point.steps for point in points), LOG_LOSS, (nulls[0], nulls[1]),
     )  # fmt: skip
 
 

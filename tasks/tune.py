@@ -22,7 +22,7 @@ from shoal.metrics import Timings
 from shoal.results.tuned import CrossValidated
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import understood
-from shoal.settings.when import TUNED_LOSSES, penalised_as
+from shoal.settings.when import LOSSES, penalised_as
 from shoal.sparse.table import is_sparse
 from shoal.tasks.train import coordinated, suited_to_rows, train_with
 from shoal.utils import Progress, silent
@@ -77,7 +77,7 @@ def tune_with(
     request.check(config)
     if is_sparse(config):
         return coordinator.cache.mending(lambda: _tuned_sparse(coordinator, config, request, timings, seen))
-    if config.model in TUNED_LOSSES:
+    if config.model in LOSSES:
         return coordinator.cache.mending(lambda: _tuned_loss(coordinator, config, request, timings))
 
     def read() -> tuple[Dataset, CellMoments | WideCells]:
@@ -210,7 +210,7 @@ def train_tuned(coordinator: Coordinator, config: RunConfig, tuned: Tuned, which
 
 
 def _kept_of(tuned: Tuned, which: str) -> CrossValidated:
-    if tuned.path.model not in TUNED_LOSSES:
+    if tuned.path.model not in LOSSES:
         return cross_validated(tuned, which)
     from shoal.tuning.alpha import kept_of
 

@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, str] = {
     "fitting.robust": f"{ROWS} coordinator fitting fitting.losses metrics passes whatif worker",
     "sparse": f"{ROWS} coordinator fitting fitting.guidance fitting.looks fitting.losses metrics passes results.answers tuning whatif worker",
     "sparse.texts": f"{ROWS} coordinator fitting fitting.guidance metrics passes worker",
-    "tuning": f"{ROWS} coordinator fitting fitting.classes fitting.losses metrics passes whatif worker",
+    "tuning": f"{ROWS} coordinator fitting fitting.classes fitting.losses fitting.robust metrics passes whatif worker",
     "networks": "data models passes results settings worker",
     "training.objectives": f"{ROWS} coordinator fitting fitting.classes fitting.looks fitting.losses fitting.networks metrics networks passes plugins sparse steps",
     "training": f"{ROWS} allreduce coordinator engines fitting metrics parameters passes plugins sparse steps storage training.objectives tuning worker",

@@ -17,7 +17,7 @@ from shoal.results.tuned import BEST, CrossValidated
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import MOST_CLASSES
 from shoal.settings.strength import chooses_alpha
-from shoal.settings.when import CLASSES, TUNED_LOSSES
+from shoal.settings.when import CLASSES, LOSSES
 
 if TYPE_CHECKING:
     from shoal.whatif.penalty_choice import Tuned
@@ -29,7 +29,7 @@ MUCH_PRODUCTS, MOST_PRODUCTS, FEWEST_ALPHAS = 5e7, 5e8, 10  # of a model of seve
 
 def with_alpha(coordinator: Coordinator, dataset: Dataset, config: RunConfig) -> AlphaChoice:
     """As it is where alpha is given or the model has no penalty to choose."""
-    if config.model not in TUNED_LOSSES or not chooses_alpha(config):
+    if config.model not in LOSSES or not chooses_alpha(config):
         return with_linear_alpha(coordinator, dataset, config)
     from shoal.tuning.choice import tune_loss  # here: most fits choose nothing
     from shoal.whatif.folds import FoldChoice, usual_way

@@ -15,7 +15,6 @@ from shoal.kernels.threads import one_thread
 from shoal.lazy.classes import dataclass
 from shoal.models import Array, Certificate
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import USUAL_POINTS
 from shoal.settings.when import CLASSES, penalised_as
 from shoal.solve.paths import Path
 from shoal.tuning.classes import FollowedClasses, follow_classes
@@ -28,6 +27,7 @@ from shoal.whatif.penalty_choice import Tuned, checked_alphas, checked_ratios
 from shoal.words import listed
 
 LOG_LOSS, MEAN_DEVIANCE = "log loss", "mean deviance"
+OF_LOSS = {"huber": "huber loss", "quantile": "pinball loss"}  # of those that have no deviance
 LOOSE = (
     "{:,} points of the path, those of the folds among them, did not come within 1e-06 of their minimum: with so weak "
     "a penalty coefficients may grow without end. Their errors are those of where they stood; a stronger penalty is "
@@ -38,16 +38,16 @@ SETTLED = 1e-6  # relative derivative above which a point is said not to be at i
 
 @dataclass(frozen=True, eq=False)
 class TunedLoss(Tuned):
-    """The same for another loss: errors of folds, `train` and `test` are mean deviances, or log losses."""
+    """The same for another loss: errors of folds, `train` and `test` are what `by` says."""
 
     shrink: str
     sweeps: int
-    halved: bool  # of a yes/no target errors are half the mean deviance, the log loss that scikit-learn has
+    by: str  # of a yes/no target the log loss that scikit-learn has, half the mean deviance
     nulls: tuple[float, float]  # errors of the best constant on the training rows, and on those kept for testing
 
     @property
     def measure(self) -> str:
-        return LOG_LOSS if self.halved else MEAN_DEVIANCE
+        return self.by
 
     def scores(self, which: str) -> dict[str, dict[str, float | int | None]]:
         path, place = self.chosen, self.place(which)
@@ -91,7 +91,7 @@ def tune_loss(
             found = follow_classes(coordinator, dataset, config, choice or WHOLE, ratios, given, n_alphas)
         return _tuned_classes(found, config, ratios, (*dataset.notes, *bad_row_notes(dataset), *about))
     table = LossTable.of(coordinator, dataset, config, choice or WHOLE)
-    count = USUAL_POINTS if n_alphas is None else int(n_alphas)
+    count = None if n_alphas is None else int(n_alphas)
     with one_thread:  # as workers have; two on cores that others use take ten times as long
         followed = table.follower.follow(PathRequest(config.shrink, ratios, given, count))
     notes = (*dataset.notes, *bad_row_notes(dataset), *table.notes, *about)
@@ -103,8 +103,8 @@ def _tuned(table: LossTable, followed: Followed, ratios: Sequence[float], notes:
     *folds, whole = followed.found
     places = np.cumsum([0, *map(len, followed.grids)])
     slices = [slice(a, b) for a, b in zip(places[:-1].tolist(), places[1:].tolist(), strict=True)]
-    halved = loss.target == "two"
-    factor = 0.5 if halved else 1.0
+    by = LOG_LOSS if loss.target == "two" else OF_LOSS.get(loss.name, MEAN_DEVIANCE)
+    factor = 0.5 if by == LOG_LOSS else 1.0
     errors = [factor * as_mean(one.tested, one.design.test_n) for one in folds]
     paths = tuple(
         _path(config, whole, grid, ratio, part)
@@ -125,7 +125,7 @@ def _tuned(table: LossTable, followed: Followed, ratios: Sequence[float], notes:
     return TunedLoss(
         whole.design.names, paths, curves, worst,
         tuple(factor * train[part] for part in slices), tuple(factor * test[part] for part in slices),
-        target, held, table.choice, (*notes, *_notes(table, followed)), config.shrink, followed.sweeps, halved, nulls,
+        target, held, table.choice, (*notes, *_notes(table, followed)), config.shrink, followed.sweeps, by, nulls,
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _tuned_classes(
     said = (*notes, *table.table.notes, *_about_rest([*folds, whole]), *_about_loose(followed))
     return TunedClasses(
         followed.names, paths, curves, worst, train, test, whole.moments.take([-1]), table.cells.held.take([-1]),
-        table.table.folds.choice, said, config.shrink, table.sweeps, True, nulls,
+        table.table.folds.choice, said, config.shrink, table.sweeps, LOG_LOSS, nulls,
         tuple(followed.kept(i) for i in range(len(paths))), len(whole.names),
     )  # fmt: skip
 

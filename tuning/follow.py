@@ -20,7 +20,7 @@ from shoal.lazy.classes import dataclass
 from shoal.losses.base import RowLoss
 from shoal.losses.named import penalty_beside
 from shoal.models import L1L2, TINY, Array
-from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.settings.limits import SOLVING, USUAL_POINTS, memory_for_exact
 from shoal.solve.descent import FOUND, Bowl, Descent, Places, anchors_of, first_steps, nearest
 from shoal.solve.moments import plan_cells
 from shoal.solve.newton import ConstantSearch
@@ -71,7 +71,7 @@ class PathRequest:
     shrink: str
     ratios: tuple[float, ...]
     alphas: Array | None
-    count: int
+    count: int | None  # of alphas from the data; None: as many as are usual
 
 
 def alphas_of_loss(unit: L1L2, slope: float, spread: float, deep: bool, count: int) -> Array:
@@ -173,7 +173,8 @@ class PathFollower:
         noise = self.loss.noise(design.mean, variance, float(null.fitted[0]) / design.n)
         strongest_l2 = self._steepest(design, null), curve / math.sqrt(max(noise, TINY))
         unit = penalty_beside(self.loss, request.shrink, 1.0, ratio, design.n)
-        return alphas_of_loss(unit, *strongest_l2, design.n >= len(design.names), request.count)
+        count = USUAL_POINTS if request.count is None else request.count
+        return alphas_of_loss(unit, *strongest_l2, design.n >= len(design.names), count)
 
     def _penalties(self, design: FoldDesign, request: PathRequest, grids: Sequence[Array]) -> tuple[Array, Array]:
         """l1 (m,), l2 (m,) of all points, one mixing ratio after the other."""

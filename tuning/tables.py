@@ -20,11 +20,13 @@ from shoal.losses.base import RowLoss
 from shoal.losses.named import loss_for
 from shoal.models import Array
 from shoal.settings.config import RunConfig
+from shoal.settings.when import ROBUST_LOSSES
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import merge_all
 from shoal.tuning.designs import FoldDesign, common_centre
 from shoal.tuning.follow import PathFollower
 from shoal.tuning.points import AskPoints, PointsAsked, PointsSaid, fold_tables, together
+from shoal.tuning.robust import RobustFollower
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.folds import FoldChoice
 
@@ -57,7 +59,7 @@ class LossTable:
     choice: FoldChoice
     cells: CellMoments
     tested: list[int]
-    follower: PathFollower
+    follower: PathFollower | RobustFollower
     notes: tuple[str, ...]
 
     @classmethod
@@ -79,8 +81,10 @@ class LossTable:
         tested = cells.tested if choice.count > 1 else []
         designs = designs_of(cells, tested)
         centre = common_centre(designs, merge_all(cells.cells).mean[:-1], FAR)
-        sweeps = Sweeps(coordinator, table, loss, centre)
         notes = (*table.notes, *offset_notes(table.base))
+        if config.model in ROBUST_LOSSES:
+            return cls(config, choice, cells, tested, RobustFollower(coordinator, table, loss, designs, centre), notes)
+        sweeps = Sweeps(coordinator, table, loss, centre)
         return cls(config, choice, cells, tested, PathFollower(sweeps, loss, designs, centre, choice.cells), notes)
 
 

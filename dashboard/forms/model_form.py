@@ -29,8 +29,7 @@ from shoal.settings.checks import KNOB_GROUPS
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import FOR_NETWORK, has_effect
 from shoal.settings.pairs import split_pair
-from shoal.settings.strength import USUAL
-from shoal.settings.when import LOSSES, MODELS, NETWORK, STEPPED, TUNED_LOSSES
+from shoal.settings.when import LOSSES, MODELS, NETWORK, STEPPED
 from shoal.words import shortened
 
 NO_TEST, BY_INDEX, BY_HASH = "None", "Every k-th", "By hash"
@@ -127,14 +126,12 @@ class ModelForm:
                     self.widgets.ask(knob, **self._otherwise(knob))
 
     def _otherwise(self, knob: str) -> dict[str, str]:
-        """Levels to compare with are in the address, and so have another widget in each turn of it. Beside some losses
-        cross-validation does not choose alpha."""
+        """Levels to compare with are in the address, and so have another widget in each turn of it."""
         if knob == "reference":
             return {"key": places.key(self.widgets.key(knob))}
         if knob != "alpha" or self.values["model"] not in LOSSES:
             return {}
-        usual = {} if self.values["model"] in TUNED_LOSSES else {"placeholder": f"{USUAL:g}"}
-        return {**usual, "help": alpha_help(self.values["model"])}
+        return {"help": alpha_help(self.values["model"])}
 
     # ---------------------------------------------------------------- the open part
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from shoal.errors import Remedy, RemedyKind, Standing, TrainingError
 from shoal.settings.config import RunConfig
-from shoal.settings.strength import USUAL
-from shoal.settings.when import TUNED_LOSSES
 from shoal.words import MODELS
 
 USUAL_CONFIG = RunConfig()  # made once: a form asks for defaults thousands of times, and making one checks every knob
@@ -326,8 +324,10 @@ def help_for(knob: str) -> str:
 def alpha_help(model: str) -> str:
     """What alpha is beside another loss."""
     as_there = "1 / C of scikit-learn" if model == "logistic" else "alpha of scikit-learn"
-    empty = "it is chosen by cross-validation" if model in TUNED_LOSSES else f"it is {USUAL:g}"
-    return f"How strongly coefficients are pulled to zero, as {as_there}; 0 is no penalty. Left empty, {empty}."
+    return (
+        f"How strongly coefficients are pulled to zero, as {as_there}; 0 is no penalty. Left empty, it is chosen by "
+        "cross-validation."
+    )
 
 
 def label_for(knob: str) -> str:

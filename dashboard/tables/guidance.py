@@ -23,7 +23,7 @@ from shoal.dashboard.tables.sources import Asked
 from shoal.results.answers.table import ColumnLook
 from shoal.results.findings import Finding, FindingKind, few_rows
 from shoal.settings.config import RunConfig
-from shoal.settings.when import LOSSES, TUNED_LOSSES, penalty_knob
+from shoal.settings.when import LOSSES, penalty_knob
 from shoal.words import limits_told, listed, plural, shortened, way_for
 
 STUDY = "study"  # the part of an address that says how a table is prepared and tested
@@ -184,7 +184,7 @@ def _offered_model(finding: Finding) -> str:
 def _take_model(found: Asked, model: str) -> None:
     """One click to the page that has it chosen: where one is, if that can tune it."""
     name = wording.choice_for("model", model)
-    if places.is_on("tune") and model in TUNED_LOSSES:
+    if places.is_on("tune") and model in LOSSES:
         places.link("tune", f"Tune: {name}", ":material/tune:", **{**found.address, "loss": model})
     else:
         places.link("train", f"Fit: {name}", ":material/model_training:", **{**found.address, SUITED: model})

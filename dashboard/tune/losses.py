@@ -1,7 +1,8 @@
-"""Tuning a yes/no model, or one of counts or positive numbers: the curve over alpha, made by a process of its own that
-sweeps the rows, and the model at each of its points; what linear models are asked is in `panel`.
+"""Tuning a yes/no model, or one of counts, positive numbers or quantiles: the curve over alpha, made by a process of
+its own that sweeps the rows, and the model at each of its points; what linear models are asked is in `panel`.
 
 /tune?data=...&loss=logistic&shrink=elasticnet&ratio=0.5      the kind of model and its penalty
+/tune?data=...&loss=quantile&quantile=0.9      a number of its own
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from shoal.results.answers.table import TableLook
 from shoal.results.tuned import BEST, BY_HAND, ONE_SE, CrossValidated
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
-from shoal.settings.when import TUNED_LOSSES
+from shoal.settings.when import LOSSES
 from shoal.words import number, plural, short
 
 SHRINK, RATIO = "shrink", "ratio"  # in the address
 LINEAR = "linear"
 KINDS = {
     LINEAR: "Linear, ridge, lasso, elastic net",
-    **{name: wording.choice_for("model", name) for name in TUNED_LOSSES},
+    **{name: wording.choice_for("model", name) for name in LOSSES},
 }
 SHRINKS = ("lasso", "ridge", "elasticnet")
+OWN_NUMBERS = {"quantile": ("quantile", 0.01, 0.99, 0.05), "huber": ("huber_epsilon", 1.0, 10.0, 0.05)}  # range, step
 OF_WHAT = {"kkt": "the gradient at zero", "duality_gap": "the loss at zero"}
 Kept = Callable[[dict[str, Any], int], CrossValidated]
 DRAWN = 20  # weights whose course is drawn: the largest
@@ -51,7 +53,8 @@ def kind_of_model(found: Asked, result: TableLook) -> str:
     said = said if said in KINDS else LINEAR
     chosen = st.selectbox(
         "Kind of model", list(KINDS), list(KINDS).index(said), format_func=KINDS.__getitem__, key="tune:loss",
-        help="Logistic for yes or no, Poisson for counts, gamma or lognormal for positive skewed numbers.",
+        help="Logistic for yes or no, Poisson for counts, gamma or lognormal for positive skewed numbers, Huber where "
+        "some rows are far off, quantile for a bound that a share of the rows lies below.",
     )  # fmt: skip
     if chosen != said:
         places.amend(**{LOSS: None if chosen == LINEAR else chosen})
@@ -62,8 +65,9 @@ def kind_of_model(found: Asked, result: TableLook) -> str:
 def loss_view(found: Asked, choice: StudyChoice, model: str) -> None:
     """The penalty, then the curve as soon as it is there."""
     shrink, ratio = _penalty()
+    own = _own_number(model)
     try:
-        config = _config(found, choice, model, shrink, ratio)
+        config = dataclasses.replace(_config(found, choice, model, shrink, ratio), **own)
         job = answered("curve", config, {"folds": choice.folds, "fold_by": choice.folds_for(model)})
     except (TrainingError, OSError) as error:
         notice("error", wording.told(error), "This cannot be tuned")
@@ -102,6 +106,24 @@ def said_ratio() -> float:
     except ValueError:
         return RunConfig.l1_ratio
     return said if 0 <= said <= 1 else RunConfig.l1_ratio
+
+
+def _own_number(model: str) -> dict[str, Any]:
+    """Of a loss that has one, such as which quantile; in the address."""
+    if model not in OWN_NUMBERS:
+        return {}
+    knob, low, high, step = OWN_NUMBERS[model]
+    usual = {"quantile": RunConfig.quantile, "huber_epsilon": RunConfig.huber_epsilon}[knob]
+    try:
+        said = min(max(float(st.query_params.get(knob, usual)), low), high)
+    except ValueError:
+        said = usual
+    chosen = float(st.number_input(
+        wording.label_for(knob), low, high, said, step, key=f"tune:{knob}", help=wording.help_for(knob)
+    ))  # fmt: skip
+    if chosen != said:
+        places.amend(**{knob: f"{chosen:g}"})
+    return {knob: chosen}
 
 
 def _config(found: Asked, choice: StudyChoice, model: str, shrink: str, ratio: float) -> RunConfig:

@@ -70,6 +70,20 @@ def test_counts_are_tuned_where_poisson_is_chosen(frame: pd.DataFrame) -> None:
     assert {metric.label: metric.value for metric in page.metric}["Weights other than 0"] == "5 of 5"
 
 
+def test_a_quantile_is_tuned_at_its_level_and_trained_so(frame: pd.DataFrame) -> None:
+    key = uploads.key_of(uploaded(frame.to_csv(index=False).encode(), "bound.csv")) or ""
+    page = settle(open_page("tune", data=key, target="a", loss="quantile", study=json.dumps({"folds": 3})))
+    page = settle(checked(widget(page, "number_input", "Quantile").set_value(0.9).run()))
+    assert address(page, "quantile") == "0.9"
+    assert "Pinball loss, cross-validated" in {metric.label for metric in page.metric}
+    page = settle(now_on(page.button(key="tune:train").click().run()))
+    run = find_run(address(page, "run"))
+    assert run is not None
+    assert run.result is not None
+    assert run.result["outcome"]["parameters"] == {"quantile": 0.9}
+    assert run.result["cross_validation"]["measure"] == "pinball loss"
+
+
 def test_what_cannot_be_tuned_so_is_said(frame: pd.DataFrame) -> None:
     key = uploads.key_of(uploaded(frame.to_csv(index=False).encode(), "gamma.csv")) or ""
     page = settle(open_page("tune", data=key, target="a", loss="gamma"))
