@@ -289,6 +289,11 @@ def password_file() -> Path:
     return home() / "password"
 
 
+def home_mark_file() -> Path:
+    """By which machines of a team know that they see the same home, see `queueing.homes`."""
+    return home() / "home.mark"
+
+
 def session_key_file() -> Path:
     return home() / "session.key"
 

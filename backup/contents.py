@@ -17,6 +17,7 @@ from typing import Any
 
 from shoal.home import (
     archive_directory,
+    home_mark_file,
     models_directory,
     modules_directory,
     password_file,
@@ -57,7 +58,7 @@ def kept() -> list[Path]:
     return [
         runs_directory(), searches_directory(), models_directory(), modules_directory(), archive_directory(),
         uploads_directory(), table_choices_file("x").parent, password_file(), tokens_file(), people_file(),
-        recent_tables_file(), run_columns_path(),
+        recent_tables_file(), run_columns_path(), home_mark_file(),
     ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from shoal.results.model import ModelFile, checksum_at_end, read_model
 from shoal.results.plain import Malformed
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, write_json
-from shoal.shelf.base import CARD, VERSION, KeptModel
+from shoal.shelf.base import CARD, VERSION, KeptModel, Saver
 from shoal.shelf.place import patiently, shelf
 from shoal.utils import disk_errors
 
@@ -243,8 +243,11 @@ def version_of(run: Run) -> Version | None:
 # ------------------------------------------------------------------ save
 
 
-def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Version:
-    """A version from the model file in a run's folder; the same model of the same run is saved once."""
+def save_run(run: Run, result: Mapping[str, Any], name: str | None = None, fence: int | None = None) -> Version:
+    """A version from the model file in a run's folder; the same model of the same run is saved once.
+
+    `fence` is what a run host holds the run with, whose process this is.
+    """
     try:
         contents = read_model(run.model_path)
     except OSError:
@@ -258,18 +261,20 @@ def save_run(run: Run, result: Mapping[str, Any], name: str | None = None) -> Ve
         card = card_of(contents, run.id, result)
     except Malformed as error:
         raise StateError(f"What is said of the model of {run.id} is damaged ({error}). Resume the run.") from None
-    version = _save(chosen, run.model_path.read_bytes(), card, run.directory)
+    version = _save(chosen, run.model_path.read_bytes(), card, run.directory, Saver(run.id, fence))
     with contextlib.suppress(OSError):  # the folder may be gone by now; the model does not need it
         write_json(run.directory / POINTER, {"model": version.name, "version": version.number})
     return version
 
 
-def save_for_owner(run: Run, result: Mapping[str, Any], name: str, say: Callable[[str], None]) -> Version:
+def save_for_owner(
+    run: Run, result: Mapping[str, Any], name: str, say: Callable[[str], None], fence: int | None = None
+) -> Version:
     """As `save_run`, by the process of the run for whoever has it; waits for a database that is away for a while."""
 
     def save() -> Version:
         with for_owner(run.directory):
-            return save_run(run, result, name)
+            return save_run(run, result, name, fence)
 
     return patiently(save, AWAY, lambda error: say(f"The model waits to be saved. {error.message}"))
 
@@ -280,7 +285,7 @@ def _same_bytes(one: Path, other: Path) -> bool:
     return False
 
 
-def _save(name: str, model: bytes, card: ModelCard, source: Path) -> Version:
+def _save(name: str, model: bytes, card: ModelCard, source: Path, saver: Saver | None = None) -> Version:
     """`source` is the folder of the run or version that it comes from, which tells whose it is."""
     folder, kept = models_directory() / name, shelf()
     card = dataclasses.replace(card, file_checksum=checksum_at_end(model))
@@ -289,7 +294,7 @@ def _save(name: str, model: bytes, card: ModelCard, source: Path) -> Version:
         if not kept.highest(name):
             claim(folder, source)
         allow(Verb.CHANGE, folder, "model saved")
-        return Version(name, kept.add(name, model, sealed.sealed(card.as_dict(), CARD)))
+        return Version(name, kept.add(name, model, sealed.sealed(card.as_dict(), CARD), saver))
 
 
 # ------------------------------------------------------------------ change

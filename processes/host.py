@@ -156,10 +156,10 @@ class HostLoop:
         self.held[job.id] = held = HeldJob(job, min(job.need, self.host.slots))
         run = Run(runs_directory() / job.id)
         if not (run.directory / "config.json").exists():
-            where = "Give dashboards and run hosts the same SHOAL_HOME, in a folder that all of them see."
-            self.queue.fail(
-                job.id, job.fence, f"Its folder is not there on the host {self.host.name}. {where}", again=False
+            why = (
+                f"Its folder is not there on the host {self.host.name}. Somebody may have removed it; launch it again."
             )
+            self.queue.fail(job.id, job.fence, why, again=False)
             del self.held[job.id]
         elif _said(run) is not None:  # its last host died as it was about to tell
             held.code = 0

@@ -261,7 +261,7 @@ class Life:
             from shoal.files.model_names import safe_name
             from shoal.library.saved_models import save_for_owner
 
-            version = save_for_owner(self.run, result, safe_name(name), self.log.info)
+            version = save_for_owner(self.run, result, safe_name(name), self.log.info, self._hosted.fence)
             self.log.info(f"The model is saved as {version.name}, version {version.number}.")
         except Exception as error:  # noqa: BLE001 - see above; the model file is in the run's folder all the same
             self.log.warning(f"The model could not be saved among the models: {failure(error)}")

@@ -40,6 +40,7 @@ class Job:
     host: str = ""
     words: str = ""  # why it stands so, where there is something to say
     stopping: bool = False  # somebody has cancelled it while it was running
+    home: str = ""  # where its files are: hosts of another home leave it; any may take one that does not say
 
     @property
     def is_open(self) -> bool:
@@ -56,6 +57,11 @@ class RunHost:
     since: float = 0.0
     seen: float = 0.0
     draining: bool = False  # it ends, and takes nothing new
+    home: str = ""  # whose files it sees
+
+    def sees(self, job: Job) -> bool:
+        """Whether it has the files of a job."""
+        return job.home in ("", self.home)
 
 
 @dataclass(frozen=True)

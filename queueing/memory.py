@@ -50,13 +50,13 @@ class MemoryTables:
         del self._jobs[job.id]
         self._jobs[job.id] = job
 
-    def first_ready(self, now: float) -> Job | None:
+    def first_ready(self, now: float, home: str) -> Job | None:
         running = Counter(job.owner for job in self._jobs.values() if job.state == RUNNING)
 
         def may_begin(job: Job) -> bool:
             most = self._limits.get(job.owner)
             within = most is None or running[job.owner] < most
-            return within and all(self._jobs[other].state == FINISHED for other in job.after)
+            return within and job.home in ("", home) and all(self._jobs[other].state == FINISHED for other in job.after)
 
         ready = [job for job in self._jobs.values() if job.state == WAITING and job.ready_at <= now and may_begin(job)]
         return min(ready, key=lambda job: (-job.priority, running[job.owner]), default=None)

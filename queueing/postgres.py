@@ -67,12 +67,12 @@ class PostgresRows(SqlRows):
         self.write(job)
         self._do("UPDATE queue_jobs SET number = nextval('queue_jobs_number_seq') WHERE id = ?", (job.id,))
 
-    def first_ready(self, now: float) -> Job | None:
+    def first_ready(self, now: float, home: str) -> Job | None:
         """Hosts that claim at once do not see each other's: a person's limit is counted again, one host at a time."""
         passed: list[str] = []
         while True:
             statement = f"{READY} AND NOT (j.owner = ANY(?)){FIRST}{self.lock_free}"
-            found = self._job(self._one(statement, (now, passed)))
+            found = self._job(self._one(statement, (now, home, passed)))
             if found is None or self._is_within(found.owner):
                 return found
             passed.append(found.owner)

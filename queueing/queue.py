@@ -92,7 +92,7 @@ class Queue:
     # ---------------------------------------------------------------- for hosts
 
     def claim(self, host: RunHost, free: int) -> Job | None:
-        """The next job, if so many free slots are enough for it: nobody passes the first by.
+        """The next job of the host's home, if so many free slots are enough for it: nobody passes the first by.
 
         One that needs more than the host has takes all of it.
         """
@@ -100,7 +100,7 @@ class Queue:
         def work(rows: JobRows) -> Job | None:
             now = rows.now()
             _take_back(rows, now)
-            found = rows.first_ready(now)
+            found = rows.first_ready(now, host.home)
             if found is None or min(found.need, host.slots) > free:
                 return None
             found = rules.taken(found, host.name, now, self.lease)

@@ -27,7 +27,10 @@ def rest_before(number: int) -> float:
 def put(job: Job, before: Job | None, now: float) -> Job:
     """As it is put; one that has ended is opened again, behind the fence of its last life."""
     fence, after = (before.fence + 1, before.after) if before else (0, job.after)
-    return Job(job.id, job.owner, job.priority, job.need, after, job.allowed, fence=fence, put_at=now, ready_at=now)
+    return replace(
+        Job(job.id, job.owner, job.priority, job.need, after, job.allowed, home=job.home),
+        fence=fence, put_at=now, ready_at=now,
+    )  # fmt: skip
 
 
 def taken(job: Job, host: str, now: float, lease: float) -> Job:

@@ -18,7 +18,8 @@ SELECT {SELECTED} FROM queue_jobs j
 LEFT JOIN (SELECT owner, count(*) AS many FROM queue_jobs WHERE state = '{RUNNING}' GROUP BY owner) r
   ON r.owner = j.owner
 LEFT JOIN queue_limits l ON l.owner = j.owner
-WHERE j.state = '{WAITING}' AND j.ready_at <= ? AND (l.most IS NULL OR coalesce(r.many, 0) < l.most)
+WHERE j.state = '{WAITING}' AND j.ready_at <= ? AND j.home IN ('', ?)
+  AND (l.most IS NULL OR coalesce(r.many, 0) < l.most)
   AND NOT EXISTS (SELECT 1 FROM queue_after a JOIN queue_jobs o ON o.id = a.other
                   WHERE a.job = j.id AND o.state <> '{FINISHED}')
 """
@@ -76,8 +77,8 @@ class SqlRows:
         self.write(job)
         self._do("UPDATE queue_jobs SET number = (SELECT max(number) + 1 FROM queue_jobs) WHERE id = ?", (job.id,))
 
-    def first_ready(self, now: float) -> Job | None:
-        return self._job(self._one(f"{READY}{FIRST}{self.lock_free}", (now,)))
+    def first_ready(self, now: float, home: str) -> Job | None:
+        return self._job(self._one(f"{READY}{FIRST}{self.lock_free}", (now, home)))
 
     def overdue(self, now: float) -> list[Job]:
         where = f"j.state = '{RUNNING}' AND j.lease_until < ? ORDER BY j.id{self.lock_free}"

@@ -21,13 +21,13 @@ CREATE TABLE queue_jobs (
     need INTEGER NOT NULL, allowed INTEGER NOT NULL, state TEXT NOT NULL, fence INTEGER NOT NULL,
     tries INTEGER NOT NULL,
     put_at REAL NOT NULL, ready_at REAL NOT NULL, taken_at REAL NOT NULL, lease_until REAL NOT NULL,
-    ended_at REAL NOT NULL, host TEXT NOT NULL, words TEXT NOT NULL, stopping INTEGER NOT NULL);
+    ended_at REAL NOT NULL, host TEXT NOT NULL, words TEXT NOT NULL, stopping INTEGER NOT NULL, home TEXT NOT NULL);
 CREATE INDEX queue_jobs_open ON queue_jobs (state) WHERE state IN ('waiting', 'running');
 CREATE TABLE queue_after (job TEXT NOT NULL, place INTEGER NOT NULL, other TEXT NOT NULL, PRIMARY KEY (job, place));
 CREATE INDEX queue_after_other ON queue_after (other);
 CREATE TABLE queue_limits (owner TEXT PRIMARY KEY, most INTEGER NOT NULL);
 CREATE TABLE queue_hosts (name TEXT PRIMARY KEY, slots INTEGER NOT NULL, mark TEXT NOT NULL, since REAL NOT NULL,
-    seen REAL NOT NULL, draining INTEGER NOT NULL);
+    seen REAL NOT NULL, draining INTEGER NOT NULL, home TEXT NOT NULL);
 CREATE TABLE queue_ledger (number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, job TEXT NOT NULL,
     fence INTEGER NOT NULL, host TEXT NOT NULL, event TEXT NOT NULL, words TEXT NOT NULL);
 CREATE INDEX queue_ledger_job ON queue_ledger (job);

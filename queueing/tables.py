@@ -29,8 +29,10 @@ class JobRows(Protocol):
     def requeue(self, job: Job) -> None:
         """Write a job that was opened again: behind all others."""
 
-    def first_ready(self, now: float) -> Job | None:
+    def first_ready(self, now: float, home: str) -> Job | None:
         """Of all that may begin: the highest priority, then of the person with the fewest running, then the oldest.
+
+        Of jobs that say in which home their files are, those of this one.
 
         Neither those of a person who has as many running as allowed, nor those that wait for others.
         """

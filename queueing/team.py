@@ -6,10 +6,12 @@ tickets (`runs.tickets`). A job has the name of its run.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import getpass
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -17,6 +19,7 @@ from shoal.database.address import address, is_set
 from shoal.database.connections import database
 from shoal.errors import StateError, TrainingError
 from shoal.lazy.classes import dataclass
+from shoal.queueing.homes import home_mark
 from shoal.queueing.jobs import CANCELLED, CLOSED, FAILED, OPEN, RUNNING, WAITING, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.words import duration, plural
@@ -73,8 +76,16 @@ class Glance:
     @functools.cached_property
     def ahead(self) -> dict[str, int]:
         """How many wait before each that waits; counted once, since lists ask for all of them."""
-        waiting = (name for name, job in self.jobs.items() if job.state == WAITING)
-        return {name: place for place, name in enumerate(waiting)}
+        waiting, found = Counter[str](), {}
+        for job in self.jobs.values():
+            if job.state == WAITING:
+                found[job.id] = waiting[job.home]
+                waiting[job.home] += 1
+        return found
+
+    def hosts_for(self, job: Job) -> list[RunHost]:
+        """Those that are up and see its files."""
+        return [host for host in self.hosts if host.sees(job)]
 
     def is_held(self, run: str) -> bool:
         """Whether a host has it, and has said so lately."""
@@ -113,6 +124,14 @@ def is_held(run: str) -> bool:
         return True
 
 
+def elsewhere(run: str) -> str:
+    """The home that has the files of a run, if that is another one; empty where nobody knows."""
+    with contextlib.suppress(TrainingError):
+        job = needed_queue().get(run) if is_set() else None
+        return job.home if job and job.home != home_mark() else ""
+    return ""
+
+
 def is_open(run: str) -> bool:
     """Whether a run waits or is at work by the queue of the team; an error where nobody can tell."""
     return is_set() and run in glance().jobs
@@ -131,7 +150,13 @@ def place_at(seen: Glance, run: str) -> str | None:
     before = f"{job.words} " if job.words else ""
     if job.state == RUNNING:
         before = f"The run host {job.host} says nothing any more. "
-    if not seen.hosts:
+    hosts = seen.hosts_for(job)
+    if not hosts and seen.hosts:
+        return (
+            f"{before}It waits: its files are in the home {job.home}, and no run host that is up sees that. Start one "
+            "with the SHOAL_HOME in which it was launched."
+        )
+    if not hosts:
         return f"{before}It waits: no run host is up; start one with `shoal run-host`."
     if job.state == RUNNING:
         return f"{before}Another takes it up in a moment."
@@ -143,7 +168,7 @@ def place_at(seen: Glance, run: str) -> str | None:
         return f"{before}It waits for {others[0]} to be finished."
     if ahead := seen.ahead[run]:
         return f"{before}It waits in the queue: {ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it."
-    return f"{before}It is the first in the queue and waits for room on {plural(len(seen.hosts), 'run host')}."
+    return f"{before}It is the first in the queue and waits for room on {plural(len(hosts), 'run host')}."
 
 
 def hosts_of(runs: Sequence[str]) -> dict[str, str]:
@@ -171,8 +196,9 @@ def ended_in_words(run: str) -> tuple[str, str] | None:
 def put(run: str, need: int, allowed: int, owner: str = "", priority: int = 0) -> None:
     """Give a run to the hosts; one that has just ended is given again once its host has said so."""
     queue = needed_queue()
+    wanted = Job(run, owner or person(), priority, need, allowed=allowed, home=home_mark())
     deadline = time.monotonic() + ENDING
-    while queue.put(Job(run, owner or person(), priority, need, allowed=allowed)).state == RUNNING:
+    while queue.put(wanted).state == RUNNING:
         if time.monotonic() > deadline:
             raise StateError(f"The run {run} has a job in the queue that has not ended yet. Try again in a moment.")
         time.sleep(0.1)

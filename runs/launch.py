@@ -35,6 +35,7 @@ from shoal.people.acting import person
 from shoal.people.belongings import claim, sees_everything
 from shoal.people.deeds import allow, check, check_saving
 from shoal.people.rights import SERVICE, Verb
+from shoal.queueing import team
 from shoal.results.plain import plain
 from shoal.results.tuned import CrossValidated
 from shoal.runs import awaiting, interruptions, made_files, scheduling, tickets
@@ -66,6 +67,8 @@ def resolve(name: str) -> Run:
     if found := by_beginning(name, runs, "run", latest=True):
         return found
     expected = f"Expected the name of a run, a beginning of it, or '{LATEST}', got '{name}'"
+    if elsewhere := team.elsewhere(name):
+        raise StateError(f"{expected}. Its files are in another home, {elsewhere}: look at it there.")
     if not runs:
         raise StateError(f"{expected}; there are no runs yet.", Remedy.run("Start one", "train"))
     raise StateError(f"{expected}.", Remedy.run("See them", "runs"))

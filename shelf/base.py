@@ -6,14 +6,22 @@ it says. The model files themselves are paths on this machine, whole and proven,
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 ALIASES, CARD = "aliases.json", "card.json"  # documents that lists of models show: of a model, and of a version
+
+
+class Saver(NamedTuple):
+    """The process of a run that saves its model: a second one, or the same run taken up once more, may do so too."""
+
+    run: str
+    fence: int | None = None  # with which a run host holds it
 
 
 class KeptModel(Protocol):
@@ -45,6 +53,15 @@ class ModelChange(KeptModel, Protocol):
         """A version with all its documents; its number is not given again. One that is gone is no error."""
 
 
+def is_saved_by(run: str, card: bytes) -> bool:
+    """Whether a version is what a run has saved, and no copy of that."""
+    try:
+        said = json.loads(card)
+    except ValueError:
+        return False
+    return said.get("run") == run and not said.get("copied_from")
+
+
 class ModelShelf(Protocol):
     """All saved models, whoever they belong to."""
 
@@ -60,8 +77,12 @@ class ModelShelf(Protocol):
     def is_taken(self, name: str) -> bool:
         """Whether a name is or was a model's."""
 
-    def add(self, name: str, model: bytes, card: bytes) -> int:
-        """A version with its model file and card, all at once; its number, which no other has or had."""
+    def add(self, name: str, model: bytes, card: bytes, saver: Saver | None = None) -> int:
+        """A version with its model file and card, all at once; its number, which no other has or had.
+
+        What a run saves it saves once: where it did before, and nobody heard, the number of then. StateError where
+        the `saver` does not hold its run any more.
+        """
 
     def changing(self, name: str) -> AbstractContextManager[ModelChange]:
         """All that is written is there at the end, and nobody changes the model meanwhile; FileNotFoundError for a name

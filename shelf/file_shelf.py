@@ -24,7 +24,7 @@ from shoal.errors import ResourceError
 from shoal.files.locks import lock_file
 from shoal.files.model_names import is_name
 from shoal.home import models_directory
-from shoal.shelf.base import CARD, VERSION, KeptModel, ModelChange
+from shoal.shelf.base import CARD, VERSION, KeptModel, Saver, is_saved_by
 from shoal.utils import write_atomically
 
 MODEL, OWNER = "model.json", "owner.json"
@@ -106,7 +106,7 @@ class FileShelf:
     def is_taken(self, name: str) -> bool:
         return (models_directory() / name).exists()
 
-    def add(self, name: str, model: bytes, card: bytes) -> int:
+    def add(self, name: str, model: bytes, card: bytes, saver: Saver | None = None) -> int:
         folder = models_directory() / name
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
@@ -114,7 +114,10 @@ class FileShelf:
         try:
             write_atomically(unfinished / MODEL, model)
             write_atomically(unfinished / CARD, card)
-            with self.changing(name):
+            with self.changing(name) as change:
+                if saver and (before := _saved_before(change, model, saver.run)):
+                    shutil.rmtree(unfinished, ignore_errors=True)
+                    return before
                 number = highest_in(folder) + 1
                 write_atomically(folder / "last", str(number).encode())
                 unfinished.rename(folder / f"v{number}")
@@ -125,7 +128,7 @@ class FileShelf:
         return number
 
     @contextlib.contextmanager
-    def changing(self, name: str) -> Iterator[ModelChange]:
+    def changing(self, name: str) -> Iterator[ModelFolder]:
         folder = models_directory() / name
         lock = lock_file(folder / "lock", PATIENCE)
         if lock is None:
@@ -173,6 +176,17 @@ class FileShelf:
         folder = models_directory() / name
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / OWNER, document)
+
+
+def _saved_before(kept: ModelFolder, model: bytes, run: str) -> int | None:
+    """The version of these bytes that a run has saved."""
+    for number in kept.numbers:
+        with contextlib.suppress(OSError):
+            path = kept.folder / f"v{number}" / MODEL
+            same = path.stat().st_size == len(model) and path.read_bytes() == model
+            if same and is_saved_by(run, kept.read(f"v{number}/{CARD}")):
+                return number
+    return None
 
 
 def _sweep(folder: Path) -> None:

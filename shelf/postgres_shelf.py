@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.database.connections import Database
-from shoal.errors import ResourceError
+from shoal.errors import ResourceError, StateError
+from shoal.queueing.jobs import RUNNING
 from shoal.shelf import fetched
-from shoal.shelf.base import ALIASES, CARD, VERSION, KeptModel, ModelChange
+from shoal.shelf.base import ALIASES, CARD, VERSION, KeptModel, ModelChange, Saver, is_saved_by
 from shoal.words import file_size
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ CROSS JOIN LATERAL (
 ) c
 """  # with what lists show, cards of the latest and of those that aliases name: one trip for a thousand models
 DOCUMENT = "SELECT contents FROM model_documents WHERE model = %s AND number = %s AND file = %s"
+SAVED = (
+    "SELECT v.number, d.contents FROM model_versions v JOIN model_documents d USING (model, number) "
+    "WHERE v.model = %s AND v.sha256 = %s AND d.file = %s ORDER BY v.number DESC"
+)
 CARDS = "SELECT number, contents FROM model_documents WHERE model = %s AND file = %s"
 
 
@@ -142,9 +147,12 @@ class PostgresShelf:
     def is_taken(self, name: str) -> bool:
         return self._one("SELECT 1 FROM models WHERE name = %s", name) is not None
 
-    def add(self, name: str, model: bytes, card: bytes) -> int:
+    def add(self, name: str, model: bytes, card: bytes, saver: Saver | None = None) -> int:
         from shoal.results.model import checksum_at_end
 
+        proof = hashlib.sha256(model).hexdigest()
+        if saver and (before := self._saved_before(name, proof, saver.run)):
+            return before
         with self._database.transaction() as connection:
             contents = send_pieces(connection, model)
             connection.execute("INSERT INTO models (name) VALUES (%s) ON CONFLICT DO NOTHING", (name,))
@@ -152,12 +160,20 @@ class PostgresShelf:
             number = int(given.fetchone()[0])  # type: ignore[index]  # it is there, and held until the end
             connection.execute(
                 f"INSERT INTO model_versions VALUES (%s, %s, {NOW}, %s, %s, %s, %s)",
-                (name, number, checksum_at_end(model) or "", len(model), hashlib.sha256(model).hexdigest(), contents),
+                (name, number, checksum_at_end(model) or "", len(model), proof, contents),
             )
             connection.execute(
                 "INSERT INTO model_documents VALUES (%s, %s, %s, %s)", (name, number, CARD, card.decode())
             )
+            if saver:
+                _check_held(connection, saver)
         return number
+
+    def _saved_before(self, name: str, proof: str, run: str) -> int | None:
+        """Another process of the run can have saved it, not one beside this: only one holds the run."""
+        with self._database.single() as connection:
+            rows = connection.execute(SAVED, (name, proof, CARD)).fetchall()
+        return next((number for number, card in rows if is_saved_by(run, card.encode())), None)
 
     @contextlib.contextmanager
     def changing(self, name: str) -> Iterator[ModelChange]:
@@ -240,6 +256,16 @@ def _hold(connection: Connection[Any], name: str) -> None:
     """Until the end of the transaction nobody else changes this model."""
     if connection.execute("SELECT 1 FROM models WHERE name = %s FOR UPDATE", (name,)).fetchone() is None:
         raise FileNotFoundError(2, "No such model", name)
+
+
+def _check_held(connection: Connection[Any], saver: Saver) -> None:
+    """StateError if another host has taken the run over; until the end of the transaction none can."""
+    query = "SELECT 1 FROM queue_jobs WHERE id = %s AND fence = %s AND state = %s FOR SHARE"
+    held = saver.fence is None or connection.execute(query, (saver.run, saver.fence, RUNNING)).fetchone()
+    if not held:
+        raise StateError(
+            f"Another host has taken over the run {saver.run}, or it was ended: its model is saved there, not here."
+        )
 
 
 def send_pieces(connection: Connection[Any], model: bytes) -> uuid.UUID:

@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, str] = {
     "solve.classes": "kernels models solve",
     "database": "",
     "queueing": "database",
-    "shelf": "database results",
+    "shelf": "database queueing results",
     "storage": "database files metrics",
     "data.notation": "kernels",
     "data.formats": "plugins settings",

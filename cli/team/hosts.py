@@ -42,6 +42,7 @@ def _run_host(chosen: argparse.Namespace) -> int:
     import platform
 
     from shoal.processes.host import main
+    from shoal.queueing.homes import home_mark
     from shoal.queueing.jobs import RunHost
     from shoal.queueing.team import needed_queue
     from shoal.runs.slots import slots
@@ -50,7 +51,7 @@ def _run_host(chosen: argparse.Namespace) -> int:
     if chosen.slots is not None and chosen.slots < 1:
         raise ConfigError(f"Expected --slots of at least 1, got {chosen.slots}. Give a number such as 2.")
     name = chosen.name.strip()[:120] or f"{platform.node()}-{os.getpid()}"
-    host = RunHost(name, chosen.slots or slots(), os.urandom(8).hex())
+    host = RunHost(name, chosen.slots or slots(), os.urandom(8).hex(), home=home_mark())
     return main(queue, host, lambda text: print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True))
 
 
@@ -80,11 +81,16 @@ def _list(queue: Any, everything: bool, as_json: bool) -> None:
                  "counts": queue.tables.counts(), "limits": queue.tables.limits(), "now": now}  # fmt: skip
         print(json.dumps(found))
         return
+    homes = {one.home for one in (*jobs, *hosts) if one.home}
+
+    def files(home: str) -> str:
+        return f", home {home}" if home and len(homes) > 1 else ""
+
     for host in hosts:
         held = [job for job in jobs if job.host == host.name and job.state == "running"]
         ends = ", ends when they are done" if host.draining else ""
         busy = f"{plural(len(held), 'run')} on {plural(host.slots, 'slot')}"
-        print(f"host {host.name}: {busy}, up for {duration(now - host.since)}{ends}")
+        print(f"host {host.name}: {busy}, up for {duration(now - host.since)}{files(host.home)}{ends}")
     if not hosts:
         print("no run host is up; start one with `shoal run-host`")
     shown = jobs if everything else jobs[:NEWEST]
@@ -93,7 +99,7 @@ def _list(queue: Any, everything: bool, as_json: bool) -> None:
         tried = f", try {job.tries} of {job.allowed}" if job.tries else ""
         print(
             f"{job.id}  {job.state}{where}, {job.owner or 'nobody'}, priority {job.priority}, "
-            f"{duration(now - job.put_at)} old{tried}"
+            f"{duration(now - job.put_at)} old{files(job.home)}{tried}"
         )
     if rest := len(jobs) - len(shown):
         print(f"... and {rest:,} more; --all prints them")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,14 +11,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shoal.library.saved_models import version_of
+from shoal.errors import StateError
+from shoal.library.saved_models import find_model, version_of
+from shoal.queueing.homes import home_mark
 from shoal.queueing.jobs import CANCELLED, FINISHED, RUNNING, WAITING
-from shoal.queueing.team import needed_queue
+from shoal.queueing.team import forget_looks, needed_queue
 from shoal.runs.commands import post
-from shoal.runs.launch import Run, launch, resume
+from shoal.runs.launch import Run, launch, resolve, resume
 from shoal.settings.values import config_from
 from support.gates.orders import Orders
 from support.runs import ended, endless_run, rounds, run_home, short_run, small_table, training, until
+from support.tables import shoal
 from support.team.hosts import HostProcess, hosts_in, job_of, started
 from support.team.postgres import Outage
 
@@ -152,15 +156,34 @@ def test_an_error_of_the_run_is_not_tried_again(data: Path, start: Callable[...,
     assert "nobody" in job_of(run.id).words
 
 
-def test_a_folder_that_the_host_does_not_see_is_told(data: Path, start: Callable[..., HostProcess]) -> None:
+def test_a_folder_that_is_gone_is_told(data: Path, start: Callable[..., HostProcess]) -> None:
     run = exact(data)
-    aside = run.directory.with_name("aside")
-    run.directory.rename(aside)
+    run.directory.rename(run.directory.with_name("aside"))
     start()
     until(lambda: not job_of(run.id).is_open)
-    assert "Its folder is not there on the host one. Give dashboards and run hosts the same SHOAL_HOME" in (
-        job_of(run.id).words
-    )
+    assert job_of(run.id).words.startswith("Its folder is not there on the host one. Somebody may have removed it")
+
+
+def test_a_run_waits_for_a_host_that_sees_its_home(
+    data: Path, home: Path, start: Callable[..., HostProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host of another home took it, did not find its folder, and it had failed for good."""
+    run, mark = exact(data), home_mark()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("SHOAL_HOME", str(tmp_path / "another home"))
+        start("far")
+        other = exact(data)
+        assert ended(other) == "finished"  # it does what is its own, although that came later
+        with pytest.raises(StateError, match=f"Its files are in another home, {re.escape(mark)}"):
+            resolve(run.id)
+        shown = shoal("queue").out
+    assert f"home {mark}" in shown
+    assert (job_of(run.id).state, events(run)) == (WAITING, ["put"])
+    forget_looks()
+    assert f"its files are in the home {mark}, and no run host that is up sees that" in run.cause
+    start("near")
+    assert ended(run) == "finished"
+    until(lambda: job_of(run.id).host == "near")
 
 
 def test_a_last_word_that_its_host_could_not_report_is_reported_by_the_next(
@@ -213,3 +236,32 @@ def test_a_model_that_cannot_be_saved_while_the_database_is_away_is_saved_when_i
     assert version is not None
     assert version.label == "kept:1"
     assert version.model_path.read_bytes() == run.model_path.read_bytes()
+
+
+def test_a_process_that_waited_to_save_while_another_host_took_its_run_over_saves_nothing(
+    data: Path, start: Callable[..., HostProcess], outage: Outage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Orders(tmp_path / "gates", monkeypatch)
+    orders.hold("end")
+    first = start("first")
+    run = orders.reached(launch(short_run(data, retries=3, register="kept", **orders.knobs)), "end")
+    log, old = run.directory / "log.txt", run.pid
+    assert old
+    outage.begin()
+    orders.let_go("end")
+    until(lambda: "The model waits to be saved" in log.read_text())
+    first.signal(signal.SIGSTOP)
+    os.kill(old, signal.SIGSTOP)
+    orders.hold("end")
+    outage.end()
+    start("second")
+    until(lambda: job_of(run.id).host == "second")
+    orders.reached(run, "end")
+    os.kill(old, signal.SIGCONT)
+    until(lambda: not psutil.pid_exists(old) or psutil.Process(old).status() == psutil.STATUS_ZOMBIE)
+    orders.let_go("end")
+    until(lambda: job_of(run.id).state == FINISHED)
+    kept, version = find_model("kept"), version_of(run)
+    assert kept is not None
+    assert version is not None
+    assert (kept.numbers, version.number, run.state) == ((1,), 1, "finished")

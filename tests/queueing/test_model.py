@@ -25,7 +25,8 @@ from support.team.queues import Clock
 
 NAMES = st.sampled_from([f"job-{number}" for number in range(9)])
 PEOPLE = st.sampled_from(["ann", "bob", ""])
-HOSTS = [RunHost("one", 2, "a"), RunHost("two", 4, "b")]
+HOMES = st.sampled_from(["", "x", "y"])
+HOSTS = [RunHost("one", 2, "a", home="x"), RunHost("two", 4, "b", home="y")]
 
 
 class Account:
@@ -35,14 +36,16 @@ class Account:
         self.jobs: dict[str, dict] = {}  # type: ignore[type-arg]
         self.limits: dict[str, int] = {}
 
-    def put(self, name: str, owner: str, priority: int, need: int, after: list[str], allowed: int, now: float) -> None:
+    def put(
+        self, name: str, owner: str, priority: int, need: int, after: list[str], allowed: int, home: str, now: float
+    ) -> None:
         before = self.jobs.get(name)
         if before and before["state"] in OPEN:
             return
         after = before["after"] if before else after
         fence = before["fence"] + 1 if before else 0
         self.jobs.pop(name, None)
-        self.jobs[name] = {"owner": owner, "priority": priority, "need": need, "after": after, "allowed": allowed,
+        self.jobs[name] = {"owner": owner, "home": home, "priority": priority, "need": need, "after": after, "allowed": allowed,
                            "fence": fence, "tries": 0, "ready": now, "state": WAITING, "stopping": False,
                            "taken": 0.0, "until": 0.0}  # fmt: skip
         if any(self.jobs[other]["state"] in (FAILED, CANCELLED) for other in after):
@@ -74,7 +77,7 @@ class Account:
             if self.jobs[name]["state"] == RUNNING and self.jobs[name]["until"] < now:
                 self.leave(name, now, rest=False, counts=True)
 
-    def claim(self, slots: int, free: int, now: float, lease: float) -> str | None:
+    def claim(self, slots: int, home: str, free: int, now: float, lease: float) -> str | None:
         self.take_back(now)
         running: dict[str, int] = {}
         for job in self.jobs.values():
@@ -84,7 +87,11 @@ class Account:
         for place, (name, job) in enumerate(self.jobs.items()):
             many = running.get(job["owner"], 0)
             ready = job["state"] == WAITING and job["ready"] <= now and many < self.limits.get(job["owner"], 99)
-            if ready and all(self.jobs[other]["state"] == FINISHED for other in job["after"]):
+            if (
+                ready
+                and job["home"] in ("", home)
+                and all(self.jobs[other]["state"] == FINISHED for other in job["after"])
+            ):
                 rank = (-job["priority"], many, place, name)
                 best = rank if best is None else min(best, rank)
         if best is None or min(self.jobs[best[3]]["need"], slots) > free:
@@ -112,7 +119,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Some wait and some run: what is decided between people needs several of them."""
         for number, owner in enumerate(owners):
             self.queue.put(Job(f"job-{number}", owner))
-            self.account.put(f"job-{number}", owner, 0, 1, [], 3, self.clock())
+            self.account.put(f"job-{number}", owner, 0, 1, [], 3, "", self.clock())
         for _ in range(taken):
             self.claim(HOSTS[1], 4)
 
@@ -122,18 +129,21 @@ class QueueMachine(RuleBasedStateMachine):
         priority=st.integers(-1, 1),
         need=st.integers(1, 5),
         allowed=st.integers(0, 2),
+        home=HOMES,
         data=st.data(),
     )
-    def put(self, name: str, owner: str, priority: int, need: int, allowed: int, data: st.DataObject) -> None:
+    def put(
+        self, name: str, owner: str, priority: int, need: int, allowed: int, home: str, data: st.DataObject
+    ) -> None:
         others = sorted(self.account.jobs.keys() - {name})
         after = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=2)) if others else []
-        self.queue.put(Job(name, owner, priority, need, tuple(after), allowed))
-        self.account.put(name, owner, priority, need, after, allowed, self.clock())
+        self.queue.put(Job(name, owner, priority, need, tuple(after), allowed, home=home))
+        self.account.put(name, owner, priority, need, after, allowed, home, self.clock())
 
     @rule(host=st.sampled_from(HOSTS), free=st.integers(0, 4))
     def claim(self, host: RunHost, free: int) -> None:
         found = self.queue.claim(host, free)
-        expected = self.account.claim(host.slots, free, self.clock(), self.queue.lease)
+        expected = self.account.claim(host.slots, host.home, free, self.clock(), self.queue.lease)
         assert (found.id if found else None) == expected
         if found:
             assert (found.id, found.fence) not in self.claims, "two hosts would hold the same fence"

@@ -6,8 +6,12 @@ import threading
 
 import pytest
 
+from shoal.errors import StateError
 from shoal.files import sealed
-from shoal.shelf.base import ALIASES, CARD, KeptModel, ModelShelf
+from shoal.queueing.jobs import Job, RunHost
+from shoal.queueing.team import needed_queue
+from shoal.shelf.base import ALIASES, CARD, KeptModel, ModelShelf, Saver
+from shoal.shelf.place import shelf
 
 MODEL = sealed.sealed({"intercept": 1.0}, "shoal-model")
 SAID = sealed.sealed({"note": "none"}, CARD)
@@ -122,6 +126,38 @@ def test_who_saves_at_the_same_time_gets_a_number_of_their_own(kept: ModelShelf)
         thread.join()
     assert sorted(given) == list(range(1, 33))
     assert found(kept, "a").numbers == tuple(range(32, 0, -1))
+
+
+def test_a_run_saves_the_same_model_once(kept: ModelShelf) -> None:
+    """Whoever does it again was killed before it heard of the number."""
+    runs = [sealed.sealed({"run": run}, CARD) for run in ("first", "second")]
+    assert [kept.add("a", MODEL, card, Saver(run)) for card, run in zip(runs, ("first", "second"), strict=True)] == [
+        1,
+        2,
+    ]
+    assert kept.add("a", MODEL, runs[0], Saver("first")) == 1
+    assert kept.add("a", MODEL, runs[0]) == 3  # a person copies it
+    assert kept.add("a", sealed.sealed({"intercept": 3.0}, "shoal-model"), runs[0], Saver("first")) == 4  # resumed
+    assert kept.add("b", MODEL, runs[0], Saver("first")) == 1
+    assert found(kept, "a").numbers == (4, 3, 2, 1)
+
+
+def test_a_host_that_has_lost_a_run_saves_nothing_of_it(team_database: str) -> None:
+    kept, queue, card = shelf(), needed_queue(), sealed.sealed({"run": "a run"}, CARD)
+    queue.put(Job("a run"))
+    first = queue.claim(RunHost("one", 1), 1)
+    assert first
+    queue.give_back("a run", first.fence)
+    second = queue.claim(RunHost("two", 1), 1)
+    assert second
+    with pytest.raises(StateError, match="Another host has taken over the run a run"):
+        kept.add("a", MODEL, card, Saver("a run", first.fence))
+    assert kept.find("a") is None
+    assert kept.add("a", MODEL, card, Saver("a run", second.fence)) == 1
+    queue.finish("a run", second.fence)
+    with pytest.raises(StateError, match="or it was ended"):
+        kept.add("a", sealed.sealed({"late": 1}, "shoal-model"), card, Saver("a run", second.fence))
+    assert found(kept, "a").numbers == (1,)
 
 
 def test_who_changes_at_the_same_time_loses_nothing(kept: ModelShelf) -> None:
