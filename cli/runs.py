@@ -50,9 +50,8 @@ def add_commands(add: Add) -> None:
 
 def _profile(chosen: argparse.Namespace) -> None:
     from shoal.library.time_spent import time_spent
-    from shoal.runs.launch import resolve
 
-    spent = time_spent(resolve(chosen.run))
+    spent = time_spent(found_run(chosen.run))
     if chosen.json:
         print_json(spent.as_dict())
         return
