@@ -12,7 +12,7 @@ import socket
 import sys
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from starlette.concurrency import run_in_threadpool
@@ -39,6 +39,9 @@ from shoal.errors import ConfigError, TrainingError
 from shoal.home import dashboard_log, home, keep_private, make_folder, tightened
 from shoal.people.acting import pages_are_of
 from shoal.utils import trim_memory
+
+if TYPE_CHECKING:
+    from streamlit.runtime.state import SessionState
 
 log = logging.getLogger("shoal")
 
@@ -175,7 +178,15 @@ def end_forgotten_sessions() -> int:
     gone = [info.session for name, info in known.items() if name not in kept]
     for session in gone:
         session.shutdown()
+        _empty(session.session_state)
     return len(gone)
+
+
+def _empty(state: SessionState) -> None:
+    """Streamlit holds on to the last session until somebody comes: what its pages kept must not stay with it."""
+    state.clear()
+    widgets = getattr(state, "_new_widget_state", None)
+    getattr(widgets, "widget_metadata", {}).clear()  # callbacks, with all that they are given
 
 
 def _tidied() -> None:

@@ -11,7 +11,7 @@ import gc
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +19,8 @@ import psutil
 import pytest
 from streamlit import runtime
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
+from streamlit.runtime.state import SessionState
+from streamlit.runtime.state.common import WidgetMetadata
 
 from shoal.dashboard import server
 from shoal.files.locks import own_lock
@@ -36,6 +38,13 @@ class Ring:
 
     def __init__(self) -> None:
         self.itself = self
+
+    def held(self) -> None:
+        """A callback of a widget, which holds what it is given."""
+
+
+def widget(callback: Callable[[], None]) -> WidgetMetadata[str]:
+    return WidgetMetadata("$$ID-one", str, str, "string_value", callback)
 
 
 @pytest.fixture(autouse=True)
@@ -78,10 +87,15 @@ def test_sessions_of_closed_tabs_are_ended_without_another_tab(monkeypatch: pyte
     monkeypatch.setattr(runtime, "exists", lambda: True)
     manager = SimpleNamespace(_session_storage=storage)
     monkeypatch.setattr(runtime, "get_instance", lambda: SimpleNamespace(_session_mgr=manager))
-    ended: list[str] = []
+    ended, sessions = list[str](), list[SimpleNamespace]()
+    kept: weakref.WeakValueDictionary[str, Ring] = weakref.WeakValueDictionary()
 
     def closed(name: str) -> None:
-        session = SimpleNamespace(id=name, shutdown=lambda: ended.append(name))
+        state, page = SessionState(), Ring()
+        state["kept"] = kept[name] = page
+        state._set_widget_metadata(widget(page.held))
+        session = SimpleNamespace(id=name, shutdown=lambda: ended.append(name), session_state=state)
+        sessions.append(session)  # as Streamlit holds the last one, until somebody comes
         storage.save(SimpleNamespace(session=session))  # type: ignore[arg-type]
 
     closed("first")
@@ -91,6 +105,8 @@ def test_sessions_of_closed_tabs_are_ended_without_another_tab(monkeypatch: pyte
     clock.now = 121.0
     assert (server.end_forgotten_sessions(), ended) == (1, ["first"])
     assert storage.get("second") is not None  # it may come back
+    gc.collect()
+    assert list(kept) == ["second"]
     clock.now = 221.0
     assert (server.end_forgotten_sessions(), ended) == (1, ["first", "second"])
 
