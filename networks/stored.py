@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import shutil
 import tempfile
@@ -199,7 +200,8 @@ def store_module(found: StoredModule, start: bytes) -> Path:
 
 
 def _key(values: Mapping[str, Any], start: bytes) -> str:
-    return blake2b(sealed.sealed(values) + start, digest_size=12).hexdigest()
+    said = json.dumps(json.loads(sealed.sealed(values)))  # with the spaces that older documents have: names stay
+    return blake2b(said.encode() + start, digest_size=12).hexdigest()
 
 
 def _prove(document: Path) -> None:

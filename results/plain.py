@@ -57,11 +57,17 @@ def plain(value: Any) -> Any:
         return value
     if type(value) is dict and set(map(type, value.values())) <= _SCALARS:
         return dict(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if (names := _names(type(value))) is not None:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
     return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """Of the fields of a dataclass; None for every other type."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 # ------------------------------------------------------------------ readers, made once for each type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -140,7 +141,7 @@ class TableLook:
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `inspect --json` prints."""
-        said: dict[str, Any] = plain(self)
+        said: dict[str, Any] = plain(replace(self, columns=()))  # each says what it has, once
         said["columns"] = [column.as_dict() for column in self.columns]
         said["bad_rows"]["first"] = [line.as_dict() for line in self.bad_rows.first]
         if self.preview is None:  # nobody asked

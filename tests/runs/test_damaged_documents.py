@@ -202,7 +202,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda data: data[: len(data) // 2],
     "empty": lambda data: b"",
     "zeros": lambda data: bytes(len(data)),
-    "a value": lambda data: data.replace(b'"rows": ', b'"rows": 1', 1),
+    "a value": lambda data: data.replace(b'"rows":', b'"rows":1', 1),
 }
 
 
