@@ -120,7 +120,9 @@ def train_detached(config: RunConfig, detach: bool, as_json: bool, name: str = "
     with said_beside(output.name):
         code = go(run, detach, as_json)
     if run.model_path.exists():
-        output.write(run.model_path.read_bytes())
+        from shoal.runs.made_files import prove_model
+
+        output.write(prove_model(run.model_path).read_bytes())
     return code
 
 

@@ -18,6 +18,7 @@ from shoal.library.saved_models import Model, Version, find_model, list_models
 from shoal.people.belongings import sees_everything
 from shoal.people.deeds import allow
 from shoal.people.rights import Verb
+from shoal.runs.made_files import prove_model
 from shoal.shelf.base import ALIASES, KeptModel
 from shoal.shelf.place import not_moved, shelf
 from shoal.utils import disk_errors
@@ -42,7 +43,7 @@ def model_path(named: str | Path) -> Path:
     """A file of that name, or else the model file of a saved model."""
     path = Path(named)
     if (path.exists() and not path.is_dir()) or path.suffix == ".json" or len(path.parts) > 1:
-        return path
+        return prove_model(path)
     return resolve(str(named)).own_model
 
 

@@ -31,6 +31,7 @@ from shoal.results.model import ModelFile, checksum_at_end, read_model
 from shoal.results.plain import Malformed
 from shoal.runs.documents import read_json
 from shoal.runs.folder import Run, find_run, write_json
+from shoal.runs.made_files import prove_model
 from shoal.shelf.base import CARD, VERSION, KeptModel, Saver
 from shoal.shelf.place import patiently, shelf
 from shoal.utils import disk_errors
@@ -249,7 +250,7 @@ def save_run(run: Run, result: Mapping[str, Any], name: str | None = None, fence
     `fence` is what a run host holds the run with, whose process this is.
     """
     try:
-        contents = read_model(run.model_path)
+        contents = read_model(prove_model(run.model_path))
     except OSError:
         raise StateError(f"The run {run.id} has no model file to save. Let it finish, or resume it.") from None
     earlier = version_of(run)

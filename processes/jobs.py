@@ -22,6 +22,10 @@ JobTask = Callable[[Run, RunConfig, Progress], dict[str, Any]]
 MADE = ("predictions.csv", "report.html", "export.*")  # files that jobs leave for people
 
 
+def _model(run: Run) -> Path:
+    return made_files.prove_model(Path(run.job["model"]))
+
+
 def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """What is in a file, with its first rows as they are written."""
     from shoal.tasks.previews import first_lines, table_preview
@@ -44,8 +48,8 @@ def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
 
     out, interval = run.directory / "predictions.csv", run.job.get("interval")
     keep, threshold = run.job.get("keep") or (), run.job.get("threshold")
-    found = predict_file(Path(run.job["model"]), config, out, progress, interval, keep, threshold, summed=True)
-    record(Path(run.job["model"]), found.seen)
+    found = predict_file(_model(run), config, out, progress, interval, keep, threshold, summed=True)
+    record(_model(run), found.seen)
     shown = lines_as_rows(config) or first_rows(first_part(config.file), config.dialect)
     return {**found.as_dict(), "preview": shown}
 
@@ -54,14 +58,14 @@ def _diagnose(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]
     """The model file `job["model"]` on the config's file: its own data (`job["own_data"]`), or another table."""
     from shoal.tasks.diagnose import diagnose
 
-    return diagnose(Path(run.job["model"]), config, bool(run.job["own_data"]), progress).as_dict()
+    return diagnose(_model(run), config, bool(run.job["own_data"]), progress).as_dict()
 
 
 def _explain(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """What the numbers of the model file `job["model"]` are worth, from it and the rows that it was fitted to."""
     from shoal.tasks.explain import ExplainRequest, explain_model
 
-    return explain_model(Path(run.job["model"]), ExplainRequest(), progress).as_dict()
+    return explain_model(_model(run), ExplainRequest(), progress).as_dict()
 
 
 def _study(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -124,7 +128,7 @@ def _export(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     """The model file `job["model"]` in every format, in the job's folder; each proven, or why it is not there."""
     from shoal.exports.bundle import export_all
 
-    return export_all(Path(run.job["model"]), run.directory, progress)
+    return export_all(_model(run), run.directory, progress)
 
 
 def _report(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -132,7 +136,7 @@ def _report(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     from shoal.exports import report
 
     out = run.directory / "report.html"
-    notes = report(Path(run.job["model"]), out, progress)
+    notes = report(_model(run), out, progress)
     return {"file": out.name, "bytes": out.stat().st_size, "notes": list(notes)}
 
 
@@ -141,7 +145,8 @@ def _compare(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     from shoal.registry.comparing import compare
 
     first, second = run.job["labels"]
-    return compare(Path(run.job["against"]), Path(run.job["model"]), config, progress, (first, second)).as_dict()
+    against = made_files.prove_model(Path(run.job["against"]))
+    return compare(against, _model(run), config, progress, (first, second)).as_dict()
 
 
 def _promote(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
 from shoal.files.locks import own_lock
 from shoal.home import keep_private, searches_directory
-from shoal.runs import interruptions, reserve, scheduling
+from shoal.runs import interruptions, made_files, reserve, scheduling
 from shoal.runs.awaiting import WaitWatch
 from shoal.runs.commands import close_open_commands
 from shoal.runs.documents import has_ended
@@ -328,6 +328,7 @@ def _quick_work(run: Run, config: RunConfig, progress: Callable[[str, float], No
 
     trained = train(config, progress, run.id, run.tuned)
     save_model(run.model_path, trained.model)
+    made_files.seal(run.directory, [made_files.MODEL])
     return trained.report.as_dict()
 
 

@@ -149,6 +149,11 @@ def model_bytes(model: ModelFile) -> bytes:
     return sealed.sealed(values, NAME, lines=True, ascii=False) + b"\n"
 
 
+def is_by_hand(path: Path) -> bool:
+    """Whether a model file says that a person has edited it."""
+    return (_object(path.read_bytes()) or {}).get(sealed.CHECKSUM) == BY_HAND
+
+
 def checksum_at_end(data: bytes) -> str | None:
     """The checksum that a model file names, of which the last `END` bytes will do; None if it names none."""
     found = _LAST_FIELD.search(data[-END:])

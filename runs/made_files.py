@@ -1,4 +1,4 @@
-"""Files that a run or a job has made beside its documents: predictions, exports, reports, trained modules.
+"""Files that a run or a job has made beside its documents: models, predictions, exports, reports, trained modules.
 
 What they have to be when they are read or handed out is kept in a document of the folder. Needs no NumPy.
 """
@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shoal.errors import DamagedFile
+from shoal.results.model import is_by_hand
 from shoal.runs.documents import read_json, write_json
 from shoal.utils import identity_of
 
-FILE = "files.json"
+FILE, MODEL = "files.json", "model.json"
 PIECE = 1 << 20
 REMEMBERED = 1000  # files that a process knows to be whole
 AT_A_GLANCE = 256 << 20  # bytes of a file that is proven whenever somebody looks at what made it
@@ -48,6 +49,24 @@ def prove(path: Path) -> None:
     if len(_whole) >= REMEMBERED:
         _whole.clear()
     _whole[str(path)] = mark, expected
+
+
+def prove_model(path: Path) -> Path:
+    """A model file that is read or handed out. In the folder of a run it has to be the one that the run has made, which
+    that of another run is not, whole as it may be; one that a person has edited says so."""
+    if path.name != MODEL:
+        return path
+    try:
+        prove(path)
+    except DamagedFile as damage:
+        if not is_by_hand(path):
+            raise DamagedFile(
+                f"'{path}' is not the model file that its run has made. {damage.message} Put it back, or train again.",
+                path=str(path),
+            ) from None
+    except OSError:  # gone, which whoever reads it says
+        pass
+    return path
 
 
 def damage(directory: Path) -> DamagedFile | None:

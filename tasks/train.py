@@ -264,9 +264,9 @@ def train_in_folder(
     trained = advisers.persist(attempt, again, checkpoints)
     for name, content in trained.files.items():
         write_atomically(run.directory / name, content)
-    made_files.seal(run.directory, trained.files)
     if not trained.files:
         save_model(run.model_path, trained.model)
+    made_files.seal(run.directory, trained.files or [made_files.MODEL])
     if output := model_output(config):
         output.write(model_bytes(trained.model))
     return trained.report

@@ -28,6 +28,7 @@ from shoal.results.plain import Malformed
 from shoal.runs.commands import BY_SIGNAL, metrics_of, post, records_told, wait_settled
 from shoal.runs.folder import ACTIVE, ENDED, is_run
 from shoal.runs.launch import Run, find_run, launch, resume
+from shoal.runs.made_files import prove_model
 from shoal.runs.scheduling import keep_going
 from shoal.settings.values import page_config, set_by_pages
 
@@ -152,7 +153,7 @@ def command(asked: ApiRequest) -> Given:
 def model_file(asked: ApiRequest) -> Given:
     run = _found(asked)
     try:
-        return Given(file_of(ModelFile.from_dict(read_model(run.model_path))))
+        return Given(file_of(ModelFile.from_dict(read_model(prove_model(run.model_path)))))
     except FileNotFoundError:
         raise Refusal(409, f"The run {run.id} has no model: it is {run.state}.") from None
     except (OSError, Malformed) as error:

@@ -25,6 +25,7 @@ from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
 from shoal.results.sentences import filling, left_out, of_all_rows, three_sentences, usual_range
 from shoal.runs.launch import Run
+from shoal.runs.made_files import prove_model
 from shoal.settings.config import RunConfig
 from shoal.settings.when import has_other_loss, is_penalised, mixes_penalties
 from shoal.words import compared, duration, number, plural, short, shortened
@@ -364,7 +365,10 @@ def downloads(run: Run) -> None:
     if not run.model_path.exists():
         st.caption("The model file is gone from the run's folder.")
         return
-    model_download(run.model_path, f"model-{run.id}.json")
+    try:
+        model_download(prove_model(run.model_path), f"model-{run.id}.json")
+    except TrainingError as error:
+        notice("error", wording.told(error), "The model file cannot be used")
     line(f"Run {run.id}\n{title(run.config['file'])}")
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import shoal
 from shoal.errors import DamagedFile
+from shoal.library.saved_models import save_run
+from shoal.results.model import BY_HAND
 from shoal.runs import made_files
 from shoal.runs.launch import launch, launch_job
 from shoal.settings.values import config_from
@@ -43,6 +48,32 @@ def test_damaged_predictions_are_refused_and_made_again(tmp_path: Path, monkeypa
         assert not path.exists()  # so that a page that shows it makes it again
         assert ended(launch_job("predict", config, arguments)) == "finished"
         assert path.read_bytes() == right
+
+
+@pytest.mark.parametrize("knobs", [{}, {"solver": "gradient", "epochs": 1}], ids=["exact", "gradient"])
+def test_the_model_file_of_another_run_is_not_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knobs: dict[str, Any]
+) -> None:
+    with run_home(tmp_path / "home", monkeypatch):
+        table = small_table(tmp_path)
+        config = {"file": str(table), "target": "y", **knobs}
+        run, other = (launch(config_from({**config, "alpha": alpha, "model": "ridge"})) for alpha in (0.1, 5.0))
+        assert [ended(run), ended(other)] == ["finished"] * 2, run.cause
+        own = run.model_path.read_bytes()
+        assert made_files.prove_model(run.model_path) == run.model_path
+        run.model_path.write_bytes(other.model_path.read_bytes())  # whole, and what it says is proven
+        with pytest.raises(DamagedFile, match="not the model file that its run has made"):
+            shoal.load(run.model_path)
+        with pytest.raises(DamagedFile):
+            save_run(run, run.result or {})
+        job = launch_job("predict", config_from({"file": str(table)}), {"model": str(run.model_path)})
+        assert (ended(job), "not the model file" in job.cause) == ("failed", True)
+        said = json.loads(own)
+        run.model_path.write_text(json.dumps({**said, "intercept": 7.0, "checksum": BY_HAND}))
+        assert shoal.load(run.model_path).intercept == 7.0
+        copy = tmp_path / "copy.json"  # elsewhere it belongs to nobody
+        copy.write_bytes(other.model_path.read_bytes())
+        assert shoal.load(copy).intercept == json.loads(copy.read_bytes())["intercept"]
 
 
 def test_a_large_file_is_proven_when_it_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
