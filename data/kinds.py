@@ -377,7 +377,11 @@ def date_notes(names: Sequence[str], guesses: Sequence[Guess], orders: Mapping[s
 
 def encoded_marks(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:
     """A notation's marks as the kernel meets them, longer ones first; without those that the encoding does not have."""
-    roles = {MarkRole.GROUP: notation.group_marks, MarkRole.MINUS: MINUSES, MarkRole.DROPPED: notation.dropped}
+    roles = {
+        MarkRole.GROUP: notation.group_marks,
+        MarkRole.MINUS: (*MINUSES, *notation.debits),
+        MarkRole.DROPPED: notation.dropped,
+    }
     found: list[tuple[bytes, MarkRole]] = []
     for role, texts in roles.items():
         for text in texts:

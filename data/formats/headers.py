@@ -156,7 +156,8 @@ def names_sums(cell: str) -> bool:
 
 def is_total(row: Sequence[str], others: Sequence[Sequence[str]]) -> str:
     """The word that says that a row has totals, if none of the others has it; else nothing."""
-    return next(_totals_in(row[:3], others), "")
+    blank = next((j for j, cell in enumerate(row) if cell), 0)  # the word may stand beside the sums only
+    return next(_totals_in(row[: max(3, blank + 1)], others), "")
 
 
 def _totals_in(row: Sequence[str], others: Sequence[Sequence[str]]) -> Iterator[str]:

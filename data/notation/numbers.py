@@ -34,7 +34,8 @@ m m2 m3 m² m³ cm cm2 cm² cm³ mm mm² km km2 km² km/h kmh ft ft2 ft² mi mph
 ml mL cl cc gal h hr hrs min s sec ms µs kW kWh MW MWh GW GWh W Wh V mV mA Hz kHz MHz GHz kB KB MB GB TB bar mbar hPa
 kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µg/m³ μg/m³ m/s
 개 건 명 회 대 권 시간 個 件 人 名 回 台 本 枚 点 冊 歳 个 次 条 份 小时"""
-CURRENCIES, UNITS = frozenset(_CURRENCIES.split()), frozenset(_UNITS.split())
+CREDITS, DEBITS = ("Cr", "CR", "cr", "Cr.", "CR."), ("Dr", "DR", "dr", "Dr.", "DR.")  # of a bank: +5 and -5
+CURRENCIES, UNITS = frozenset(_CURRENCIES.split()), frozenset((*_UNITS.split(), *CREDITS))
 DASHES = (".--", ",--", ".-", ",-", ".–", ",–", ".—", ",—")  # 5.- is five francs and no centimes, never minus five
 
 _DIGIT = pattern("[0-9]")
@@ -88,6 +89,11 @@ class Notation:
         """Texts around a number that say nothing of its value, longer ones first; of words all forms that are known."""
         return _dropped_beside(self.mark)
 
+    @property
+    def debits(self) -> tuple[str, ...]:
+        """Texts behind a number that say that it is below zero."""
+        return DEBITS if self.mark in CREDITS else ()
+
     def number(self, text: str) -> float | None:
         """The value; None for what is not a finite number written so."""
         bare = self._bare(text)
@@ -127,6 +133,10 @@ class Notation:
             dropped = next((mark for mark in self.dropped if text.endswith(mark)), None)
             if dropped is not None:
                 text = text.removesuffix(dropped)
+                continue
+            debit = next((mark for mark in self.debits if text.endswith(mark)), None)
+            if debit is not None:
+                text, signs, negative = text.removesuffix(debit), signs + 1, True
                 continue
             if text[-1].isdigit() or text[-1] == self.decimal:
                 break
@@ -177,10 +187,11 @@ def notation_notes(notations: Mapping[str, Notation]) -> list[str]:
     """Which columns are read as numbers for all their marks; those that are written alike in one sentence."""
     alike: dict[str, list[str]] = {}
     for name, notation in notations.items():
-        alike.setdefault(notation.example, []).append(f"'{name}'")
+        debit = "; with Dr they are below zero" if notation.debits else ""
+        alike.setdefault(notation.example.rstrip(".") + debit, []).append(f"'{name}'")
     return [
-        f"Column {names[0]} holds numbers written like {example.rstrip('.')}." if len(names) == 1
-        else f"Columns {listed(names)} hold numbers written like {example.rstrip('.')}."
+        f"Column {names[0]} holds numbers written like {example}." if len(names) == 1
+        else f"Columns {listed(names)} hold numbers written like {example}."
         for example, names in alike.items()
     ]  # fmt: skip
 
@@ -260,13 +271,16 @@ def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[_Shape]]:
     if not marks:
         return "", False, [shape for shape in shapes if not shape.front + shape.back]
     mark = marks.most_common(1)[0][0]
+    if mark in DEBITS:
+        mark = next((credit for credit in CREDITS if credit in marks), mark)
     before = any(name == mark and ahead for name, ahead, _ in found)
     forms = [mark, *(() if before else _other_forms(mark, marks, shapes))]
+    debits = {debit for debit in DEBITS if debit in marks and mark in CREDITS and not before}
     apart = all(blank for name, ahead, blank in found if name in forms and not ahead)
-    count = sum(marks[form] for form in forms)
+    count = sum(marks[form] for form in (*forms, *debits))
     if not _is_known(mark, before) and (before or not apart or not _is_unit(mark, count, len(cells))):
         forms = []
-    return OR.join(forms), before, [s for s in shapes if {s.front, s.back} <= {"", *forms}]
+    return OR.join(forms), before, [s for s in shapes if {s.front, s.back} <= {"", *forms, *(debits if forms else ())}]
 
 
 def _other_forms(mark: str, marks: Counter[str], shapes: Sequence[_Shape]) -> list[str]:

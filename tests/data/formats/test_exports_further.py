@@ -191,6 +191,18 @@ EXPORTS = {
         {"Dátum": DAYS, "Összeg": VALUES, "Partner": [("Őrség Kft.", "Tűzép", "MÁV")[i % 3] for i in range(N)]},
         ("cp1250",), encoding="cp1250",
     ),
+    "Indian bank, credits and debits": Export(
+        "Txn Date,Balance,Qty\n" + "".join(
+            f'{d:%d-%b-%Y},"{y:,.2f} {("Dr", "Cr", "Cr")[i % 3]}",{q}\n' for i, d, _, q, y in TABLE
+        ), {"Txn Date": DAYS, "Balance": [-y if i % 3 == 0 else y for i, y in enumerate(VALUES)]},
+        ("1,234.56 Cr; with Dr they are below zero",),
+    ),
+    "Greek houses, totals named beside their sums": Export(
+        "Ημερομηνία;Όροφος;Ποσότητα;Θέρμανση;Τιμή\n"
+        + "".join(f"{d.day}/{d.month}/{d.year};{comma(x)};{q};Χωρίς;{money(y)} €\n" for _, d, x, q, y in TABLE)
+        + f";;;Σύνολο;{money(sum(Y))} €\n",
+        {"Ημερομηνία": DAYS, "Όροφος": SHARES, "Τιμή": VALUES}, ("'Σύνολο'",), "Τιμή", "Ημερομηνία", "cp1253",
+    ),
     "SAP list, a star for totals": Export(
         f"{RULE}|Werk|BuDat     |      Betrag|\n{RULE}"
         + "".join(f"|{1000 + i % 3}|{d:%d.%m.%Y}|{money(y):>12}|\n" for i, d, _, _, y in TABLE)
