@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from shoal.dashboard.api.problems import Refusal
 from shoal.data.dialects import DEFAULT_MISSING
+from shoal.data.notation.spelling import in_one_spelling
 from shoal.errors import DataError
 from shoal.fitting.model_file import SavedModel
 from shoal.lazy.classes import dataclass
@@ -98,26 +99,34 @@ def _csv_rows(data: bytes, model: SavedModel) -> list[Mapping[str, Any]]:
         raise DataError("Expected CSV with the names of its columns in the first line and rows below, got none.")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise DataError(f"Expected each column once, got '{twice[:80]}' twice. Rename one of them.")
-    empty = _missing(model, names)
+    is_missing = _missing(model, names)
     for place, line in enumerate(cells):
         if len(line) != len(names):
             raise DataError(f"Row {place}: expected {len(names)} fields as in the first line, got {len(line)}.")
     return [
-        {name: None if (value := cell.strip()) in none else value
-         for name, cell, none in zip(names, line, empty, strict=True)}
+        {name: None if none(value := cell.strip()) else value
+         for name, cell, none in zip(names, line, is_missing, strict=True)}
         for line in cells
     ]  # fmt: skip
 
 
-def _missing(model: SavedModel, names: Sequence[str]) -> list[frozenset[str]]:
-    """Of each column: the texts that mean no value, as when the model was trained."""
+def _missing(model: SavedModel, names: Sequence[str]) -> list[Callable[[str], bool]]:
+    """Of each column: whether a text means no value, as when the model was trained; words of columns that are read in
+    one spelling in any."""
     known = config_from(model.file.config)
     usual = set(DEFAULT_MISSING if known.missing is None else ("", *known.missing))
     own: dict[str, set[str]] = {}
     for text in known.also_missing:
         column, mark, value = text.partition("=")
         own.setdefault(column, set()).add(value) if mark else usual.add(text)
-    return [frozenset(usual | own.get(name, set())) for name in names]
+    return [_among(usual, own.get(name, set()), name in model.one_spelling) for name in names]
+
+
+def _among(usual: Set[str], own: Set[str], one_spelling: bool) -> Callable[[str], bool]:
+    if not own or not one_spelling:
+        return (usual | own).__contains__
+    spelled = frozenset(map(in_one_spelling, own))
+    return lambda text: text in usual or in_one_spelling(text) in spelled
 
 
 # ------------------------------------------------------------------ answers
