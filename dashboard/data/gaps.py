@@ -27,7 +27,6 @@ def offered(found: Asked, result: TableLook) -> None:
     """One for all words where several columns have some; then a line a column with its button, many of them folded."""
     columns = result.columns
     lines = [
-        *spelling.offered(found, result),  # the cause of what is odd below, where it is wrong
         *_words(found, columns),
         *_limits(found, columns),
         *_totals(result),
@@ -36,9 +35,12 @@ def offered(found: Asked, result: TableLook) -> None:
         *_spellings(found, result.findings),
     ]
     lines += _dates(found, columns)
-    if not lines:
+    spellings = spelling.doubt(found, result)
+    if not lines and not spellings:
         return
     with st.container(border=True):
+        if spellings:  # first of all: where the guess is wrong, it is the cause of what is odd below
+            spelling.ask(found, spellings)
         _all_words(found, columns)
         for draw in lines[:OPEN]:
             draw()

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -29,15 +28,28 @@ LEAST = 0.9  # of the words that have to be words, for a spelling to be offered
 OFFERED = 3
 
 
-def offered(found: Asked, result: TableLook) -> Iterator[partial[None]]:
-    """A line with its buttons where the guess is in doubt; nothing once somebody has said the encoding."""
+def doubt(found: Asked, result: TableLook) -> list[tuple[str, str]]:
+    """Encodings to choose from, each with a word, where the guess is in doubt; none once somebody has said it."""
     guess = str(result.dialect.get("encoding", ""))
     if "encoding" in found.read or guess not in (name for family in FAMILIES for name in family):
-        return
+        return []
     words = _words(result)
-    others = spellings(words, guess) if in_doubt(words, guess) else []
-    if others:
-        yield partial(_offer, found, guess, others)
+    return spellings(words, guess) if in_doubt(words, guess) else []
+
+
+def ask(found: Asked, words: Sequence[tuple[str, str]]) -> None:
+    """A line with a button for each spelling."""
+    names = {name: text for text, name in ENCODINGS.items()}
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        said = "The file does not say how its letters are to be read"
+        line(f"{said}; {names.get(words[0][0], words[0][0])} is a guess. Which spelling is right?")
+        with st.container(horizontal=True, width="content"):
+            for name, word in words:
+                st.button(
+                    label(shortened(word, 24)), key=f"gaps:encoding:{name}", width="content",
+                    help=f"{names.get(name, name)}: the file is read so from now on.",
+                    on_click=read_otherwise, args=(found, {**found.read, "encoding": name}),
+                )  # fmt: skip
 
 
 def _words(result: TableLook) -> list[str]:
@@ -59,20 +71,22 @@ def in_doubt(words: Sequence[str], guess: str) -> bool:
     return bool(seen - USUAL) or bool(seen & HUNGARIAN and not seen & BESIDE)
 
 
-def spellings(words: Sequence[str], guess: str) -> list[tuple[str, str, str]]:
-    """Encodings in which about all words are words as well: each with one of them as it is, and as it would be."""
+def spellings(words: Sequence[str], guess: str) -> list[tuple[str, str]]:
+    """One word as several encodings have it, the guess first: the word that tells the likely ones apart. They are those
+    in which about all words are words as well; where there is no other, there is nothing to choose."""
     family = next(family for family in FAMILIES if guess in family)
-    found: list[tuple[str, str, str]] = []
-    for name in family:
-        read = [_read(word, guess, name) for word in words]
-        differing = [pair for pair in zip(words, read, strict=True) if pair[1] and pair[0] != pair[1]]
-        sound = sum(map(_is_word, read))
-        if not differing or name == guess or sound < LEAST * max(1, sum(map(_is_word, words))):
-            continue
-        now, then = min(differing, key=lambda pair: (not _is_word(pair[1]), len(pair[0]) > 14))
-        if _is_word(then):
-            found.append((name, now, then))
-    return found[:OFFERED]
+    enough = LEAST * max(1, sum(map(_is_word, words)))
+    sound = [name for name in family if sum(_is_word(_read(word, guess, name)) for word in words) >= enough]
+
+    def told(word: str) -> dict[str, str]:
+        found = {word: guess}
+        for name in sound:
+            if _is_word(other := _read(word, guess, name)):
+                found.setdefault(other, name)
+        return found
+
+    best = max(map(told, words), key=lambda found: [name in found.values() for name in sound if name != guess])
+    return [(name, word) for word, name in best.items()][: 1 + OFFERED] if len(best) > 1 else []
 
 
 def _read(word: str, guess: str, name: str) -> str:
@@ -85,18 +99,3 @@ def _read(word: str, guess: str, name: str) -> str:
 def _is_word(text: str) -> bool:
     """Letters only, and none of them a capital after a small one."""
     return text.isalpha() and not any(a.islower() and b.isupper() for a, b in itertools.pairwise(text))
-
-
-def _offer(found: Asked, guess: str, others: Sequence[tuple[str, str, str]]) -> None:
-    names = {name: words for words, name in ENCODINGS.items()}
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        line(
-            f"The file does not say how its letters are to be read: {names.get(guess, guess)} is a guess. Which is right?"
-        )
-        with st.container(horizontal=True, width="content"):
-            for name, word in ((guess, others[0][1]), *((name, then) for name, _, then in others)):
-                st.button(
-                    label(shortened(word, 24)), key=f"gaps:encoding:{name}", width="content",
-                    help=f"{names.get(name, name)}: the file is read so from now on.",
-                    on_click=read_otherwise, args=(found, {**found.read, "encoding": name}),
-                )  # fmt: skip

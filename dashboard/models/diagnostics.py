@@ -13,7 +13,7 @@ from shoal.dashboard.models.charts import drawn
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice, section
 from shoal.dashboard.parts.waiting import answered, watch
-from shoal.dashboard.tables.known import known_tables
+from shoal.dashboard.tables.recent import known_tables
 from shoal.errors import TrainingError
 from shoal.files.parts import size_of, title
 from shoal.fitting.model_file import own_data

@@ -16,7 +16,7 @@ from shoal.dashboard.parts.literal import harmless, line, notice, section
 from shoal.dashboard.parts.outcomes import chosen_threshold
 from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables import choices, uploads
-from shoal.dashboard.tables.known import known_tables
+from shoal.dashboard.tables.recent import known_tables
 from shoal.dashboard.tables.sources import Table, find_table, read_from
 from shoal.dashboard.tables.upload_box import upload_box
 from shoal.errors import TrainingError

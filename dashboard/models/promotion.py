@@ -12,7 +12,7 @@ import streamlit as st
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice, section
 from shoal.dashboard.parts.waiting import watch
-from shoal.dashboard.tables.known import known_tables
+from shoal.dashboard.tables.recent import known_tables
 from shoal.errors import TrainingError
 from shoal.home import jobs_directory, models_directory
 from shoal.library import alias_history, aliases

@@ -6,6 +6,8 @@ import contextlib
 import time
 
 from shoal.dashboard.tables import uploads
+from shoal.dashboard.tables.samples import SAMPLES
+from shoal.dashboard.tables.sources import Table, find_table
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import recent_tables_file, uploads_directory
@@ -13,6 +15,7 @@ from shoal.lazy.classes import dataclass
 from shoal.results.plain import Malformed, plain, read
 
 KEPT = 50
+OFFERED = 30  # tables to choose from on any page
 FRESH = 60.0  # seconds for which there is no need to write the same again
 
 
@@ -85,3 +88,10 @@ def _uploads() -> list[tuple[str, float]]:
             if key and alone and uploads.find(key):
                 found.append((key, seen.st_mtime))
     return found
+
+
+def known_tables() -> list[Table]:
+    """To choose from on any page: the latest first, then the samples; each once."""
+    keys = dict.fromkeys([*(seen.key for seen in recent()), *SAMPLES])
+    found = (find_table(key) for key in keys)
+    return [table for table in found if table][:OFFERED]

@@ -139,6 +139,8 @@ class Composer:
         if self.name not in drafts:
             kept = filled.kept(self.name, filled.TRAIN)
             drafts[self.name] = {**self.begun, **kept.get(filled.DRAFT, {})}
+            if kept.get("target") != found.target:
+                drafts[self.name].pop("positive", None)
             st.session_state[f"{self.prefix}~seen"] = kept.get(STUDY)
         self.draft = drafts[self.name]
         self._follow_tune()
@@ -189,6 +191,8 @@ class Composer:
         before, ours = st.session_state.get(key, (None, False))
         if before == target:
             return
+        if before is not None:
+            self.draft.pop("positive", None)  # a value of the other one
         suited = suited_model(self.result, target)
         change = suited if suited and self.model in MODELS else MODELS[0] if ours and not suited else ""
         st.session_state[key] = target, bool(change and suited) or (ours and bool(suited))
@@ -261,7 +265,8 @@ class Composer:
 
     def _keep_draft(self) -> None:
         seen = st.session_state.get(f"{self.prefix}~seen")
-        filled.keep(self.name, filled.TRAIN, {filled.DRAFT: own, STUDY: seen} if (own := self.own) else {})
+        now = {filled.DRAFT: own, STUDY: seen, "target": self.draft["target"]} if (own := self.own) else {}
+        filled.keep(self.name, filled.TRAIN, now)
 
     def begin_anew(self) -> None:
         """The form as it begins; what belongs to the table stays. Fit for callbacks."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from shoal.dashboard.tables.known import known_tables
+from shoal.dashboard.tables.recent import known_tables
 from shoal.library import alias_history, aliases
 from shoal.library.saved_models import Version
 from shoal.registry.drift import record
