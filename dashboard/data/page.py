@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -167,17 +167,17 @@ def _action(found: Asked, result: TableLook, target: str | None) -> None:
     why = why_not(result, target, suited_model(result, target) or MODELS[0]) if target else ""
     untuned = why_not_tuned(result, target) if target else ""
     with st.container(border=True):
+        below: list[str] = []  # of many columns: within the row it would push the buttons a line down
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            with st.container():  # with what is said below it of many columns
-                _target_picker(found, offered_targets(result), target)
+            _target_picker(found, offered_targets(result), target, below.append)
             train = ":material/model_training:"
             if st.button("Train a model", type="primary", icon=train, disabled=not target or bool(why), key="train"):
                 places.go("train", **found.address)
             held = not target or bool(untuned)
             if st.button("Tune", icon=":material/tune:", disabled=held, key="tune", help=untuned or TUNE):
                 places.go("tune", **found.address)
-        if why or untuned:
-            line(why or untuned)
+        for words in filter(None, (*below, why or untuned)):
+            line(words)
         if target:
             _proposal(found, target)
 
@@ -194,13 +194,14 @@ def _proposal(found: Asked, target: str) -> None:
                 places.go("train", **{SUITED: model}, **found.address)
 
 
-def _target_picker(found: Asked, targets: list[str], target: str | None) -> None:
+def _target_picker(found: Asked, targets: list[str], target: str | None, tell: Callable[[str], None]) -> None:
     pick_column(
         LABELS["target"],
         targets,
         target,
         f"{found.table.key}:target",
         partial(choices.predict, found),
+        tell,
         placeholder=PLACEHOLDER,
         help=f"{help_for('target')} {HELP}",
     )

@@ -41,11 +41,13 @@ def named(text: str | None, names: Sequence[str]) -> str | None:
 
 
 def pick_column(
-    label: str, names: Sequence[str], now: str | None, name: str, choose: Callable[[str | None], None], **more: Any
-) -> None:
+    label: str, names: Sequence[str], now: str | None, name: str, choose: Callable[[str | None], None],
+    tell: Callable[[str], None] = line, **more: Any,
+) -> None:  # fmt: skip
     """A list with `now` chosen, which the address says; `choose` hears, as a callback, of another column or of none.
 
-    Where columns are many, the list takes typed text: a name, or a part of one, which lists the columns that have it.
+    Where columns are many, the list takes typed text: a name, or a part of one, which lists the columns that have
+    it; `tell` says so.
     """
     asked: str = st.session_state.get(_asked(name), "")
     many = len(names) > LISTED
@@ -58,7 +60,7 @@ def pick_column(
     chooses = places.chooses(name, now, partial(_settle, name, names, choose))
     st.selectbox(label, options, index=None, accept_new_options=many, **chooses, **more)
     if many:
-        line(found_words(names, asked))
+        tell(found_words(names, asked))
 
 
 def _settle(name: str, names: Sequence[str], choose: Callable[[str | None], None], text: str | None) -> None:
