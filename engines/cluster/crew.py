@@ -18,6 +18,7 @@ from shoal.engines.cluster.connection import Connection
 from shoal.engines.cluster.doors import Doors
 from shoal.engines.cluster.leases import EVERY, HELD_UP, Lease
 from shoal.engines.cluster.neighbours import door_of
+from shoal.engines.cluster.standby import leave_behind
 from shoal.engines.crew import Crew, CrewMember
 from shoal.errors import EngineError, Remedy, WorkerFailed
 from shoal.worker import Parts, Ready, SharedArray, pack
@@ -58,6 +59,11 @@ class RayMember(CrewMember):
     @property
     def node(self) -> str:
         return self.facts.node if self.facts else ""
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether it has answered lately."""
+        return self.lease is not None and not self.verdict and self.lease.silent(time.monotonic()) <= EVERY
 
     @property
     def number(self) -> int:
@@ -178,8 +184,11 @@ class RayCrew(Crew):
         super().welcome(member)
 
     def close(self) -> None:
+        used = [member.door for member in self.members.values() if isinstance(member, RayMember) and member.is_reached]
         super().close()
         self._doors.close()
+        if self._cores and self._connection.address:  # a cluster that stays
+            leave_behind(door for door in used if door is not None)
 
     def listen(self, timeout: float) -> Iterable[CrewMember]:
         heard: dict[int, tuple[RayMember, int]] = {}

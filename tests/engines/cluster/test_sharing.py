@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from shoal.engines.base import Engine
@@ -17,6 +19,7 @@ from shoal.search.folder import stop
 from shoal.settings.values import config_from
 from shoal.training import recorder
 from shoal.training.conductor import Conductor
+from support.engine_requests import WhoAmI
 from support.engines.storm import Storm
 from support.engines.yard import Yard
 from support.runs import SLOW, begun, ended, rounds, run_home, small_table, until
@@ -88,6 +91,28 @@ def test_two_runs_on_one_cluster_and_one_without_a_free_core(run: Trainer, yard:
     with ray_engine(yard, 2) as engine:
         run(path, target, engine=engine, callbacks=[script], **{**SHORT, "epochs": 1_000_000})
     assert script.ended
+
+
+def idle(yard: Yard) -> set[int]:
+    """Processes on its nodes that wait for somebody who needs one."""
+    found = set()
+    for process in psutil.Process(yard.process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found |= {process.pid} if "ray::IDLE" in " ".join(process.cmdline()) else set()
+    return found
+
+
+def test_whoever_comes_next_finds_processes_that_have_started(yard: Yard) -> None:
+    """In place of those that were used; without them a worker takes the time in which Ray is imported."""
+    yard.say("mend")
+
+    def workers() -> set[int]:
+        with ray_engine(yard, 2) as engine:
+            return set(until(lambda: len(pids := set(engine.sweep([WhoAmI(0.1)] * 2))) == 2 and pids, 3 * SLOW))
+
+    before = workers()
+    waiting = until(lambda: len(pids := idle(yard) - before) >= 2 and pids, 3 * SLOW)
+    assert workers() <= waiting
 
 
 def test_trials_of_a_search_share_the_free_cores_of_a_cluster(
