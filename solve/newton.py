@@ -28,9 +28,9 @@ SETTLED = 1e-6  # a step this small, relative to the scores, is the last: the ne
 FLAT = 1e-8  # promised decrease of the summed loss below which a step that still moves scores leads to infinity
 FLATTER = 1e-6  # share of the mean curvature that is left along it
 RUNNING = 0.05  # share of the largest move of a score from which on a column is named as one that runs away
-NEAR = 1e-3  # a step this small, in scores, leaves the curvature as it was, as far as the next one is concerned
+NEAR = 3e-3  # a step this small, in scores, leaves the curvature as it was, as far as the next one is concerned
 CONTRACTS = 0.1  # how much smaller steps have to become along a curvature of another point, or it is summed again
-LEFT = 1e-10  # of scores: what a large table may leave to the pass that the certificate is from
+LEFT = 3e-9  # of scores: what a large table may leave to the pass that the certificate is from
 SHORTEST = 1e-10  # share of a step at which the search along it ends
 ROUNDING = 1e-12  # of a mean over many rows: a value that is higher by less is as low
 MOST_SWEEPS = 100
@@ -231,21 +231,22 @@ CurvatureAt = Callable[[NewtonPoint], Curvature]
 
 def minimise(
     sweep: CurvatureAt, centre: Array, units: Standardisation, spread: Array, penalty: L1L2, start: NewtonPoint,
-    worst: float | None = None, settled: float = SETTLED, slopes: CurvatureAt | None = None,
+    worst: float | None = None, settled: float = SETTLED, slopes: CurvatureAt | None = None, about: Array | None = None,
 ) -> Optimum:  # fmt: skip
     """The minimum of F from sums at points that it asks for.
 
     `spread` (p, p) is the covariance of the columns in the units of w: a step is small where it moves no score.
     `worst` is F at w = 0, which the first point must not pass: a start may be a step too long. `slopes` gives sums
-    without squares, for less: once steps are small, they go on along the curvature that is known.
+    without squares, for less: once steps are small, they go on along the curvature that is known. `about`: what the
+    squares are about at the start, as a sample has them, for the first step; the next one is along those of all rows.
     """
     origin, point, aim = NewtonPoint(np.zeros_like(start.w), start.b, start.scale), start, start
     bound, promised, share = _about(worst), 0.0, 1.0
     best: Optimum | None = None
-    before, near = np.inf, False
+    before, near, known = np.inf, about is not None, about
     for sweeps in range(1, MOST_SWEEPS + 1):
-        stale = near and slopes is not None and best is not None
-        sums = sweep(point) if not (near and slopes and best) else replace(slopes(point), square=best.square)
+        stale = near and slopes is not None and known is not None
+        sums = replace(slopes(point), square=known) if slopes and stale else sweep(point)
         value = sums.value / sums.rows + penalty.value(point.w)
         if not sums.is_finite or (bound is not None and value > bound + SUFFICIENT * share * promised):
             share, near = share / (2 if sums.is_finite else 8), False
@@ -263,13 +264,13 @@ def minimise(
         lost = penalty == L1L2() and point.scale is None and (flat or 0 < sums.margin < np.inf)
         rate = min(size / before, 1.0) if before < np.inf else 1.0
         left = size * rate ** (1 if stale else 2)  # after this step
-        near = size <= NEAR and not lost and not (stale and size > CONTRACTS * before)
+        near = size <= NEAR and not lost and not (stale and (best is None or size > CONTRACTS * before))
         moves = np.abs(d) * np.sqrt(np.diag(spread))
         running = moves > RUNNING * moves.max(initial=TINY) if lost and not stale else np.zeros(len(moves), bool)
-        best = Optimum(point, slope, sweeps, found.unique, found.notes, running, sums.reach, sums.square)
+        best, known = Optimum(point, slope, sweeps, found.unique, found.notes, running, sums.reach, sums.square), sums.square
         if running.any():
             return best
-        enough = size <= settled * scale or (slopes is not None and left <= LEFT)
+        enough = (size <= settled * scale or (slopes is not None and left <= LEFT)) and known is not about
         if (enough and not (stale and lost)) or sweeps == MOST_SWEEPS:
             return replace(best, point=aim)
         bound, share, origin, point, before = _about(value), 1.0, point, aim, size

@@ -16,6 +16,7 @@ _SHORT = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)? ?(k|K|T|Tsd\.?|m|M|Mio\.?|Mill\
 FEW_WORDS, SEVERAL = 4, 3  # different words behind numbers that may be units, each of them in several cells
 _WORDED = pattern(r"\d{1,9}([.,]\d+)? (?P<word>[^\W\d_]{2,16}\.?)")
 _MARKS = pattern(r"(?<=\d)[-/.年년]")
+_BARE = pattern(r"-?\d+([.,]\d+)?")
 _PLAIN = pattern(r"[+-]?[$€£]? ?\d+([.,]\d+)?")
 
 
@@ -37,6 +38,8 @@ def mixture_note(name: str, cells: Sequence[str]) -> str:
 
 def numeric_note(name: str, cells: Sequence[str]) -> str:
     """Why a column that was said to be one of numbers cannot be read as such; nothing if it cannot be told."""
+    if all(map(_BARE.fullmatch, cells)):  # nearly all columns of numbers: what stands beside them costs more to look for
+        return ""
     if shown := _marks(cells) or _words(cells):
         return (
             f"Column '{name}' is to be one of numbers, but they have different units ({shown}) and cannot be read so. "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
@@ -26,6 +27,7 @@ from shoal.worker import Worker
 TELLING = 0.98  # R2 of one column alone from which it is asked whether it would be known beforehand
 EXACT = 1e-6  # share of the target's spread that is left by what determines it, but for the last digits
 MULTIPLIED = 0.9999  # R2 of a product or quotient of two columns from which it is the target but for rounding
+HARDLY = 1e-6  # share of its squares that a product varies by, from which on sums of squares keep enough digits
 SAMPLED, PAIRED = 1000, 60  # rows of which products are made, and columns at most, since pairs are many
 NAMED = 3  # columns in one sentence
 UNLIKELY, WORTH = 0.01, 0.001  # chance of a difference that is none, and the share of the spread it has to explain
@@ -171,22 +173,32 @@ def as_product(X: Array, y: Array) -> tuple[int, int, str] | None:
         return None
     alone = explained(X, y)
     best = (MULTIPLIED, 0, 0, "")
-    for i in range(X.shape[1]):
-        if not alone[i] < TELLING:
-            continue
-        for how, parts in (("times", X[:, [i]] * X[:, i:]), ("divided by", _divided(X[:, [i]], X))):
-            first = i if how == "times" else 0
-            share = np.where(alone[first:] < TELLING, explained(parts, y), 0.0)
-            share[i - first] = 0.0  # a square is one column's own
-            place = int(np.argmax(share))
-            best = max(best, (float(share[place]), i, first + place, how))
+    for how, other in (("times", X), ("divided by", _inverted(X))):
+        likely = _may_explain(X, other, y) & (alone[:, None] < TELLING) & (alone < TELLING)
+        likely &= ~np.eye(len(likely), dtype=bool)  # a square is one column's own
+        if how == "times":
+            likely = np.triu(likely)
+        for i, j in np.argwhere(likely).tolist():
+            share = float(explained(X[:, [i]] * other[:, [j]], y)[0])
+            best = max(best, (share, i, j, how))
     return best[1:] if best[3] else None
 
 
-def _divided(numerator: Array, X: Array) -> Array:
-    """By columns without a zero; others say nothing."""
+def _inverted(X: Array) -> Array:
+    """One divided by columns without a zero; others say nothing."""
     whole = np.abs(X).min(axis=0) > 0
-    return np.where(whole, numerator / np.where(whole, X, 1.0), 0.0)
+    return np.where(whole, 1 / np.where(whole, X, 1.0), 0.0)
+
+
+def _may_explain(X: Array, other: Array, y: Array) -> NDArray[np.bool_]:
+    """Which products of a column of X (n, q) and one of the `other` (n, q) may explain nearly all of y: by sums of all
+    of them at once, which are less than each product by itself, and lose digits where one hardly varies."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        target, mean, squares = y - y.mean(), X.T @ other / len(y), (X**2).T @ other**2
+        spread = squares - len(y) * mean**2
+        share = ((X * target[:, None]).T @ other) ** 2 / (spread * float(target @ target))
+        sure = (spread > HARDLY * squares) & np.isfinite(share)
+    return np.asarray((squares > 0) & (~sure | (share > MULTIPLIED - HARDLY)))
 
 
 def explained(X: Array, y: Array) -> Array:

@@ -66,12 +66,16 @@ def descend(
     start, worst = first or NewtonPoint(np.zeros(p), 0.0), None
     if units.intercept and first is None:  # without one, moments say nothing of the slope at 0
         start, worst = _start(loss, moments, units, penalty, spread)
+    about: Array | None = None
     if sample is not None:
         rough = run(sample, start=start, settled=ROUGH)
-        start = start if rough.separated else rough.point
+        if not rough.separated:
+            start, about = rough.point, rough.square * (moments.n / rough.slope.problem.n)
     if moments.n * p**2 < CHEAP:
         return run(sweep, start=start, worst=worst)
-    return run(sweep, start=start, worst=worst, settled=QUICK if slopes is None else SETTLED, slopes=slopes)
+    if slopes is None:
+        return run(sweep, start=start, worst=worst, settled=QUICK)
+    return run(sweep, start=start, worst=worst, slopes=slopes, about=about)
 
 
 def _start(

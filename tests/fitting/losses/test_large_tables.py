@@ -80,3 +80,28 @@ def test_what_runs_away_is_told(asked: list[bool]) -> None:
     model = shoal.fit(frame, target="y", model="logistic", engine="inline")
     assert model.report["outcome"]["separated"]
     assert any("a" in note and "grow" in note for note in model.report["warnings"]), model.report["warnings"]
+
+
+@pytest.mark.parametrize("sorted_by", [None, "rare", "y"])
+def test_steps_from_a_sample_of_the_blocks_lead_to_the_optimum_of_all_rows(
+    sorted_by: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[bool]
+) -> None:
+    """The squares of the sample are used for one step of all rows at most: as for rows in a random order, so where the
+    sample is without a column or nearly without a class."""
+    monkeypatch.setattr("shoal.settings.limits.BLOCK_BYTES", 10_000)
+    frame, _, _ = table("logistic")
+    frame["rare"] = (np.arange(N) % 100 == 7).astype(float)
+    frame = frame if sorted_by is None else frame.sort_values(sorted_by, kind="stable")
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    found = shoal.fit(
+        tmp_path / "table.csv", target="y", model="logistic", shrink="ridge", alpha=1.0, standardize=False,
+        engine="inline",
+    )  # fmt: skip
+    X = frame.drop(columns="y")
+    peer = LogisticRegression(C=1.0, solver="newton-cholesky", max_iter=10_000, tol=1e-12).fit(X, frame["y"])
+    np.testing.assert_allclose([found.coefficients[name] for name in X], peer.coef_[0], atol=1e-8)
+    assert found.certificate["relative"] < 1e-9
+    blocks = -(-(tmp_path / "table.csv").stat().st_size // 10_000)
+    assert blocks >= 32  # or no sample is taken
+    if sorted_by is None:
+        assert sum(asked) <= blocks + 5 * (blocks // 8 + 1), "squares of all rows are summed once"
