@@ -267,11 +267,12 @@ def minimise(
         near = size <= NEAR and not lost and not (stale and (best is None or size > CONTRACTS * before))
         moves = np.abs(d) * np.sqrt(np.diag(spread))
         running = moves > RUNNING * moves.max(initial=TINY) if lost and not stale else np.zeros(len(moves), bool)
-        best, known = Optimum(point, slope, sweeps, found.unique, found.notes, running, sums.reach, sums.square), sums.square
+        known = sums.square
+        best = Optimum(point, slope, sweeps, found.unique, found.notes, running, sums.reach, known)
         if running.any():
             return best
-        enough = (size <= settled * scale or (slopes is not None and left <= LEFT)) and known is not about
-        if (enough and not (stale and lost)) or sweeps == MOST_SWEEPS:
+        enough = (size <= settled * scale and not stale) or (slopes is not None and left <= LEFT)
+        if (enough and not (stale and lost) and known is not about) or sweeps == MOST_SWEEPS:
             return replace(best, point=aim)
         bound, share, origin, point, before = _about(value), 1.0, point, aim, size
     raise DataError("No step from the start lowers the loss: its values leave the doubles. Scale the columns.")

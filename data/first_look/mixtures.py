@@ -38,7 +38,7 @@ def mixture_note(name: str, cells: Sequence[str]) -> str:
 
 def numeric_note(name: str, cells: Sequence[str]) -> str:
     """Why a column that was said to be one of numbers cannot be read as such; nothing if it cannot be told."""
-    if all(map(_BARE.fullmatch, cells)):  # nearly all columns of numbers: what stands beside them costs more to look for
+    if all(map(_BARE.fullmatch, cells)):  # as most columns of numbers are: looking for marks costs more
         return ""
     if shown := _marks(cells) or _words(cells):
         return (

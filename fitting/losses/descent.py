@@ -15,7 +15,6 @@ from shoal.passes.losses import LossScores
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.newton import (
-    SETTLED,
     CurvatureAt,
     NewtonPoint,
     Optimum,
