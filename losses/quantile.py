@@ -8,7 +8,7 @@ import numpy as np
 
 from shoal.losses.base import IdentityLink, Pieces
 from shoal.losses.huber import Huber
-from shoal.models import Array
+from shoal.models import Array, Bools
 
 ROUNDING = 1e-10  # of sizes: the line goes through some rows, and sums of products are not exact
 
@@ -42,7 +42,27 @@ class Quantile(IdentityLink):
 
     def pearson(self, y: Array, mean: Array) -> Array:
         """Rows on the line, but for rounding, or below it, whose share is to be the quantile."""
-        return np.asarray(y - mean <= ROUNDING * (np.abs(y) + np.abs(mean)), np.float64)
+        return np.asarray(is_below(y, mean), np.float64)
+
+
+def is_below(y: Array, eta: Array) -> Bools:
+    """Whether rows are below a line, or on it, but for rounding."""
+    return np.asarray(y - eta <= ROUNDING * (np.abs(y) + np.abs(eta)))
+
+
+class QuantileDensity(Quantile):
+    """The same with a curvature: the density of the rows at the line, by Epanechnikov's kernel about each of them
+    (Powell 1991). What slopes do on average where the line moves, whatever the spread of each row."""
+
+    def __init__(self, quantile: float, bandwidth: float) -> None:
+        super().__init__(quantile)
+        self.bandwidth = bandwidth
+
+    def at(self, y: Array, eta: Array) -> Pieces:
+        value = super().at(y, eta).value
+        slope = np.where(is_below(y, eta), 1 - self.quantile, -self.quantile)  # of rows on the line by no rounding
+        u = (y - eta) / self.bandwidth
+        return Pieces(value, slope, np.where(np.abs(u) <= 1, 0.75 * (1 - u**2), 0.0) / self.bandwidth)
 
 
 class Smooth(Huber):

@@ -161,7 +161,7 @@ def _refuse(knob: str, values: Mapping[str, Any]) -> None:
     needs = [(other, value) for other, value in _needs(knob, values) if values[other] != value]
     enough = [(other, value) for other, value in needs if has_effect(knob, {**values, other: value})]
     needed = enough[:1] or needs
-    beside = " and ".join(f"{other} '{values[other]}'" for other, _ in needed)
+    beside = " and ".join(f"{other} '{values[other]}'" for other, _ in needed) or f"model '{values['model']}'"
     raise ConfigError(
         f"Expected {knob} only where it has an effect, got it with {beside}, where it has none.",
         *(Remedy.set("Leave it out, or give it one", other, value) for other, value in needed[:1]),

@@ -84,7 +84,7 @@ def is_least_squares(values: _Values) -> bool:
 
 
 def has_robust_errors(values: _Values) -> bool:
-    return has_formulas(values) and values["model"] not in (CLASSES, "quantile")
+    return has_formulas(values) and values["model"] != CLASSES
 
 
 def has_formulas(values: _Values) -> bool:

@@ -279,13 +279,13 @@ class RobustFollower:
 
     def _lines(self) -> list[FoldLine]:
         rows, most = self.table.dataset.rows, max(1, near_rows(len(self.centre))[1] // len(self.designs))
+        check_varies(self.loss, self.whole.moments)
         for number, design in enumerate(self.designs[:-1]):
             if not design.moments.scatter[-1, -1] > 0:
                 raise DataError(
                     f"All training rows of fold {number} have one and the same target, so there is nothing to learn "
                     "there. Choose fewer folds, or other ones."
                 )
-        check_varies(self.loss, self.whole.moments)
         return [FoldLine(design, self.centre, self.loss, rows, most) for design in self.designs]
 
     def _penalties(self, search: Search, request: PathRequest, grids: Sequence[Array]) -> list[list[L1L2]]:

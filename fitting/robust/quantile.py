@@ -12,13 +12,13 @@ import numpy as np
 from shoal.coordinator import Coordinator
 from shoal.data.dataset import Dataset
 from shoal.data.splits import Split
-from shoal.fitting.exact import NEARLY_DEPENDENT, rows_dropped
+from shoal.fitting.exact import NEARLY_DEPENDENT, robust_notes, rows_dropped
 from shoal.fitting.losses.fit import LossFit, estimates_for
 from shoal.fitting.losses.rows import LossRows, constant_for, prepared_for, without_columns
 from shoal.fitting.targets import check_varies, dependent_note
 from shoal.lazy.classes import dataclass
 from shoal.losses.named import loss_for, penalty_beside
-from shoal.losses.quantile import Smooth
+from shoal.losses.quantile import QuantileDensity, Smooth
 from shoal.metrics import Timings
 from shoal.models import L1L2, Array
 from shoal.passes.losses import LossScores
@@ -28,6 +28,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import memory_for_exact
 from shoal.settings.strength import strength
 from shoal.solve.collinearity import collinearity
+from shoal.solve.inference import Estimates
 from shoal.solve.least_squares import Standardisation
 from shoal.solve.moments import Moments
 from shoal.solve.newton import NewtonPoint, Slope, spread_in, start_with_scale
@@ -90,8 +91,9 @@ def fit_quantile(coordinator: Coordinator, dataset: Dataset, config: RunConfig, 
         slope = rows.slope(rows.curvature(dataset.blocks, point, expected=True), point)
         free = round(scores.curvature.rows) - slope.problem.rank - int(units.intercept)
         known = penalty == L1L2() and free > 0
-        dispersion = _sparsity(rows, scores, moments, point, config.quantile) if known else None
-        estimates = estimates_for(rows, point, slope, dispersion, config) if known else None
+        width = _width(rows, scores, moments, point, config.quantile) if known else 0.0
+        dispersion = _sparsity(rows, scores, point, config.quantile, width)
+        estimates = _estimates(rows, point, slope, dispersion, width, config) if known else None
     coef, intercept = rows.raw(point)
     used = scores.train.sums.rows + scores.test.sums.rows
     fit = LossFit(
@@ -121,22 +123,37 @@ def _unique(corner: Corner, slope: Slope, penalty: L1L2, units: Standardisation)
     return penalty.l2 > 0 or corner.through >= slope.problem.rank + int(units.intercept)
 
 
-def _sparsity(
-    rows: LossRows, scores: LossScores, moments: Moments, point: NewtonPoint, quantile: float
-) -> float | None:
+def _width(rows: LossRows, scores: LossScores, moments: Moments, point: NewtonPoint, quantile: float) -> float:
+    """About the line, within which rows tell how dense they are there; 0 where they do not."""
+    blocks, n = rows.prepared.dataset.blocks, scores.curvature.rows
+    rows.passes.append("residuals")
+    sketch = list(rows.coordinator.swept("residuals", [SketchResiduals(*rows.at(block, point)) for block in blocks]))
+    r, c = (np.concatenate(column) for column in zip(*sketch, strict=True))
+    return bandwidth(r, c, math.sqrt(float(moments.scatter[-1, -1]) / moments.n), n, quantile)
+
+
+def _sparsity(rows: LossRows, scores: LossScores, point: NewtonPoint, quantile: float, width: float) -> float | None:
     """q (1 - q) / f^2 with the density f of residuals at 0: the variance of a coefficient but for (X'X)^-1, where rows
     are spread alike. f by Epanechnikov's kernel with the bandwidth of Hall and Sheather, as statsmodels' QuantReg has
     it (vcov="iid")."""
     blocks, n = rows.prepared.dataset.blocks, scores.curvature.rows
-    rows.passes.extend(("residuals", "density"))
-    sketch = list(rows.coordinator.swept("residuals", [SketchResiduals(*rows.at(block, point)) for block in blocks]))
-    r, c = (np.concatenate(column) for column in zip(*sketch, strict=True))
-    width = bandwidth(r, c, math.sqrt(float(moments.scatter[-1, -1]) / moments.n), n, quantile)
     if not width > 0:
         return None
+    rows.passes.append("density")
     kernels = sum(rows.coordinator.swept("residuals", [SumKernel(*rows.at(block, point), width) for block in blocks]))
     density = kernels / (n * width)
     return quantile * (1 - quantile) / density**2 if density > 0 else None
+
+
+def _estimates(
+    rows: LossRows, point: NewtonPoint, slope: Slope, dispersion: float | None, width: float, config: RunConfig
+) -> tuple[Estimates, Estimates | None]:
+    """Robust ones rest on the density of the rows at the line where each of them is, not on one for all."""
+    if config.robust == "none" or dispersion is None:
+        return estimates_for(rows, point, slope, dispersion, replace(config, robust="none"))
+    local = replace(rows, loss=QuantileDensity(config.quantile, width))
+    own = local.slope(local.curvature(rows.prepared.dataset.blocks, point, own=True), point)
+    return estimates_for(local, point, own, dispersion, config)
 
 
 def bandwidth(r: Array, c: Array, spread: float, n: float, quantile: float) -> float:
@@ -165,13 +182,15 @@ def _notes(fit: LossFit, corner: Corner) -> list[str]:
     notes += routine(
         [f"Predictions are the {q:g} quantile, not the mean: of rows alike, a share of {q:g} is to lie at or below it."]
     )
-    if fit.estimates:
+    if fit.estimates and fit.config.robust == "none":
         notes += routine(
             [
                 "Standard errors rest on the density of the residuals at 0, and hold where rows are spread alike "
-                "(sparsity); where the spread differs from row to row, a bootstrap of the rows is more honest."
+                "(sparsity); where the spread differs from row to row, robust ones (--robust HC1) are more honest."
             ]
         )
+    elif fit.estimates:
+        notes += robust_notes(fit.config)
     if not corner.exact:
         notes.append(
             "More rows lie at the line than memory has room for, so the coefficients are near the optimum, not at it. "
