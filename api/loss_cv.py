@@ -15,8 +15,9 @@ from sklearn.utils.validation import validate_data
 
 from shoal.api.array_fits import SharedRows, check_squares, engine_on
 from shoal.api.cv_estimators import SELECTIONS, USUAL_FOLDS
-from shoal.api.estimators import check, check_workers, checked_weights, is_real
+from shoal.api.estimators import check, check_workers, checked_weights, is_real, is_sparse_matrix
 from shoal.api.loss_estimators import LogisticRegression
+from shoal.api.sparse_fits import as_dense
 from shoal.errors import TrainingError
 from shoal.fitting.losses.rows import FAR
 from shoal.lazy.classes import dataclass
@@ -96,8 +97,6 @@ class LogisticRegressionCV(LogisticRegression):
     (1.0, (2, 5))
     """
 
-    _takes_sparse = False
-
     def __init__(
         self,
         Cs: int | Sequence[float] = 100,
@@ -128,9 +127,10 @@ class LogisticRegressionCV(LogisticRegression):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose C by the splits of X (n, p) and y (n,) with two different values, at once with the fits to all rows;
-        sample_weight (n,) says how much each row counts, in fits and in errors."""
+        sample_weight (n,) says how much each row counts, in fits and in errors. Zeros of a sparse X are filled in."""
         ratios, given, count = self._wanted()
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        X = as_dense(X) if is_sparse_matrix(X) else X
         check_classification_targets(y)
         weights = checked_weights(X, sample_weight)
         self.classes_, places = self._classes(y, weights)

@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.api.array_fits import SharedRows, check_squares, engine_on
-from shoal.api.estimators import check, check_workers, counted_rows, is_real
+from shoal.api.estimators import check, check_workers, counted_rows, is_real, is_sparse_matrix
 from shoal.api.loss_estimators import ExactLoss
+from shoal.api.sparse_fits import as_dense
 from shoal.fitting.losses.rows import centre_for
 from shoal.fitting.robust.quantile import near_rows
 from shoal.lazy.classes import dataclass
@@ -30,10 +31,20 @@ class _Line(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     coef_: Floats
     intercept_: float
 
+    def _rows(self, X: Any, y: Any) -> tuple[Any, Floats]:
+        """X (n, p) and y (n,); the zeros of a sparse X are filled in where there is memory for it."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True)
+        return as_dense(X) if is_sparse_matrix(X) else X, np.asarray(y, np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def predict(self, X: Any) -> Floats:
         """(n,): the line's values."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_ + self.intercept_, np.float64)
 
 
@@ -82,8 +93,8 @@ class HuberRegressor(_Line, ExactLoss):
         check("epsilon", self.epsilon, "a finite number of at least 1", 1 <= epsilon < np.inf)
         check("alpha", self.alpha, "a finite number of at least 0", 0 <= alpha < np.inf)
         self._check_knobs()
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True)
-        X, y, weights = counted_rows(X, np.asarray(y, np.float64), sample_weight)
+        X, y = self._rows(X, y)
+        X, y, weights = counted_rows(X, y, sample_weight)
         strength = alpha / (len(X) if weights is None else float(weights.sum()))
         penalty = L1L2(strength * self.l1_ratio, strength * (1 - self.l1_ratio))
         self.coef_, self.intercept_ = self._fitted(X, y, Huber(epsilon), penalty, weights)
@@ -136,8 +147,8 @@ class QuantileRegressor(_Line):
         check("alpha", self.alpha, "a finite number of at least 0", 0 <= alpha < np.inf)
         check("l1_ratio", self.l1_ratio, "a number from 0 to 1", 0 <= ratio <= 1)
         check_workers(self.engine, self.n_workers)
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True)
-        X, y, weights = counted_rows(X, np.asarray(y, np.float64), sample_weight)
+        X, y = self._rows(X, y)
+        X, y, weights = counted_rows(X, y, sample_weight)
         penalty = L1L2(alpha * ratio, alpha * (1 - ratio))
         with (
             engine_on(self.engine, self.n_workers, *X.shape) as engine,

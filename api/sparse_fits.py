@@ -56,9 +56,9 @@ def as_dense(X: Any) -> Floats:
     need, free = 24 * X.shape[0] * X.shape[1], memory_for_exact(available_memory())
     if need > free:
         raise ValueError(
-            "Expected two classes and a penalty beside a sparse X of this size: without them zeros are filled in, "
-            f"which takes {need / 1e6:,.0f} MB of the {free / 1e6:,.0f} MB that may be used. Give fewer columns, or a "
-            "penalty."
+            "Expected a smaller sparse X: this model fills its zeros in, which takes "
+            f"{need / 1e6:,.0f} MB of the {free / 1e6:,.0f} MB that may be used. Give fewer columns, or choose a "
+            "model that keeps them, such as a logistic model of two classes with a penalty."
         )
     return np.asarray(X.toarray(), np.float64)
 

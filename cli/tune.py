@@ -23,7 +23,8 @@ KNOBS = {
     "target", "model", "features", "exclude", "categorical", "numeric", "coding", "reference", "max_levels",
     "min_level_rows", "impute", "fill", "indicators", "squares", "interactions", "transform", "test_every",
     "test_fraction", "seed", "intercept", "standardize", "nonnegative", "engine", *ON_CLUSTER, "workers",
-    "on_bad_rows", "parts", "confidence", "weights", "weights_are", "out", *OF_OTHERS, *DIALECT,
+    "on_bad_rows", "parts", "confidence", "weights", "weights_are", "huber_epsilon", "quantile", "out",
+    *OF_OTHERS, *DIALECT,
 }  # fmt: skip
 OWN = {"folds", "fold_by", "n_alphas", "alphas", "ratios", "command", "json", "at"}
 PLACES = {"best": "best", "1-se": "one_se"}  # what --at takes

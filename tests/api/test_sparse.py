@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.linear_model as reference
+from sklearn.base import clone
 from sklearn.metrics import mean_squared_error
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
@@ -313,3 +314,17 @@ def test_several_classes_and_no_penalty_are_as_of_dense_rows() -> None:
     ours = shoal.LogisticRegression(engine="inline").fit(X, y)
     theirs = reference.LogisticRegression(tol=1e-10, max_iter=5000).fit(X, y)
     assert ours.predict_proba(X) == pytest.approx(theirs.predict_proba(X), abs=1e-5)
+
+
+def test_estimators_that_fill_zeros_in_take_them_too() -> None:
+    X, y = table("tall")
+    X = X[:, :10]
+    for model, target in (
+        (shoal.HuberRegressor(alpha=0.1), y),
+        (shoal.QuantileRegressor(alpha=0.01), y),
+        (shoal.LogisticRegressionCV(4), y > np.median(y)),
+    ):
+        filled = clone(model).fit(X.toarray(), target)
+        found = model.fit(X, target)
+        np.testing.assert_array_equal(found.coef_, filled.coef_)
+        np.testing.assert_allclose(found.predict(X), filled.predict(X.toarray()), rtol=1e-12)

@@ -88,8 +88,19 @@ def test_an_alpha_that_is_not_given_is_chosen_and_kept_and_pulled_weights_are_0(
 ) -> None:
     frame, _, _ = far_off()
     frame.to_csv(tmp_path / "t.csv", index=False)
-    for model in ("huber", "quantile"):
-        asked = [str(tmp_path / "t.csv"), "--target", "y", "--model", model, "--shrink", "lasso", "--engine", "inline"]
+    for model, own in (("huber", ["--huber-epsilon", "2"]), ("quantile", ["--quantile", "0.83"])):
+        asked = [
+            *own,
+            str(tmp_path / "t.csv"),
+            "--target",
+            "y",
+            "--model",
+            model,
+            "--shrink",
+            "lasso",
+            "--engine",
+            "inline",
+        ]
         assert cli.main(["tune", *asked, "--json"]) == 0
         tuned = json.loads(capsys.readouterr().out)
         assert tuned["n_features_kept"][0] <= 1  # rounding may leave the first one in
