@@ -77,7 +77,7 @@ class ModuleRun:
             progress(*self._run.progress)
             time.sleep(LOOK)
         if self.state not in ("finished", "stopped"):
-            raise StateError(f"The run {self.id} is {self.state}. {self._run.cause}")
+            raise StateError(f"The run {self.id} {_came_to(self.state)}. {self._run.cause}".strip())
         return self
 
     def send(self, command: str, **arguments: Any) -> str:
@@ -97,6 +97,10 @@ class ModuleRun:
         if self.state in ("finished", "stopped") and (found := self._run.report) and found.network:
             lines += [f"  {sentence}" for sentence in found.network.sentences()]
         return "\n".join(lines)
+
+
+def _came_to(state: str) -> str:
+    return state if state == "failed" else f"is {state}"
 
 
 def _made_anew(run: Run) -> nn.Module:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from shoal.errors import DataError, TrainingError
 from shoal.models import Array, Values
 from shoal.networks.allocating import keep_memory
 from shoal.networks.code import named
@@ -29,7 +31,28 @@ from shoal.networks.saving_memory import keep_less
 from shoal.networks.stored import RowShape, StoredModule, read_module, start_of
 
 EVALUATED = 512  # rows that are looked at together
+LONGEST = 500  # letters of what PyTorch or a person's code says of a fault
+ALONE = (
+    "Expected more than 1 value per channel"  # PyTorch's word on one row that batch norm has nothing to compare with
+)
 Statistics = Mapping[str, npt.NDArray[Any]]
+
+
+@contextlib.contextmanager
+def own_faults(doing: str) -> Iterator[None]:
+    """What goes wrong in a person's module or loss, or with their rows, in plain words; the log has the trace."""
+    try:
+        yield
+    except (TrainingError, MemoryError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a person's code may raise anything
+        said = " ".join(str(error).split())[:LONGEST].rstrip(".")
+        plain = DataError(
+            f"The module, its loss or a row is at fault: {doing} failed with {type(error).__name__}: {said}. "
+            "Mend it and train again; the log has the lines of code."
+        )
+        plain.add_note("".join(traceback.format_exception(error)))
+        raise plain from None
 
 
 class RowSums(NamedTuple):
@@ -117,17 +140,47 @@ class LiveModule:
             return out, 0.0
         self.take(w)
         self._as_it_came()
-        for part, training in self._flags:
-            if part.training != training:  # writing it takes ten times as long
-                part.training = training
-        loss = self._mean_loss(self._output(self._rows(X)), self._targets(y))
-        loss.backward()  # type: ignore[no-untyped-call]
+        self._learning()
+        with own_faults(f"a batch of {len(y):,} {'row' if len(y) == 1 else 'rows'}"):
+            loss = self._loss_of(X, y)
+            if loss.requires_grad or len(y) > 1:
+                loss.backward()  # type: ignore[no-untyped-call]
         for (_, one), (begin, end) in zip(self._parameters, self._places, strict=True):
             if one.grad is not None:
                 out[begin:end] = one.grad.detach().reshape(-1).cpu().numpy()
                 one.grad = None
         out *= len(y)
         return out, float(loss.detach()) * len(y)
+
+    def _learning(self) -> None:
+        for part, training in self._flags:
+            if part.training != training:  # writing it takes ten times as long
+                part.training = training
+
+    def _loss_of(self, X: Values, y: Values) -> Tensor:
+        """The mean of a batch. Of one row on which batch norm has nothing to say, nothing is learnt: a shard may have
+        such a last batch."""
+        try:
+            return self._mean_loss(self._output(self._rows(X)), self._targets(y))
+        except ValueError as error:
+            if len(y) > 1 or ALONE not in str(error):
+                raise
+        twice = [0, 0]
+        with torch.no_grad():
+            return self._mean_loss(self.module(self._rows(X[twice])), self._targets(y[twice]))
+
+    def needs_company(self, X: Values) -> bool:
+        """Whether nothing can be learnt from one row."""
+        self._as_it_came()
+        self._learning()
+        try:
+            with torch.no_grad():
+                self.module(self._rows(X[:1]))
+        except ValueError as error:
+            return ALONE in str(error)
+        finally:
+            self._as_it_came()
+        return False
 
     def _output(self, rows: Tensor) -> Tensor:
         """Of a batch that is learnt from; rows that are only looked at are computed plainly."""
@@ -145,8 +198,7 @@ class LiveModule:
             return ""
         try:
             rows = np.zeros((self.computing.full, self.stored.row.size))
-            for part, training in self._flags:
-                part.training = training
+            self._learning()
             self._output(self._rows(rows)).sum().backward()  # type: ignore[no-untyped-call]
         except Exception as error:  # noqa: BLE001 - compilers and their tools fail in many ways
             return (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -224,7 +276,8 @@ class LiveModule:
         self.take(w)
         self._as_it_came()
         self.module.eval()
-        with self._with(statistics), torch.no_grad():
+        looking = own_faults(f"looking at {len(y):,} rows")
+        with self._with(statistics), torch.no_grad(), looking:
             self.seed(0)
             total = self._sums(X[:0], y[:0])
             for start in range(0, len(y), EVALUATED):

@@ -10,47 +10,92 @@ import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
 
 from shoal.errors import ConfigError, DataError
 from shoal.networks.code import reference
 from shoal.networks.descriptions import described
 from shoal.networks.live import LiveModule
-from shoal.networks.stored import RowPair, RowValues, StoredModule, store_module, store_rows
+from shoal.networks.stored import RowPair, RowShape, RowValues, StoredModule, store_module, store_rows
 
 FIRST = 4  # rows that a module is tried on before it is stored
 SEVERAL = "the rows as (X, y), or a Dataset of such pairs"
+OF_NUMBERS = {  # losses whose targets are numbers, however they are written, and what is told of them
+    "binary_cross_entropy_with_logits": "yes", "BCEWithLogitsLoss": "yes",
+    "binary_cross_entropy": "probability", "BCELoss": "probability",
+}  # fmt: skip
+OF_LABELS = {"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss"}
+IGNORED = -100  # a label of no class, as PyTorch has it
 
 
 def stored_module(module: Any, data: Any, loss: Any = None, test: Any = None) -> str:
     """The file that a run is told of."""
     if not isinstance(module, nn.Module):
-        raise ConfigError(f"Expected a torch.nn.Module to train, got {type(module).__name__}.")
-    arrays = rows_of(data)
-    rows, row, target = store_rows(*arrays, rows_of(test) if test is not None else None)
+        raise ConfigError(f"Expected a torch.nn.Module to train, got {_called(module)}.")
+    _check_kind(module)
+    arrays, of_test = rows_of(data), rows_of(test) if test is not None else None
+    rows, row, target = store_rows(*arrays, of_test)
     said, tensors = described(module)
     parts = tuple((name, one.numel()) for name, one in module.named_parameters() if one.requires_grad)
     if not parts:
         raise ConfigError("Expected a module with parameters that learn, got none with requires_grad.")
     chosen = _usual_loss(target.whole) if loss is None else loss
     told, of_loss = _described_loss(chosen)
+    if _name(chosen) in OF_NUMBERS:
+        target = RowShape(target.shape, False)
     tensors = tensors | {f"loss:{name}": one for name, one in of_loss.items()}
     kept = {name: one.detach().cpu().clone().contiguous() for name, one in tensors.items()}
     found = StoredModule(
         type(module).__name__, said, told, _name(chosen), "loss", _precision(module), parts, row, target, rows
     )
     output = _tried(found, module, kept, arrays)
+    _check_labels(chosen, output, target, arrays, of_test)
     score = _score(_name(chosen), output, found)
     return str(store_module(StoredModule(**{**vars(found), "score": score}), safetensors.torch.save(kept)))
+
+
+def _check_kind(module: nn.Module) -> None:
+    """Refuse what only looks like the module that a person wrote."""
+    if hasattr(module, "_orig_mod"):
+        raise ConfigError(
+            "Expected the module itself, got what torch.compile made of it. Give that one, and compile_mode='default'."
+        )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ConfigError("Expected a module of Python classes, got a scripted one. Give the module that was scripted.")
+    for name, part in module.named_modules():
+        if hasattr(part, "parametrizations"):
+            raise ConfigError(
+                f"Expected a module without parametrizations (weight_norm, spectral_norm, ...), got some on '{name}'. "
+                "Compute in forward() what they compute, or remove them with torch.nn.utils.parametrize."
+            )
+    kinds = {one.dtype for one in module.parameters() if one.is_floating_point()}
+    if odd := sorted(str(kind).removeprefix("torch.") for kind in kinds - {torch.float32, torch.float64}):
+        raise ConfigError(
+            f"Expected parameters of float32 or float64, got {odd[0]}. Train module.float(); "
+            "mixed_precision=True computes its layers in bfloat16."
+        )
 
 
 def rows_of(data: Any) -> RowPair:
     """Arrays of a pair, or of what a Dataset holds: each of its items is asked for once."""
     if isinstance(data, tuple | list) and len(data) == 2:
         return _array(data[0]), _array(data[1])
+    if isinstance(data, DataLoader):
+        raise DataError(f"Expected {SEVERAL}, got a DataLoader: batches are made here. Give its dataset.")
+    if isinstance(data, IterableDataset):
+        raise DataError(
+            f"Expected {SEVERAL}, got an IterableDataset, whose rows cannot be asked for one by one. "
+            "Give list(dataset) as it is, where its rows fit into memory."
+        )
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, np.ndarray | Tensor | str):
         pairs = [data[index] for index in range(len(data))]
-        if not pairs or any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
-            raise DataError(f"Expected {SEVERAL}, got a {type(data).__name__} of something else.")
+        odd = [one for one in pairs if not isinstance(one, tuple | list) or len(one) != 2]
+        if odd or not pairs:
+            what = f"items such as {_called(odd[0])}" if odd else "no items"
+            raise DataError(
+                f"Expected {SEVERAL}, got a {type(data).__name__} with {what}. A module with several inputs is given "
+                "one X, which its forward() takes apart."
+            )
         try:
             return np.stack([_array(x) for x, _ in pairs]), np.stack([_array(y) for _, y in pairs])
         except ValueError as error:
@@ -59,7 +104,24 @@ def rows_of(data: Any) -> RowPair:
 
 
 def _array(values: Any) -> RowValues:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if isinstance(values, tuple) and values and isinstance(values[0], np.ndarray | Tensor) and values[0].ndim > 1:
+        raise DataError(
+            f"Expected one array of rows, got {len(values)} of them. Put them side by side; forward() takes them apart."
+        )
+    if isinstance(values, Tensor):
+        if values.layout != torch.strided:
+            raise DataError("Expected dense rows, got a sparse tensor. Give tensor.to_dense(), if that fits.")
+        values = values.detach().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return np.asarray(values)
+
+
+def _called(thing: Any) -> str:
+    """What a person gave, by its kind; of pairs and the like, what is in them."""
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}; call it"
+    inside = f" of {len(thing)}" if isinstance(thing, tuple | list) else ""
+    return f"a {type(thing).__name__}{inside}"
 
 
 # ------------------------------------------------------------------ the loss
@@ -80,6 +142,8 @@ def _described_loss(loss: Any) -> tuple[dict[str, Any], Mapping[str, Tensor]]:
     if isinstance(loss, nn.Module):
         said, tensors = described(loss)
         return {"module": said}, tensors
+    if isinstance(loss, type):
+        raise ConfigError(f"Expected a loss, got the class {loss.__name__}. Call it: {loss.__name__}().")
     if not callable(loss):
         raise ConfigError(f"Expected a loss(output, target), or its name, got {type(loss).__name__}.")
     name = _name(loss)
@@ -96,13 +160,28 @@ def _name(loss: Any) -> str:
 
 def _score(loss: str, output: Tensor, found: StoredModule) -> str:
     """What is told of rows beside their loss, by what goes in and comes out."""
-    if loss in ("binary_cross_entropy_with_logits", "BCEWithLogitsLoss"):
-        return "yes"
-    if loss in ("binary_cross_entropy", "BCELoss"):
-        return "probability"
+    if loss in OF_NUMBERS:
+        return OF_NUMBERS[loss]
     if found.target.whole:
         return "accuracy" if output.ndim == len(found.target.shape) + 2 else "loss"
     return "r2" if output.shape[1:] == torch.Size(found.target.shape) else "loss"
+
+
+def _check_labels(loss: Any, output: Tensor, target: RowShape, arrays: RowPair, of_test: RowPair | None) -> None:
+    """Refuse labels that the module has no output for: a run would stumble over them on its way."""
+    if not target.whole or _name(loss) not in OF_LABELS or output.ndim != len(target.shape) + 2:
+        return
+    classes, ignored = output.shape[1], int(getattr(loss, "ignore_index", IGNORED))
+    for what, (_, labels) in (("y", arrays), ("y of the test rows", of_test or arrays)):
+        odd = (labels < 0) | (labels >= classes)
+        odd &= labels != ignored
+        if odd.any():
+            row = int(np.argmax(odd.reshape(len(labels), -1).any(axis=1)))
+            raise DataError(
+                f"Expected labels from 0 to {classes - 1}, as the module has {classes} outputs, got "
+                f"{labels[odd].reshape(-1)[0]} as {what} of row {row}. Number the classes from 0 on, or give the "
+                "module an output for each."
+            )
 
 
 # ------------------------------------------------------------------ a try
@@ -145,7 +224,10 @@ def _output(module: nn.Module, X: Tensor) -> Tensor:
     torch.manual_seed(0)
     output = module(X)
     if not isinstance(output, Tensor):
-        raise DataError(f"Expected a module that returns one tensor, got {type(output).__name__}.")
+        raise DataError(
+            f"Expected a module that returns one tensor, got {_called(output)}. Return torch.cat() or stack() of what "
+            "there is; the loss can take it apart."
+        )
     return output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, r2_score
 from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from shoal.errors import DataError
+from shoal.errors import ConfigError, DataError
 from shoal.models import Array
 from shoal.networks.live import LiveModule, loaded
 from shoal.networks.stored import read_module
 from shoal.networks.storing import stored_module
-from support.gradient.nets import flat, rows, small
+from support.gradient.nets import flat, rows, small, stored
+from support.training import Trainer
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +31,11 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(module: nn.Module, data: Any, precision: str = "float64", **more: Any) -> LiveModule:
     return loaded(stored_module(module, data, **more), precision)
+
+
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter([])
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-6), ("float64", 1e-12)])
@@ -60,6 +68,37 @@ def test_a_batch_knows_of_no_other_and_draws_by_its_place() -> None:
     assert np.array_equal(at(0, 1, 2, 3), first)
     assert not np.array_equal(at(0, 1, 2, 4), first)
     assert live.gradient(X[:0], y[:0], w)[1] == 0
+
+
+def test_a_last_batch_of_one_row_teaches_batch_norm_nothing(tmp_path: Path) -> None:
+    """Half a shard of three rows in batches of two: PyTorch refuses to normalise one row, which ended the run."""
+    X, y = rows(6)
+    live = opened(small(norm=True), (X, y))
+    w = np.random.default_rng(0).standard_normal(live.size)
+    gradient, value = live.gradient(X[:1], y[:1], w)
+    assert not gradient.any()
+    assert value == pytest.approx(live.gradient(X[[0, 0]], y[[0, 0]], w)[1] / 2)
+    assert live.needs_company(X)
+    assert not opened(small(), (X, y)).needs_company(X)
+    knobs: dict[str, Any] = {"model": "module", "shards": 2, "epochs": 2, "tolerance": 0}
+    file = stored(small(norm=True), (X, y))
+    run = Trainer(tmp_path)
+    found = run(file, "y", batch_size=2, **knobs)
+    assert found.rounds[-1].round == 4
+    assert found.rounds[-1].loss is not None
+    assert math.isfinite(found.rounds[-1].loss)
+    with pytest.raises(ConfigError, match="two rows or more"):
+        run(file, "y", batch_size=1, **knobs)
+
+
+def test_a_fault_of_a_persons_code_is_told_as_theirs_with_its_lines() -> None:
+    X, y = rows(32)
+    live = opened(small(), (X, y))
+    live.module.first = nn.Linear(5, 12)
+    for ask in (lambda: live.gradient(X, y, live.start), lambda: live.sums(X, y, live.start, {})):
+        with pytest.raises(DataError, match=r"module, its loss or a row is at fault: .*32 rows.* RuntimeError") as told:
+            ask()
+        assert "in forward" in told.value.__notes__[0]
 
 
 def test_statistics_are_those_of_the_rows_at_these_weights() -> None:
@@ -111,6 +150,42 @@ def test_rows_are_kept_as_they_are_or_refused() -> None:
         (net, (pixels, ["a"] * 20), "numbers"), (net, (flat_rows[:, :35], np.arange(20) % 3), "first 4 rows"),
         (nn.Linear(36, 1), (flat_rows, flat_rows[:, 0]), "different to the input size"), (net, pixels, "rows as"),
     ]  # fmt: skip
+    labels = np.arange(20) % 3
+    pairs = TensorDataset(torch.from_numpy(flat_rows).float(), torch.from_numpy(labels))
+    late = np.where(np.arange(20) == 17, 3, labels)
+    cases += [
+        (net, (pixels, late), "labels from 0 to 2, .* got 3 as y of row 17"),
+        (net, DataLoader(pairs), "Give its dataset"), (net, Endless(), "asked for one by one"),
+        (net, [{"x": 1}] * 3, "items such as a dict"), (net, ((flat_rows, flat_rows), labels), "one array of rows"),
+        (net, (torch.from_numpy(flat_rows).to_sparse(), labels), "dense rows"),
+    ]  # fmt: skip
     for module, data, said in cases:
         with pytest.raises(DataError, match=said):
             stored_module(module, data)
+    with pytest.raises(DataError, match="y of the test rows of row 17"):
+        stored_module(net, (pixels, labels), test=(pixels, late))
+    stored_module(net, (pixels, np.where(late == 3, -7, late)), nn.CrossEntropyLoss(ignore_index=-7))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.script(nn.Linear(36, 3))  # type: ignore[no-untyped-call]
+        compiled = torch.compile(nn.Linear(36, 3))
+    odd: list[tuple[Any, Any, str]] = [
+        (nn.Linear(36, 3).half(), None, "float16"), (scripted, None, "scripted"),
+        (nn.utils.parametrizations.weight_norm(nn.Linear(36, 3)), None, "parametrizations"),
+        (compiled, None, "compile_mode"), (nn.Linear, None, "call it"),
+        (net, nn.CrossEntropyLoss, r"CrossEntropyLoss\(\)"),
+    ]  # fmt: skip
+    for module, loss, said in odd:
+        with pytest.raises(ConfigError, match=said):
+            stored_module(module, pairs, loss)
+
+
+def test_yes_and_no_are_taken_as_whole_numbers_or_truths() -> None:
+    X, _ = rows(40)
+    yes = X[:, 0] > 0
+    net = nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)).double()
+    for targets in (yes, yes.astype(int), yes.astype(float)):
+        live = opened(net, (X, targets), loss="binary_cross_entropy_with_logits")
+        with torch.no_grad():
+            wanted = nn.functional.binary_cross_entropy_with_logits(net(torch.tensor(X)), torch.tensor(yes).double())
+        assert live.gradient(X, targets, flat(net))[1] / 40 == pytest.approx(float(wanted))

@@ -82,6 +82,17 @@ class ModuleObjective(NetworkObjective):
         self.n = float(shards.total)
         if self.config.patience and not shards.held_rows:
             raise ConfigError("Expected test rows, whose score patience is about, got none.", knobs=["patience"])
+        if min(max(shards.rows), self.config.batch_size or self.usual.batch) == 1:
+            self._check_lone_rows(shards)
+
+    def _check_lone_rows(self, shards: Shards) -> None:
+        X = next(shards.open(shard)[0] for shard, rows in enumerate(shards.rows) if rows)
+        if self.model.live.needs_company(X):
+            raise ConfigError(
+                f"Expected batches of two rows or more, which batch norm compares, got one row in each: "
+                f"{shards.total:,} rows in {len(shards.rows)} shards. Choose a larger batch_size, or fewer shards.",
+                knobs=["batch_size", "shards"],
+            )
 
     # ---------------------------------------------------------------- how good parameters are
 
