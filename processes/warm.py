@@ -26,18 +26,24 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from shoal.home import keep_private, runs_directory
 from shoal.processes.run import Hosted
 from shoal.processes.run import main as main_of_run
 from shoal.runs.slots import cores
-from shoal.runs.spawning import STOPS
+from shoal.runs.spawning import STOPS, note_lost
 from shoal.utils import check_before_naming, die_with_parent
 
 TURN = 3.0  # seconds that a fit of one machine waits for those before it at most
 MOST = mmap.PAGESIZE  # forks that live at a time; more are started in another way
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
+
+
+class _Child(NamedTuple):
+    life: str
+    place: int  # in `_at_work`
+    folder: Path | None  # None of a host, whose queue tells what became of it
 
 
 class Warm:
@@ -49,7 +55,7 @@ class Warm:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self._rest = b""
-        self.children: dict[int, tuple[str, int]] = {}  # by number of the process: a life, and its place in `_at_work`
+        self.children: dict[int, _Child] = {}  # by number of the process
         self.woken, waker = socket.socketpair()
         self.woken.setblocking(False)
         waker.setblocking(False)
@@ -94,8 +100,8 @@ class Warm:
             else:
                 self._start(word["start"], runs_directory() / word["run"], Hosted(word["fence"], word["again"]))
         for name, number in SIGNALS.items():
-            for pid, (life, _) in self.children.items():
-                if word.get(name) == life:
+            for pid, child in self.children.items():
+                if word.get(name) == child.life:
                     os.kill(pid, number)
 
     def _start(self, life: str, directory: Path, hosted: Hosted | None) -> bool:
@@ -110,7 +116,7 @@ class Warm:
         if pid < 0:
             self._say(ended=life, code=1)
             return False
-        self.children[pid] = life, place
+        self.children[pid] = _Child(life, place, directory if hosted is None else None)
         self._taken.add(place)
         return True
 
@@ -123,12 +129,15 @@ class Warm:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            life, place = self.children.pop(pid)
-            if self._at_work[place]:  # it was killed, and could not let the next one have its turn
-                self._at_work[place] = 0
+            gone, code = self.children.pop(pid), os.waitstatus_to_exitcode(status)
+            if self._at_work[gone.place]:  # it was killed, and could not let the next one have its turn
+                self._at_work[gone.place] = 0
                 os.write(self._turn_over, b".")
-            self._taken.discard(place)
-            self._say(ended=life, code=os.waitstatus_to_exitcode(status))
+            self._taken.discard(gone.place)
+            again = any(child.folder == gone.folder for child in self.children.values())
+            if code < 0 and gone.folder is not None and not again:
+                note_lost(gone.folder)
+            self._say(ended=gone.life, code=code)
 
     def _become(self, directory: Path, hosted: Hosted | None, place: int) -> NoReturn:
         """In the child: a process of a run, from its lock to its last word."""

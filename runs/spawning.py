@@ -59,11 +59,21 @@ def spawn(
         )  # fmt: skip
     # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
     life = _begin(directory)
-    threading.Thread(target=_bury, args=(process, life), name=f"reaper-{directory.name}", daemon=True).start()
+    buried = (directory, process, life)
+    threading.Thread(target=_bury, args=buried, name=f"reaper-{directory.name}", daemon=True).start()
 
 
-def _bury(process: subprocess.Popen[bytes], life: str) -> None:
-    _ended(life, process.wait())
+def _bury(directory: Path, process: subprocess.Popen[bytes], life: str) -> None:
+    code = process.wait()
+    _ended(life, code)
+    if code < 0 and not any(_name_in(one) == directory.name for one in list(_alive)):
+        note_lost(directory)
+
+
+def note_lost(directory: Path) -> None:
+    """Its process is gone, and may have been killed before it could say that it had begun: nobody waits for that."""
+    with contextlib.suppress(OSError):
+        (directory / "started").open("x").close()
 
 
 def _begin(directory: Path) -> str:
@@ -77,7 +87,11 @@ def _begin(directory: Path) -> str:
 def _ended(life: str, code: int) -> None:
     _alive.discard(life)
     if code < 0:
-        killed_by[life.rpartition(" ")[0]] = -code
+        killed_by[_name_in(life)] = -code
+
+
+def _name_in(life: str) -> str:
+    return life.rpartition(" ")[0]
 
 
 _lives = itertools.count()

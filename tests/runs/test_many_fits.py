@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from shoal.errors import Reason
 from shoal.processes.run import main as main_of_run
 from shoal.runs import spawning
 from shoal.runs.commands import end_process
+from shoal.runs.folder import PATIENCE
 from shoal.runs.launch import Run, launch, list_runs, resume
 from shoal.settings.values import config_from
 from support.runs import run_home, small_table, until
@@ -183,11 +185,26 @@ def test_a_fit_that_has_ended_is_not_done_by_a_second_process(table: Path) -> No
 
 def test_a_killed_fork_ends_no_other_and_gives_its_turn_back(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-P", "-c", TURNS], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "1", "1"]
+    assert done.stdout.split() == ["0", "1", "1", "1"]
+
+
+def test_a_process_that_is_killed_before_its_lock_is_missed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after the time that one may take to begin."""
+    with run_home(tmp_path / "home", monkeypatch):
+        (run,) = fits(small_table(tmp_path), 1)
+        (process,) = (child for child in psutil.Process().children() if run.id in " ".join(child.cmdline()))
+        process.kill()  # it has hardly begun to import
+        until(lambda: not run.is_active)
+        assert time.time() - run.directory.stat().st_mtime < PATIENCE
+        assert (run.state, run.standing.reason) == ("interrupted", Reason.KILLED)
+        resume(run)
+        assert_right([run], tmp_path / "table.csv")
 
 
 TURNS = """
-import array, fcntl, os, signal, socket, termios
+import array, fcntl, os, pathlib, signal, socket, tempfile, termios
 from shoal.processes import warm as module
 module.cores = lambda: 1
 warm = module.Warm(socket.socketpair()[0])
@@ -203,7 +220,9 @@ def at_work(directory, hosted, place):
         os.write(told, b".")
         signal.pause()
 warm._become = at_work
-warm._start("one", None, None)
+kept = tempfile.TemporaryDirectory()
+folder = pathlib.Path(kept.name)
+warm._start("one", folder, None)
 os.read(ready, 1)
 print(left())
 (pid,) = warm.children
@@ -211,6 +230,7 @@ os.kill(pid, signal.SIGKILL)
 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 warm._bury()
 print(left())
+print(int((folder / "started").exists()))  # that it is gone can be told at once
 os.fork = lambda: (_ for _ in ()).throw(BlockingIOError)  # as many processes as the system allows
 print(int(not warm._start("two", None, None) and not warm.children))
 """
