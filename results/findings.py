@@ -38,6 +38,7 @@ class FindingKind(StrEnum):
     SKEWED_TARGET = "skewed_target"
     DUPLICATE = "duplicate"
     DATES = "dates"
+    MARK = "mark"
     CONSTANT = "constant"
 
 
@@ -110,6 +111,17 @@ def worse_than_nothing(explained: float | None, has_log_link: bool, knob: str) -
         said += " Its columns multiply, which goes far off at their ends where their effects add up."
         return (Finding(FindingKind.WORSE, (), said, "To let them add up, fit it", "model", ("linear",)),)
     return (Finding(FindingKind.WORSE, (), said, "Let a penalty help", knob, ("ridge",)),) if knob else ()
+
+
+def marks(names: Sequence[str], rows: int, of: int) -> Finding:
+    """Columns that have one number or none: filled in, they would say nothing."""
+    shown, one = listed([f"'{name}'" for name in names], NAMED), len(names) == 1
+    said = (
+        f"{shown} {'has' if one else 'have'} one number or none, as a mark does"
+        f"{f' ({rows:,} of {of:,} rows)' if one else ''}; filled in, {'it says' if one else 'they say'} nothing."
+    )
+    advice = f"To compare rows with and without, read {'it' if one else 'them'} as names"
+    return Finding(FindingKind.MARK, tuple(names), said, advice, NAMES, tuple(names))
 
 
 def zero_led(names: Sequence[str]) -> Finding:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from shoal.data.dataset import Column
 from shoal.data.terms import Level, Number, Shaped
 from shoal.fitting.guidance.known import SAME, Known
 from shoal.fitting.guidance.leaks import (
@@ -17,6 +18,7 @@ from shoal.fitting.guidance.leaks import (
     EXACT,
     PAIRED,
     TELLING,
+    Gap,
     about_gaps,
     as_product,
     sampled_rows,
@@ -37,6 +39,7 @@ from shoal.results.findings import (
     FindingKind,
     few_rows,
     in_order,
+    marks,
 )
 from shoal.settings.when import penalty_knob
 from shoal.words import listed, number
@@ -193,11 +196,17 @@ def _gaps(known: Known) -> Iterator[Finding]:
     yes = known.base.yes
     if isinstance(yes, tuple):  # of several classes there is no mean
         return
-    if not known.config.indicators and (found := telling_gaps(known.against, known.base)):
+    if not known.config.indicators and (found := _telling(known)):
         yield about_gaps(found, known.config.target, yes if isinstance(yes, str) else None)
 
 
 # ------------------------------------------------------------------ the target
+
+
+def _telling(known: Known) -> list[Gap]:
+    """Without those of marks, which say more by being read as names."""
+    alike = {column.name for column in known.columns if "constant" in column.flags and _is_mark(known, column)}
+    return [gap for gap in telling_gaps(known.against, known.base) if gap.column not in alike]
 
 
 def _two_values(known: Known) -> Iterator[Finding]:
@@ -320,10 +329,18 @@ def _dates(known: Known) -> Iterator[Finding]:
 
 
 def _constants(known: Known) -> Iterator[Finding]:
-    names = [column.name for column in known.columns if "constant" in column.flags]
+    constant = [column for column in known.columns if "constant" in column.flags]
+    if found := [column for column in constant if _is_mark(known, column)]:
+        yield marks([column.name for column in found], known.dataset.rows_of_table - found[0].missing, known.dataset.rows_of_table)
+    names = [column.name for column in constant if column not in found]
     if names:
         has, say = ("has", "says") if len(names) == 1 else ("have", "say")
         yield _left_out(
             FindingKind.CONSTANT, names, f"{_quoted(names)} {has} the same value in every row and {say} nothing.",
             "Leave it out" if len(names) == 1 else "Leave them out",
         )  # fmt: skip
+
+
+def _is_mark(known: Known, column: Column) -> bool:
+    """Whether a number stands in some rows, always the same one, and none in the others: 1 where there is a garage."""
+    return column.type == "numeric" and column.missing > 0 and not known.config.indicators

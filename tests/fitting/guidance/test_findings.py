@@ -76,6 +76,8 @@ CASES: dict[str, tuple[dict[str, Any], FindingKind | None, tuple[str, ...]]] = {
               "z": lambda t: np.where(noise[7] > 1, np.nan, noise[6])}, FindingKind.GAPS, ("x",)),
     "gaps by chance": ({"x": lambda t: np.where(noise[7] > 1, np.nan, noise[5])}, None, ()),
     "few gaps": ({"x": lambda t: np.where(t["y"] > np.sort(t["y"])[-6], np.nan, noise[5])}, None, ()),
+    "marks": ({"garage": lambda t: np.where(noise[7] > 0.5, 1, np.nan)}, FindingKind.MARK, ("garage",)),
+    "marks that tell": ({"garage": lambda t: np.where(t["y"] > 1, 1, np.nan)}, FindingKind.MARK, ("garage",)),
     "constants": ({"same": lambda t: 4, "word": lambda t: "x"}, FindingKind.CONSTANT, ("same", "word")),
 }  # fmt: skip
 
