@@ -22,14 +22,14 @@ SWITCHES = {"indicators": "with gaps marked"}  # those that are switched on for 
 AGAIN = "fit-again"
 
 
-def warned(report: FitReport, run: Run | None = None) -> None:
+def warned(report: FitReport, run: Run | None = None, open_: int = OPEN) -> None:
     """Warnings right below what the fit came to, the gravest first; of a run, with a button that fits it again."""
     boxes = [partial(_finding, finding, run) for finding in report.findings]
     boxes += [partial(notice, "warning", text) for text in report.to_mind]
-    for box in boxes[:OPEN]:
+    for box in boxes[:open_]:
         box()
-    if rest := boxes[OPEN:]:
-        with st.expander(f"{plural(len(rest), 'more thing')} to mind", icon=":material/warning:"):
+    if rest := boxes[open_:]:
+        with st.expander(f"{plural(len(rest), 'more thing' if open_ else 'thing')} to mind", icon=":material/warning:"):
             for box in rest:
                 box()
 

@@ -210,7 +210,7 @@ def _detail_view(model: Model, version: Version) -> None:
             model_actions.menu(model, version)
     model_actions.note(version)
     results.headline(file.report)
-    trust.warned(file.report)
+    trust.warned(file.report, open_=0)  # said when it was fitted; who comes back comes for what is below
     results.scores(file.report)
     _views(model, version, file)
 

@@ -12,9 +12,9 @@ import streamlit as st
 
 from shoal.dashboard.models.one_row import LEVEL, one_row
 from shoal.dashboard.parts import places, wording
-from shoal.dashboard.parts.literal import harmless, line, notice, section
+from shoal.dashboard.parts.literal import harmless, label, line, notice, section
 from shoal.dashboard.parts.outcomes import chosen_threshold
-from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.waiting import asleep, watch
 from shoal.dashboard.tables import choices, uploads
 from shoal.dashboard.tables.recent import known_tables
 from shoal.dashboard.tables.sources import Table, find_table, read_from
@@ -25,12 +25,13 @@ from shoal.fitting.model_file import SavedModel, load_model
 from shoal.library.saved_models import Version
 from shoal.results.answers.predictions import FilePredictions, RowsShown
 from shoal.results.outcome import Outcome
-from shoal.runs.launch import Run, launch_job
+from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.config import DIALECT
-from shoal.settings.values import page_config
+from shoal.settings.values import page_config, set_by_pages
 from shoal.tasks.kept_columns import IDS
-from shoal.words import plural, shortened
+from shoal.words import list_items, plural, shortened
 
+LEAVE_OUT = "exclude"  # the knob
 SMALL_DOWNLOAD = 4 << 20  # bytes up to which a file goes through the page
 FIRST_COLUMNS = 6
 INTERVALS = (
@@ -136,9 +137,29 @@ def _predictions(version: Version, table: Table, model: SavedModel, interval: fl
         _predicted(run, FilePredictions.from_dict(result), version, table, model.outcome)
     else:
         notice("error", wording.told(run.error), "This table could not be predicted")
-        if st.button("Try again", key="predict:again"):
-            launch_job("predict", config, arguments, anew=True)
-            st.rerun()
+        with st.container(horizontal=True):
+            _offer_without(run, version)
+            if st.button("Try again", key="predict:again"):
+                launch_job("predict", config, arguments, anew=True)
+                st.rerun()
+
+
+def _offer_without(job: Run, version: Version) -> None:
+    """Another fit without the columns that the file lacks, while the run of this one is there."""
+    lacks = [name for each in job.error.remedies if each.name == LEAVE_OUT for name in list_items(each.arguments[0])]
+    if not lacks or version.run is None:
+        return
+    what = f"'{shortened(lacks[0], 24)}'" if len(lacks) == 1 else plural(len(lacks), "column")
+    if not st.button(label(f"Fit again without {what}"), key="predict:without", icon=":material/replay:", **asleep()):
+        return
+    before = version.run.config
+    try:
+        left = [*before.get(LEAVE_OUT, ()), *lacks]
+        run = launch(page_config(str(before["file"]), {**set_by_pages(before), LEAVE_OUT: left}))
+    except (TrainingError, OSError) as error:
+        notice("error", wording.told(error), "The run was not started")
+        return
+    places.go("train", run=run.id)
 
 
 def _predicted(run: Run, result: FilePredictions, version: Version, table: Table, outcome: Outcome | None) -> None:

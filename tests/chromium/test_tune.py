@@ -307,7 +307,9 @@ def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, s
     figures = page.locator("[data-part=coefficients] .tune-scroll")
     expect(figures).to_be_visible()
     assert figures.evaluate("box => box.scrollWidth - box.clientWidth") == 0
-    assert page.locator(".tune .legend").count() == 0  # Plotly's covers lines where it needs more room than it was given
+    assert (
+        page.locator(".tune .legend").count() == 0
+    )  # Plotly's covers lines where it needs more room than it was given
 
 
 def test_nonsense_for_alpha_does_not_stay_but_the_slider_does_through_a_model_without_a_penalty(

@@ -25,13 +25,14 @@ from shoal.library.saved_models import Version
 from shoal.results.answers.predictions import FilePredictions, RowsShown
 from shoal.results.fit import FitReport, PredictionInterval
 from shoal.results.tuned import FormulaInterval, FormulaIntervals
-from shoal.runs.launch import launch_job
+from shoal.runs.launch import launch_job, list_runs
 from shoal.settings.values import config_from
 from shoal.solve.conformal import NO_TEST_ROWS
 from shoal.tasks.explain_row import explain, typical_row
 from shoal.words import number
 from support.dashboard.models_page import NAME, open_model
 from support.pages import checked, said, settle, uploaded, widget
+from support.runs import ended
 from support.tables import written
 
 HOSTILE = "=cmd|' /C calc'!A0"
@@ -122,6 +123,12 @@ def test_missing_columns_get_a_plain_sentence(tmp_path: Path) -> None:
     page = settle(checked(widget(page, "button_group", "Predict").set_value("A file").run()))
     assert "The model needs columns that the file does not have" in said(page)
     assert "&lt;b&gt;island" in said(page)
+    before = {run.id for run in list_runs()}
+    checked(page.button(key="predict:without").click().run())
+    made = next(run for run in list_runs() if run.id not in before)
+    assert ended(made) == "finished"
+    assert "bill_length_mm" in made.config["exclude"]  # one click to a model that such a file is enough for
+    assert "species" not in made.config["exclude"]
 
 
 # ------------------------------------------------------------------ text from files
