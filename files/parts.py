@@ -118,12 +118,12 @@ def is_part(path: Path) -> bool:
 
 def _inside(folder: Path) -> list[Path]:
     try:
-        files = [path for path in folder.iterdir() if path.is_file()]
+        inside = list(folder.iterdir())
     except OSError as error:
         raise DataError(f"The folder '{folder}' could not be read: {error.strerror}. Check its permissions.") from None
-    found = sorted(filter(is_part, files), key=natural)
+    found = sorted((path for path in inside if path.is_file() and is_part(path)), key=natural)
     if not found:
-        there = listed(sorted(path.name for path in files), 5) or "none"
+        there = listed(sorted(map(_shown, inside)), 5) or "none"
         raise DataError(
             f"Expected files with a table in the folder '{folder}' (ending in {', '.join(TABLES)}, or packed), "
             f"got {there}. Name the files themselves, or a pattern such as '{folder.name}/*.txt'."
@@ -132,9 +132,14 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def left_out(file: str) -> list[str]:
-    """Files of folders that are no parts, for a word about them."""
+    """Files of folders that are no parts, and folders in them, for a word about them."""
     folders = [Path(name).expanduser() for name in named(file) if Path(name).expanduser().is_dir()]
-    return sorted(p.name for f in folders for p in f.iterdir() if p.is_file() and not is_part(p) and p.name[0] != ".")
+    inside = (path for folder in folders for path in folder.iterdir() if path.name[0] != ".")
+    return sorted(_shown(path) for path in inside if path.is_dir() or (path.is_file() and not is_part(path)))
+
+
+def _shown(path: Path) -> str:
+    return f"{path.name}/" if path.is_dir() else path.name
 
 
 def _check_once(paths: Sequence[Path]) -> None:

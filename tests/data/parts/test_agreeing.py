@@ -94,7 +94,10 @@ def test_a_folder_is_its_tables_and_nothing_else(tmp_path: Path) -> None:
     parts(folder / "older", pieces(2))
     found = shoal.inspect(folder)
     assert found["rows"] == ROWS
-    assert "Other files of the folder are left out: README.txt, _SUCCESS." in found["notes"]
+    assert "Other files of the folder are left out: README.txt, _SUCCESS, older/." in found["notes"]
+    (tmp_path / "q" / "year=2023").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"got year=2023/\. Name the files themselves"):
+        shoal.inspect(tmp_path / "q")
 
 
 def test_what_is_said_of_many_files_is_said_once(tmp_path: Path) -> None:
