@@ -28,6 +28,8 @@ if is_worker_of_ray():  # here: this module is imported before what an actor is 
 
 TORCH = "torch"
 Arrays = list[npt.NDArray[np.uint8]]  # the parts of a message, as the cluster carries them without a copy
+PIECES, PIECE = 4, 90_000  # of an answer: so many values of so many bytes come with it at once; a larger one, by Ray's
+# rules from 100 KiB on, goes through the object stores of both nodes, which takes longer than most answers
 
 
 def as_arrays(parts: Parts) -> Arrays:
@@ -37,6 +39,18 @@ def as_arrays(parts: Parts) -> Arrays:
 def as_parts(arrays: Arrays) -> Parts:
     """Copied: what comes from the cluster cannot be written to, and what was unpacked from it could not either."""
     return [array.copy().data for array in arrays]
+
+
+def in_pieces(arrays: Arrays) -> list[Arrays]:
+    """An answer as several values, in order, each small enough to come with it; what is left over is in the last."""
+    pieces: list[Arrays] = [[] for _ in range(PIECES)]
+    number = size = 0
+    for array in arrays:
+        if size + array.nbytes > PIECE and number < PIECES - 1:
+            number, size = number + 1, 0
+        pieces[number].append(array)
+        size += array.nbytes
+    return pieces
 
 
 @dataclass(frozen=True)
@@ -99,9 +113,10 @@ class RayWorker:
         address = ray.util.get_node_ip_address()
         return Introduction(os.getpid(), context.get_node_id(), address, versions(*computing), self._missing)
 
-    def answer(self, request: Arrays, drop: list[int], hold: Holding, *arrays: Any) -> Arrays:
+    @ray.method(num_returns=PIECES)  # type: ignore[untyped-decorator]
+    def answer(self, request: Arrays, drop: list[int], hold: Holding, *arrays: Any) -> list[Arrays]:
         """The reply to a request, after what has changed among the shared arrays."""
-        return self._replied(request, lambda asked: Reply(self._worker.handle(asked)), (drop, hold, arrays))
+        return in_pieces(self._replied(request, lambda asked: Reply(self._worker.handle(asked)), (drop, hold, arrays)))
 
     def train(self, loop: Arrays, drop: list[int], hold: Holding, *arrays: Any) -> Arrays:
         """Join a training: the first push, with nothing done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +51,8 @@ class RayMember(CrewMember):
         self._number = 0  # of the call that is awaited: an answer to any other is none
         self._pulse: Future[Beat] | None = None
         self._cause = "it was ended"
-        self._call: Future[Any] = self._awaited(handle.ready.remote())
+        self._call: list[Future[Any]] = []  # a future for each value of the answer
+        self._await(handle.ready.remote())
 
     @property
     def pid(self) -> int:
@@ -75,17 +77,17 @@ class RayMember(CrewMember):
         hold, references = [self._shared[key][0] for key in new], [self._shared[key][1] for key in new]
         self.sent += _length(request)
         method = self._handle.train if self.trains else self._handle.answer
-        self._call = self._awaited(method.remote(as_arrays(request), drop, hold, *references))
+        self._await(method.remote(as_arrays(request), drop, hold, *references))
 
     def tell(self, message: Parts) -> None:
         self.sent += _length(message)
-        self._call = self._awaited(self._handle.work.remote(self._number + 1, as_arrays(message)))
+        self._await(self._handle.work.remote(self._number + 1, as_arrays(message)))
 
     def receive(self) -> Parts:
         if self.verdict:
             raise EOFError(self.verdict)
         try:
-            found = self._call.result(0)
+            found, *more = [future.result(0) for future in self._call]
         except RayError as error:
             self._cause = _cause(error)
             raise EOFError(self._cause) from None
@@ -93,7 +95,7 @@ class RayMember(CrewMember):
             self.facts, self.lease = found, Lease(time.monotonic())
             _compare(found)
             return pack(Ready())
-        parts = as_parts(found)
+        parts = as_parts(list(itertools.chain(found, *more)))
         self.received += _length(parts)
         return parts
 
@@ -132,11 +134,19 @@ class RayMember(CrewMember):
             self._worked = self.beat.cpu
         return computed or self.beat.waits
 
-    def _awaited(self, reference: Any) -> Future[Any]:
+    def _await(self, references: Any) -> None:
+        """The values of one answer: it has come when all of them have, of which some may come through a store."""
         self._number += 1
-        number, call = self._number, reference.future()
-        call.add_done_callback(lambda _: self._mailbox.put((self, number)))
-        return call  # type: ignore[no-any-return]
+        number = self._number
+        self._call = [one.future() for one in (references if isinstance(references, list) else [references])]
+        missing = itertools.count(len(self._call) - 1, -1)  # counts in one step, whichever thread it is
+
+        def came(_: Any) -> None:
+            if next(missing) == 0:
+                self._mailbox.put((self, number))
+
+        for future in self._call:
+            future.add_done_callback(came)
 
 
 Mailbox = queue.SimpleQueue[tuple[RayMember, int]]

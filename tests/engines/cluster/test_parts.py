@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import sys
@@ -110,6 +111,19 @@ def test_the_same_work_asked_for_twice_is_done_once() -> None:
     answers = [worker.work(number, as_arrays(pack(Work(5)))) for number in (7, 7, 8)]
     assert [unpack(as_parts(answer)) for answer in answers] == [Push(5), Push(5), Push(10)]
     assert unpack(as_parts(worker.work(9, as_arrays(pack(Work(None)))))) == Reply()
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [1400, *[400, 20_800] * 12], [200_000, 3], [80_000] * 9])
+def test_an_answer_in_pieces_is_whole_and_comes_with_the_answer_where_it_can(sizes: list[int]) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from shoal.engines.cluster.actor import PIECE, PIECES, in_pieces
+
+    arrays = [np.full(size, number, np.uint8) for number, size in enumerate(sizes)]
+    pieces = in_pieces(arrays)
+    assert len(pieces) == PIECES
+    assert [array is one for array, one in zip(arrays, itertools.chain(*pieces), strict=True)] == [True] * len(sizes)
+    if sum(sizes) <= (PIECES - 1) * PIECE and max(sizes, default=0) <= PIECE:
+        assert max(sum(array.nbytes for array in piece) for piece in pieces) <= PIECE
 
 
 def test_what_was_carried_can_be_written_to() -> None:

@@ -153,7 +153,7 @@ def test_a_push_that_comes_twice_counts_once(
 
     def tell(self: Any, message: Parts) -> None:
         usual(self, message)
-        number, first = self.number, self._call
+        number, (first,) = self.number, self._call
         again = self._handle.work.remote(number, as_arrays(message)).future()
 
         def heard(_: Any) -> None:

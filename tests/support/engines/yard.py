@@ -61,6 +61,7 @@ class Yard:
 def be_patient() -> None:
     """Nodes get as long as they take: Ray has no setting for it."""
     from ray._private import services
+    from ray.exceptions import RayError
 
     look, wait = services.get_node, services.wait_for_node
 
@@ -69,7 +70,7 @@ def be_patient() -> None:
         while True:
             try:
                 return look(*asked)
-            except RuntimeError:  # not registered yet
+            except (RuntimeError, RayError):  # not registered yet, or the head is too busy to say so
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.2)
