@@ -136,6 +136,7 @@ class InLine(NamedTuple):
     run_id: str
     need: int  # slots
     seconds: float  # for so long
+    words: str  # what it waits for, by the same look: one for each would look at all the others as often
 
 
 def in_line() -> list[InLine]:
@@ -146,8 +147,14 @@ def in_line() -> list[InLine]:
     if team.is_set():
         seen = team.glance()
         waiting = [job for job in seen.jobs.values() if job.state == WAITING]
-        return [InLine(job.id, job.need, max(0.0, seen.now - job.put_at)) for job in waiting]
-    return [InLine(ticket.run_id, _need(ticket), max(0.0, ticket.age)) for ticket in tickets()]
+        return [
+            InLine(job.id, job.need, max(0.0, seen.now - job.put_at), team.place_at(seen, job.id) or "")
+            for job in waiting
+        ]
+    return [
+        InLine(ticket.run_id, _need(ticket), max(0.0, ticket.age), _words(ahead, ticket))
+        for ahead, ticket in enumerate(tickets())
+    ]
 
 
 def _need(ticket: Ticket) -> int:

@@ -42,10 +42,10 @@ def queue(asked: ApiRequest) -> Given:
     waiting = []
     for place, one in enumerate(in_line()):
         run = Run(runs_directory() / one.run_id)
-        if not sees(run.directory):
-            continue  # its place is taken all the same
+        if not (run.directory.is_dir() and sees(run.directory)):
+            continue  # its place is taken all the same: somebody's own, or one of another home
         waiting.append({
-            "run": run.id, "place": place, "cause": run.standing.cause, "slots": one.need, "seconds": one.seconds,
+            "run": run.id, "place": place, "cause": one.words, "slots": one.need, "seconds": one.seconds,
         })  # fmt: skip
     total, free = room()
     return Given({"slots": total, "free": free, "waiting": waiting})

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from shoal.queueing.homes import home_mark
 from shoal.queueing.jobs import RunHost
 from shoal.queueing.team import forget_looks, needed_queue, put
+from shoal.runs import tickets
 from shoal.runs.tickets import Terms, in_line, issue, room
 
 
@@ -31,7 +33,7 @@ def test_jobs_of_a_team_are_in_line_and_its_hosts_are_the_room(team_database: st
     put("two", need=1, allowed=0, owner="bob")
     assert [(one.run_id, one.need) for one in in_line()] == [("one", 2), ("two", 1)]
     queue = needed_queue()
-    host = queue.greet(RunHost("a", 3, "mark"))
+    host = queue.greet(RunHost("a", 3, "mark", home=home_mark()))
     forget_looks()
     assert room() == (3, 3)
     taken = queue.claim(host, 3)
@@ -39,3 +41,17 @@ def test_jobs_of_a_team_are_in_line_and_its_hosts_are_the_room(team_database: st
     assert taken is not None
     assert room() == (3, 3 - taken.need)
     assert [one.run_id for one in in_line()] == [name for name in ("one", "two") if name != taken.id]
+
+
+def test_what_each_waits_for_is_told_by_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look for each of 10,000 took minutes."""
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
+    for number in range(30):
+        issue(f"run-{number}", Terms(need=1))
+    looks: list[int] = []
+    look = tickets.tickets
+    monkeypatch.setattr(tickets, "tickets", lambda: looks.append(1) or look())
+    told = [one.words for one in in_line()]
+    assert len(looks) == 1
+    assert told == [tickets.place_in_words(f"run-{number}") for number in range(30)]
+    assert told[29] == "It waits in the queue: 29 runs are ahead of it."
