@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shoal.api.fitted_model import FittedModel
     from shoal.api.loss_cv import LogisticRegressionCV
     from shoal.api.loss_estimators import GammaRegressor, LogisticRegression, LognormalRegressor, PoissonRegressor
-    from shoal.api.module_runs import ModuleRun, module_run
+    from shoal.api.module_runs import LearningRates, ModuleRun, module_run
     from shoal.api.penalty_path import PenaltyPath
     from shoal.api.robust_estimators import HuberRegressor, QuantileRegressor
     from shoal.client.service import RemoteShoal
@@ -59,6 +59,7 @@ __all__ = [
     "compare",
     "connect",
     "drift",
+    "find_learning_rate",
     "fit",
     "history",
     "inspect",
@@ -80,7 +81,7 @@ _ELSEWHERE = {
     "LogisticRegressionCV": "shoal.api.loss_cv",
     **dict.fromkeys(("RidgeCV", "LassoCV", "ElasticNetCV"), "shoal.api.cv_estimators"),
     "FittedModel": "shoal.api.fitted_model",
-    **dict.fromkeys(("ModuleRun", "module_run"), "shoal.api.module_runs"),
+    **dict.fromkeys(("LearningRates", "ModuleRun", "module_run"), "shoal.api.module_runs"),
     "PenaltyPath": "shoal.api.penalty_path",
     "TrainingError": "shoal.errors",
     "close_pools": "shoal.tasks.workers",
@@ -293,3 +294,27 @@ def train_module(
         knobs = with_file(config, {**knobs, "model": "module"})
         del knobs["model"]
     return train_module(module, data, loss, test, wait, progress or silent, knobs)
+
+
+def find_learning_rate(
+    module: Any,
+    data: Any,
+    loss: Any = None,
+    *,
+    lowest: float = 1e-6,
+    highest: float = 1.0,
+    steps: int = 100,
+    **knobs: Any,
+) -> LearningRates:
+    """Which learning rate is worth a try for `train_module`: steps that grow from `lowest` to `highest`, as Smith
+    (2017) proposes, in this process; nothing of the module changes.
+
+    The answer has `rates`, the smoothed `losses` and what is `suggested`: a tenth of the rate at the lowest loss. Of
+    the knobs, mode, shards, batch_size, step_rule, momentum, weight_decay, precision and seed have a say.
+
+        found = shoal.find_learning_rate(net, (X, y), "cross_entropy")
+        run = shoal.train_module(net, (X, y), "cross_entropy", learning_rate=found.suggested)
+    """
+    from shoal.api.module_runs import find_learning_rate
+
+    return find_learning_rate(module, data, loss, lowest, highest, steps, knobs)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from shoal.errors import ConfigError, StateError
 from shoal.networks.extra import need_torch
@@ -16,6 +19,7 @@ from shoal.settings.checks import check_aggregation
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.settings.when import MODULE
+from shoal.steps.optimizers import STEP_RULES, AdamW, StepRule
 from shoal.utils import Progress, silent
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
 WEIGHTS = "module.safetensors"
 LOOK = 0.1  # seconds between two looks at the run
+SHARDS, BATCH = 8, 32  # of a module's rows, where nobody says how many
+FEWEST_STEPS, SMOOTH, LOST = 10, 0.9, 3  # of a walk by growing rates; share of what came before; times the first loss
 USUAL: dict[str, Any] = {"step_rule": "adamw", "tolerance": 0.0}
 NOT_HERE = ("file", "model", "solver", "target", "out", "register")  # knobs that a module has no use for
 
@@ -128,6 +134,70 @@ def train_module(
     found.wait(progress)
     _ = found.module  # the one that was given has learnt
     return found
+
+
+class LearningRates(NamedTuple):
+    """A walk through the rows by steps that grow: the rate of each, and the loss of the batches up to it, smoothed."""
+
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    suggested: float | None  # a tenth of the rate at the lowest loss; None where the loss never fell
+
+    def __repr__(self) -> str:
+        said = "none: the loss never fell" if self.suggested is None else f"{self.suggested:.2g}"
+        return f"<LearningRates suggested {said}; {len(self.rates)} steps up to {self.rates[-1]:.2g}>"
+
+
+def find_learning_rate(
+    module: nn.Module, data: Any, loss: Any, lowest: float, highest: float, steps: int, knobs: dict[str, Any]
+) -> LearningRates:
+    """See `shoal.find_learning_rate`."""
+    need_torch()
+    if not (0 < lowest < highest < math.inf and steps >= FEWEST_STEPS):
+        raise ConfigError(
+            f"Expected rates with 0 < lowest < highest and at least {FEWEST_STEPS} steps, "
+            f"got {lowest:g} to {highest:g} in {steps}."
+        )
+    config = config_for(knobs)
+    import torch
+
+    from shoal.networks.live import loaded
+    from shoal.networks.stored import read_module
+    from shoal.networks.storing import stored_module
+
+    file = stored_module(module, data, loss)
+    stored = read_module(file)
+    X, y = (rows.reshape(len(rows), -1) for rows in (stored.data.open("X"), stored.data.open("y")))
+    batch = (config.batch_size or BATCH) * ((config.shards or SHARDS) if config.mode == "sync" else 1)
+    with torch.random.fork_rng(devices=[]):
+        live = loaded(file, stored.precision if config.precision == "auto" else config.precision)
+        rule = _step_rule(config, live.size)
+        w, random = live.start.copy(), np.random.default_rng(config.seed)
+        places, rates, losses, mean = random.permutation(len(y)), list[float](), list[float](), 0.0
+        for step, rate in enumerate(np.geomspace(lowest, highest, steps).tolist()):
+            if len(places) < min(batch, len(y)):  # the next time through the rows
+                places = random.permutation(len(y))
+            some, places = np.sort(places[:batch]), places[batch:]
+            live.seed(config.seed, step)
+            gradient, value = live.gradient(X[some], y[some], w)
+            mean = SMOOTH * mean + (1 - SMOOTH) * value / len(some)
+            smoothed = mean / (1 - SMOOTH ** (step + 1))
+            if not math.isfinite(smoothed + gradient.sum()) or (
+                losses and smoothed > min(losses) + LOST * abs(losses[0])
+            ):
+                break
+            rates.append(rate)
+            losses.append(smoothed)
+            w = rule.step(w, gradient / len(some), rate, lambda moved, step: moved)
+    best = int(np.argmin(losses)) if losses else 0
+    return LearningRates(tuple(rates), tuple(losses), rates[best] / 10 if best else None)
+
+
+def _step_rule(config: RunConfig, width: int) -> StepRule:
+    if config.step_rule not in STEP_RULES:
+        raise ConfigError(f"Expected one of {', '.join(STEP_RULES)} to try rates with, got {config.step_rule}.")
+    kind = STEP_RULES[config.step_rule]
+    return AdamW(width, config.momentum, config.weight_decay) if kind is AdamW else kind(width, config.momentum)
 
 
 def config_for(knobs: dict[str, Any]) -> RunConfig:

@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, str] = {
     "exports": "data data.shapes fitting losses models report results settings tasks",
     "search": "library metrics people plugins runs settings storage",
     "processes": "data exports fitting library people queueing registry report runs search settings storage tasks whatif",
-    "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.losses fitting.robust metrics networks passes report results.answers runs sparse sparse.texts tasks tuning whatif worker",
+    "api": f"{ROWS} coordinator engines exports fitting fitting.classes fitting.losses fitting.robust metrics networks passes report results.answers runs sparse sparse.texts steps tasks tuning whatif worker",
     "client": "api results",
     "shoal": "api client fitting library registry results.answers settings tasks",
     "cli.team": "backup database library people processes queueing runs",

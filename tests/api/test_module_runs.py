@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,3 +72,28 @@ def test_wrong_words_are_said_before_anything_is_stored(tmp_path: Path, monkeypa
     with pytest.raises(shoal.TrainingError, match=r"pip install 'shoal\[torch\]'"):
         shoal.train_module(small(), data)
     assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_rates_are_tried_without_touching_the_module() -> None:
+    """Squares on a line, plain steps of all rows: beyond 2 / curvature they diverge, and the suggestion is well below."""
+    random = np.random.default_rng(3)
+    X = random.standard_normal((256, 4))
+    y = X @ [1.0, -2.0, 0.5, 3.0]
+    module = torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Flatten(0)).double()
+    before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
+    knobs: dict[str, Any] = {"step_rule": "sgd", "batch_size": 256, "mode": "ssp"}
+    found = shoal.find_learning_rate(module, (X, y), highest=100.0, **knobs)
+    curvature = 2 * np.linalg.eigvalsh(np.cov(np.c_[X, np.ones(256)].T, bias=True))[-1]
+    assert found.rates[-1] > 2 / curvature  # it went on until the loss had grown for a while
+    assert found.rates[-1] < 100
+    assert found.suggested is not None
+    assert 0.01 / curvature < found.suggested < 2 / curvature
+    said = module(torch.tensor(X)).detach().numpy()
+    assert found.losses[0] == pytest.approx(float(((said - y) ** 2).mean()))
+    assert all(torch.equal(before[name], one) for name, one in module.state_dict().items())
+    assert torch.equal(state, torch.get_rng_state())
+    again = shoal.find_learning_rate(module, (X, y), highest=100.0, **knobs)
+    assert again == found
+    assert shoal.find_learning_rate(small(), rows(600), steps=40).suggested is not None  # AdamW, 8 x 32 rows
+    with pytest.raises(shoal.TrainingError, match="at least 10 steps"):
+        shoal.find_learning_rate(module, (X, y), steps=3)
