@@ -18,6 +18,7 @@ from shoal.home import (
     home,
     jobs_directory,
     models_directory,
+    modules_directory,
     runs_directory,
     samples_directory,
     searches_directory,
@@ -57,7 +58,7 @@ def survey() -> list[Use]:
     return [
         Use(KINDS[name], len(those), sum(i.bytes for i in those), min((i.changed for i in those), default=None))
         for name, those in found.items()
-        if those or name != "fetched"  # which only a team has
+        if those or name not in ("fetched", "networks")  # which only a team has, and who writes Python
     ]
 
 
@@ -77,6 +78,7 @@ class _Inventory:
             jobs_directory(): self._done_job, runs_directory(): self._run, archive_directory(): self._archived,
             models_directory(): self._modelled, fetched_directory(): self._fetched,
             trash_directory(): self._trashed, searches_directory(): self._searched,
+            modules_directory(): self._networked,
         }  # fmt: skip
 
     def take(self) -> Iterator[Item]:
@@ -116,6 +118,9 @@ class _Inventory:
 
     def _modelled(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
+
+    def _networked(self, entry: os.DirEntry[str]) -> Iterator[Item]:
+        yield self._whole("networks" if entry.is_dir(follow_symlinks=False) else "other", entry)
 
     def _fetched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         """Version by version."""

@@ -39,12 +39,15 @@ def test_all_kinds_add_up_to_what_du_says(home: Path, data: Path) -> None:
     (home / "samples").mkdir()
     (home / "samples" / "s.csv").write_text("a\n")
     (home / "strange").write_text("what is this?")
+    (home / "modules" / "data-1").mkdir(parents=True)
+    (home / "modules" / "data-1" / "X.npy").write_bytes(b"x" * 50_000)
     found = {use.kind.name: use for use in survey()}
     assert sum(use.bytes for use in found.values()) == bytes_by_du(home)
     assert {name: found[name].count for name in ("data", "shards", "uploads", "samples", "runs", "checkpoints")} == {
         "data": 1, "shards": 1, "uploads": 2, "samples": 1, "runs": 1, "checkpoints": 1,
     }  # fmt: skip
     assert found["checkpoints"].bytes == bytes_by_du(run.checkpoints_path)
+    assert found["networks"].bytes == bytes_by_du(home / "modules" / "data-1")
     assert found["data"].oldest == pytest.approx(time.time(), abs=60)
 
 
