@@ -53,11 +53,12 @@ _SCALARS = frozenset({str, float, int, bool, type(None)})
 
 def plain(value: Any) -> Any:
     """What JSON can hold: objects for dataclasses, in the order of their fields, and lists for tuples."""
-    if type(value) in _SCALARS:  # nearly all of a long model file
+    kind: Any = type(value)
+    if kind in _SCALARS:  # nearly all of a long model file
         return value
-    if type(value) is dict and set(map(type, value.values())) <= _SCALARS:
+    if kind is dict and set(map(type, value.values())) <= _SCALARS:
         return dict(value)
-    if (names := _names(type(value))) is not None:
+    if (names := _names(kind)) is not None:
         return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
