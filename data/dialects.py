@@ -100,7 +100,7 @@ class Dialect:
         return found
 
     def _unescaped(self, text: str) -> str:
-        """The text within quotes; if one of them opens where it should close, they are letters: "the "old" inn"."""
+        """The text within quotes; if one of them opens behind a blank where it should close, they are letters: "the "old" inn"."""
         out, inside, letters, i = [], True, False, 1
         while i < len(text):
             mark = text[i]
@@ -111,7 +111,9 @@ class Dialect:
                 i += 1
                 out.append(mark)
             elif inside and mark == self.quote:
-                letters = letters or (text[i + 1 : i + 2].isalnum() and text.endswith(self.quote))
+                letters = letters or (
+                    text[i - 1] == " " and text[i + 1 : i + 2].isalnum() and text.endswith(self.quote)
+                )
                 inside = letters and i + 1 < len(text)
                 out += [mark] if inside else []
             else:

@@ -331,7 +331,11 @@ def _dates(known: Known) -> Iterator[Finding]:
 def _constants(known: Known) -> Iterator[Finding]:
     constant = [column for column in known.columns if "constant" in column.flags]
     if found := [column for column in constant if _is_mark(known, column)]:
-        yield marks([column.name for column in found], known.dataset.rows_of_table - found[0].missing, known.dataset.rows_of_table)
+        yield marks(
+            [column.name for column in found],
+            known.dataset.rows_of_table - found[0].missing,
+            known.dataset.rows_of_table,
+        )
     names = [column.name for column in constant if column not in found]
     if names:
         has, say = ("has", "says") if len(names) == 1 else ("have", "say")

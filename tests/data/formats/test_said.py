@@ -59,7 +59,7 @@ def test_quotes_that_stand_alone_are_said_and_inches_are_not(tmp_path: Path) -> 
     rows = "".join(f"part {i % 3},{i}\n" for i in range(50))
     damaged = opened(written(tmp_path, f'k,x\n{rows}""part of it",1\n'))
     assert (
-        "Column 'k' has a text with a quote that stands alone, as damaged lines have: \"part of it."
+        "Column 'k' has a text with a quote that stands alone, as damaged lines have: part of it\"."
         in damaged.manifest.notes
     )
     assert opened(written(tmp_path, f'k,x\n{rows}"5"" pipe",1\n"a ""b"" c",2\n', "inches.csv")).manifest.notes == ()
