@@ -50,7 +50,8 @@ def _predict(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     keep, threshold = run.job.get("keep") or (), run.job.get("threshold")
     found = predict_file(_model(run), config, out, progress, interval, keep, threshold, summed=True)
     record(_model(run), found.seen)
-    shown = lines_as_rows(config) or first_rows(first_part(config.file), config.dialect)
+    read_in = {**config.dialect, "encoding": found.table.encoding}  # the model's, if that was told when it was trained
+    shown = lines_as_rows(config) or first_rows(first_part(config.file), read_in)
     return {**found.as_dict(), "preview": shown}
 
 

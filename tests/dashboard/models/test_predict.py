@@ -25,7 +25,7 @@ from shoal.library.saved_models import Version
 from shoal.results.answers.predictions import FilePredictions, RowsShown
 from shoal.results.fit import FitReport, PredictionInterval
 from shoal.results.tuned import FormulaInterval, FormulaIntervals
-from shoal.runs.launch import launch_job, list_runs
+from shoal.runs.launch import launch, launch_job, list_runs
 from shoal.settings.values import config_from
 from shoal.solve.conformal import NO_TEST_ROWS
 from shoal.tasks.explain_row import explain, typical_row
@@ -181,6 +181,19 @@ def test_a_table_with_other_marks_gets_predictions_with_them() -> None:
     page = settle(open_model("Predict", rows=uploads.key_of(uploaded(table.encode(), "comma.csv"))))
     usual, like = page.get("download_button")
     assert (usual.proto.label, like.proto.label) == ("Predictions as CSV", "Written like the table (; and 0,5)")
+
+
+def test_first_rows_are_shown_in_the_encoding_of_training(tmp_path: Path) -> None:
+    table = tmp_path / "bolt.csv"
+    rows = "".join(f"{'Győr' if i % 2 else 'Pécs'};{i % 7};{i % 2 + i % 7}\n" for i in range(80))
+    table.write_bytes(f"város;db;ár\n{rows}".encode("cp1250"))
+    asked = {"file": str(table), "target": "ár", "encoding": "cp1250", "register": "bolt"}
+    assert ended(launch(config_from(asked))) == "finished"
+    job = launch_job("predict", config_from({"file": str(table)}), {"model": str(Version("bolt", 1).model_path)})
+    assert ended(job) == "finished"
+    preview = FilePredictions.from_dict(job.result or {}).preview
+    assert preview is not None
+    assert preview.rows[1][0] == "Győr"
 
 
 # ------------------------------------------------------------------ dates
