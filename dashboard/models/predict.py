@@ -146,7 +146,8 @@ def _predictions(version: Version, table: Table, model: SavedModel, interval: fl
 
 def _offer_without(job: Run, version: Version) -> None:
     """Another fit without the columns that the file lacks, while the run of this one is there."""
-    lacks = [name for each in job.error.remedies if each.name == LEAVE_OUT for name in list_items(each.arguments[0])]
+    remedies = job.error.remedies if job.error else ()
+    lacks = [name for each in remedies if each.name == LEAVE_OUT for name in list_items(each.arguments[0])]
     if not lacks or version.run is None:
         return
     what = f"'{shortened(lacks[0], 24)}'" if len(lacks) == 1 else plural(len(lacks), "column")
