@@ -245,8 +245,10 @@ def minimise(
     best: Optimum | None = None
     before, near, known = np.inf, about is not None, about
     for sweeps in range(1, MOST_SWEEPS + 1):
-        stale = near and slopes is not None and known is not None
-        sums = replace(slopes(point), square=known) if slopes and stale else sweep(point)
+        if stale := near and slopes is not None and known is not None:
+            sums = replace(slopes(point), square=known)
+        else:
+            sums = sweep(point)
         value = sums.value / sums.rows + penalty.value(point.w)
         if not sums.is_finite or (bound is not None and value > bound + SUFFICIENT * share * promised):
             share, near = share / (2 if sums.is_finite else 8), False
