@@ -27,7 +27,10 @@ def test_tickets_are_in_line_in_their_order(tmp_path: Path, monkeypatch: pytest.
     assert room() == (3, 3)
 
 
-def test_jobs_of_a_team_are_in_line_and_its_hosts_are_the_room(team_database: str) -> None:
+def test_jobs_of_a_team_are_in_line_and_its_hosts_are_the_room(
+    team_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
     assert room() == (0, 0)
     put("one", need=2, allowed=0, owner="ada")
     put("two", need=1, allowed=0, owner="bob")

@@ -12,6 +12,7 @@ import pytest
 from shoal.cli.app import main
 from shoal.library import notes
 from shoal.people import accounts, passwords
+from shoal.queueing.homes import home_mark
 from shoal.queueing.jobs import RunHost
 from shoal.queueing.team import forget_looks, hosts_of, needed_queue
 from shoal.runs.launch import Run, launch
@@ -67,7 +68,7 @@ def test_what_is_typed_is_in_the_log_of_deeds(run: Run, capsys: pytest.CaptureFi
 
 
 def test_the_host_of_a_run_is_known_while_it_does_it_and_afterwards(run: Run) -> None:
-    queue, host = needed_queue(), RunHost("big", 2, "mark")
+    queue, host = needed_queue(), RunHost("big", 2, "mark", home=home_mark())
     assert hosts_of([run.id, "another"]) == {}
     job = queue.claim(host, 2)
     assert job is not None
