@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 from pathlib import Path
 
 from shoal.home import home_mark_file, make_folder
@@ -21,6 +20,8 @@ def home_mark() -> str:
     path = home_mark_file()
     with contextlib.suppress(FileNotFoundError):
         return path.read_text().strip()
+    import platform  # takes a while, and is needed once
+
     with disk_errors("the home"):
         make_folder(path.parent)
         own = path.with_name(f"{path.name}-{os.urandom(8).hex()}.tmp")
