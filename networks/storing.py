@@ -111,8 +111,9 @@ def _array(values: Any) -> RowValues:
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
             raise DataError("Expected dense rows, got a sparse tensor. Give tensor.to_dense(), if that fits.")
-        values = values.detach().cpu()
-        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+        dense: Tensor = values.detach().cpu()
+        found: RowValues = (dense.float() if dense.dtype == torch.bfloat16 else dense).numpy()
+        return found
     return np.asarray(values)
 
 
