@@ -100,7 +100,7 @@ class Dialect:
         return found
 
     def _unescaped(self, text: str) -> str:
-        """The text within quotes; if one of them opens behind a blank where it should close, they are letters: "the "old" inn"."""
+        """The text within quotes; where one opens behind a blank, those within are letters: "the "old" inn"."""
         out, inside, letters, i = [], True, False, 1
         while i < len(text):
             mark = text[i]
