@@ -9,8 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from shoal.errors import ConfigError
 from shoal.files.output import Output
 from shoal.words import file_size, plural
+
+GZIP = b"\x1f\x8b"  # how packed files begin
 
 
 def add_commands(add: Callable[..., Any]) -> None:
@@ -38,6 +41,7 @@ def _backup(chosen: argparse.Namespace) -> None:
         os.environ["SHOAL_HOME"] = chosen.home
     if chosen.deed == "create":
         output = Output(chosen.file).check()
+        _spare_what_is_no_backup(output)
         allow(Verb.ADMINISTER, SERVICE, f"backup made ({Path(chosen.file).name})")
         contents = write_backup(output, __version__)
         if output.is_plain:
@@ -50,6 +54,18 @@ def _backup(chosen: argparse.Namespace) -> None:
         contents = restore_backup(Path(chosen.file))
         allow(Verb.ADMINISTER, SERVICE, f"backup restored ({Path(chosen.file).name})")
         print(f"Restored {_told(contents)} Runs that were at work then are interrupted: shoal resume RUN.")
+
+
+def _spare_what_is_no_backup(output: Output) -> None:
+    """An earlier backup may be replaced; a table that was named by mistake is somebody's."""
+    if not output.is_plain or not output.path.exists():
+        return
+    with output.path.open("rb") as file:
+        begins = file.read(len(GZIP))
+    if begins and begins != GZIP:
+        raise ConfigError(
+            f"Expected a new file or an earlier backup, got '{output.name}', which is neither. Give another name."
+        )
 
 
 def _told(contents: Any) -> str:

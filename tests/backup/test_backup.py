@@ -189,6 +189,17 @@ def test_nothing_is_written_over_what_is_there(filled: Path, tmp_path: Path) -> 
     assert contents(filled) == before
 
 
+def test_a_table_named_by_mistake_is_not_replaced_and_an_earlier_backup_is(filled: Path, tmp_path: Path) -> None:
+    table, earlier = tmp_path / "data.csv", tmp_path / "b.tar.gz"
+    table.write_text("a,y\n1,2\n")
+    refused = shoal("backup", "create", str(table))
+    assert (refused.code, "neither. Give another name." in refused.err) == (1, True)
+    assert table.read_text() == "a,y\n1,2\n"
+    for _ in range(2):
+        assert shoal("backup", "create", str(earlier)).code == 0
+    assert shoal("backup", "check", str(earlier)).code == 0
+
+
 def test_links_are_not_followed(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text("elsewhere")
     (list_runs()[0].directory / "link").symlink_to(tmp_path / "secret")
