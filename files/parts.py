@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError, DataError, Remedy
-from shoal.files.remote import address_title, is_address, place
+from shoal.files.remote import address_title, is_address, is_listed, listed_at, place
 from shoal.home import uploads_directory
 from shoal.words import listed
 
@@ -67,7 +67,9 @@ def is_several(file: str) -> bool:
 
 
 def _is_pattern(name: str) -> bool:
-    return not is_address(name) and glob.has_magic(name) and not os.path.lexists(Path(name).expanduser())
+    return is_listed(name) or (
+        not is_address(name) and glob.has_magic(name) and not os.path.lexists(Path(name).expanduser())
+    )
 
 
 def title(file: str | Path) -> str:
@@ -87,7 +89,9 @@ def parts_of(file: str) -> list[Path]:
     found: list[Path] = []
     for name in named(file):
         path = place(name)
-        if _is_pattern(name):
+        if is_listed(name):
+            found += _in_store(name)
+        elif _is_pattern(name):
             found += _matching(name, path)
         elif path.is_dir():
             found += _inside(path)
@@ -106,6 +110,15 @@ def _matching(name: str, pattern: Path) -> list[Path]:
         what = f"only folders ({listed([path.name for path in found], 3)})" if found else "none"
         raise DataError(f"Expected files that '{name}' stands for, found {what}. Check the pattern and the folder.")
     return sorted(files, key=natural)
+
+
+def _in_store(name: str) -> list[Path]:
+    files = [place(one) for one in listed_at(name)]
+    found = [path for path in files if not name.endswith("/") or is_part(path)]
+    if not found:
+        there = f"got {listed(sorted(path.name for path in files), 5)}" if files else "found none"
+        raise DataError(f"Expected files with a table at '{name}', {there}. Check the address.")
+    return sorted(found, key=natural)
 
 
 def is_part(path: Path) -> bool:
@@ -133,9 +146,12 @@ def _inside(folder: Path) -> list[Path]:
 
 def left_out(file: str) -> list[str]:
     """Files of folders that are no parts, and folders in them, for a word about them."""
+    stored = [place(one) for name in named(file) if is_listed(name) and name.endswith("/") for one in listed_at(name)]
     folders = [Path(name).expanduser() for name in named(file) if Path(name).expanduser().is_dir()]
     inside = (path for folder in folders for path in folder.iterdir() if path.name[0] != ".")
-    return sorted(_shown(path) for path in inside if path.is_dir() or (path.is_file() and not is_part(path)))
+    return sorted(
+        _shown(path) for path in (*stored, *inside) if path.is_dir() or (path.is_file() and not is_part(path))
+    )
 
 
 def _shown(path: Path) -> str:
@@ -175,7 +191,7 @@ def seen_as(file: str) -> list[list[object]]:
 
 def local(file: str) -> list[Path]:
     """Those files of a table that are on this machine: nobody is asked about others."""
-    return [path for path in there(file) if isinstance(path, Path)]
+    return there(joined(name for name in named(file) if not is_address(name)))
 
 
 def _stats(file: str) -> list[tuple[Path, os.stat_result]]:

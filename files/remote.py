@@ -7,6 +7,7 @@ known elsewhere.
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import re
 import urllib.parse
@@ -28,6 +29,20 @@ PIECE = 1 << 20  # bytes that are asked for at a time when a file is read from i
 
 def is_address(name: str) -> bool:
     return ADDRESS.match(name) is not None
+
+
+def is_listed(name: str) -> bool:
+    """Whether it is a pattern or, behind a last /, a folder of a store that can say what is in it."""
+    store, _, path = name.partition("://")
+    return is_address(name) and store.lower() in OTHERS and (glob.has_magic(path) or path.endswith("/"))
+
+
+def listed_at(name: str) -> list[str]:
+    """The addresses of all files that a pattern or folder of a store stands for."""
+    from shoal.files.stores import OtherStore
+
+    check_address(name)
+    return OtherStore(name, address_title(name)).listed()
 
 
 def check_address(name: str) -> None:

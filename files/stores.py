@@ -327,11 +327,27 @@ class OtherStore:
             files, path = self._files()
             files.invalidate_cache()
             found = files.info(path)
+        if found.get("type") == "directory":
+            raise DataError(
+                f"Expected a file at '{self.address}', got a folder. Add a / to its name to read all tables in it."
+            )
         told = [
             found.get(name) for name in ("ETag", "etag", "LastModified", "mtime", "updated", "created", "generation")
         ]
         mark = ".".join(str(one).strip('"') for one in told if one is not None)
         return RemoteState(int(found["size"]), True, re.sub(r"\s+", "_", mark))
+
+    def listed(self) -> list[str]:
+        """The addresses of the files that a pattern stands for or, behind a last /, of those in a folder."""
+        with self._in_words():
+            files, path = self._files()
+            files.invalidate_cache()
+            if self.address.endswith("/"):
+                found = [one["name"] for one in files.ls(path, detail=True) if one["type"] == "file"]
+            else:
+                found = [name for name, one in files.glob(path, detail=True).items() if one["type"] == "file"]
+        store = self.address.partition("://")[0]
+        return [f"{store}://{str(name).lstrip('/')}" for name in found]
 
     def fill(self, target: memoryview, offset: int, mark: str) -> None:
         with self._in_words():

@@ -222,6 +222,17 @@ def test_other_stores_through_fsspec(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert found.coefficients == local(tmp_path, text()).coefficients
         with pytest.raises(DataError, match=r"Expected a file at 'memory://bucket/no.csv', found none"):
             shoal.inspect("memory://bucket/no.csv")
+        head, *rows = text().splitlines(keepends=True)
+        for number, part in enumerate((rows[:90], rows[90:])):
+            store.pipe(f"/bucket/parts/part-{number + 9}.csv", "".join([head, *part]).encode())
+        store.pipe("/bucket/parts/notes.txt", b"of last week\n")
+        for several in ("memory://bucket/parts/part-*.csv", "memory://bucket/parts/"):
+            assert shoal.fit(several, "y", test_every=5).coefficients == pytest.approx(found.coefficients, rel=1e-12)
+        assert "left out: notes.txt" in " ".join(shoal.inspect("memory://bucket/parts/")["notes"])
+        with pytest.raises(DataError, match=r"got a folder. Add a / to its name"):
+            shoal.inspect("memory://bucket/parts")
+        with pytest.raises(DataError, match=r"Expected files with a table at 'memory://bucket/q\*.csv', found none"):
+            shoal.inspect("memory://bucket/q*.csv")
     finally:
         store.rm("/bucket", recursive=True)
     monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
