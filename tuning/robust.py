@@ -238,8 +238,8 @@ class QuantileSearch:
         return near._replace(X=near.X @ T[1:, 1:].T + T[1:, 0])
 
 
-Search = HuberSearch | QuantileSearch
-SEARCHES: dict[str, Callable[[FoldLine], Search]] = {
+FoldSearch = HuberSearch | QuantileSearch
+SEARCHES: dict[str, Callable[[FoldLine], FoldSearch]] = {
     "huber": HuberSearch, "quantile": QuantileSearch,
 }  # fmt: skip
 
@@ -288,7 +288,7 @@ class RobustFollower:
                 )
         return [FoldLine(design, self.centre, self.loss, rows, most) for design in self.designs]
 
-    def _penalties(self, search: Search, request: PathRequest, grids: Sequence[Array]) -> list[list[L1L2]]:
+    def _penalties(self, search: FoldSearch, request: PathRequest, grids: Sequence[Array]) -> list[list[L1L2]]:
         """Of each mixing ratio, in the order of its alphas."""
         n = search.fold.design.n
         return [
@@ -308,12 +308,12 @@ class RobustFollower:
         return answers
 
 
-def _begun(line: FoldLine, ask: AskFold) -> Search:
+def _begun(line: FoldLine, ask: AskFold) -> FoldSearch:
     line.ask = ask
     return SEARCHES[line.loss.name](line)
 
 
-def _descended(search: Search, penalties: Sequence[Sequence[L1L2]], ask: AskFold) -> list[LinePoint]:
+def _descended(search: FoldSearch, penalties: Sequence[Sequence[L1L2]], ask: AskFold) -> list[LinePoint]:
     """From the strongest penalty on; in the order that they are given in."""
     search.fold.ask = ask
     found: list[LinePoint] = []
@@ -325,7 +325,7 @@ def _descended(search: Search, penalties: Sequence[Sequence[L1L2]], ask: AskFold
     return found
 
 
-def _worth(search: Search, path: Sequence[LinePoint], ask: AskFold) -> LineWorth:
+def _worth(search: FoldSearch, path: Sequence[LinePoint], ask: AskFold) -> LineWorth:
     """Of knowing nothing, and of each point."""
     points = [search.null, *path]
     coef = np.column_stack([search.fold.coef(one.point) for one in points])
@@ -333,7 +333,7 @@ def _worth(search: Search, path: Sequence[LinePoint], ask: AskFold) -> LineWorth
     return worth
 
 
-def _points(search: Search, path: Sequence[LinePoint], worth: LineWorth) -> FoldPoints:
+def _points(search: FoldSearch, path: Sequence[LinePoint], worth: LineWorth) -> FoldPoints:
     b, gap = np.array([one.point.b for one in path]), np.array([one.gap for one in path])
     W = np.array([one.point.w for one in path])
     return FoldPoints(
