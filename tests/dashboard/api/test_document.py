@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from shoal.dashboard.api.document import document, operations
@@ -74,3 +76,13 @@ def test_the_page_needs_nothing_from_elsewhere(service: Service) -> None:
         answer = service.ask("GET", f"/{name}")
         assert (answer.status, answer.headers["content-type"].split(";")[0]) == (200, kind)
         assert b"//" not in answer.body.replace(b"// Draws", b"").replace(b"http://", b"")
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_comes(service: Service) -> None:
+    lines = ("POST /api/v1/runs HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {service.token}",
+             "Content-Type: application/json", f"Content-Length: {10**18}", "", "")  # fmt: skip
+    with socket.create_connection(("127.0.0.1", service.server.port), timeout=60) as link:
+        link.sendall("\r\n".join(lines).encode())
+        answer = b"".join(iter(lambda: link.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"at most 4,194,304 bytes" in answer
