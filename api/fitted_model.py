@@ -32,7 +32,7 @@ from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
 from shoal.settings.meaning import implied, left_out, understood
 from shoal.settings.values import config_from
-from shoal.solve.conformal import half_width_of
+from shoal.solve.conformal import between
 from shoal.solve.inference import variance_inflation
 from shoal.sparse.prediction import predicted as of_sparse
 from shoal.sparse.table import is_sparse
@@ -60,8 +60,7 @@ class FittedModel:
 
     def __init__(self, file: ModelFile, report: FitReport | None = None, basis: Basis | None = None,
                  residuals: tuple[float, ...] = ()) -> None:  # fmt: skip
-        self._file, self._basis, self._residuals = file, basis, residuals
-        self._report = report or file.report
+        self._file, self._report, self._basis, self._residuals = file, report or file.report, basis, residuals
 
     @property
     def report(self) -> dict[str, Any]:
@@ -142,30 +141,31 @@ class FittedModel:
         A table is a data frame of pandas or polars, an Arrow table, an array, a dictionary of columns, or one row as a
         dictionary or a Series.
 
-        With an interval such as 0.9: predictions, lower ends, upper ends; of a logistic model predictions and sets,
-        each a tuple of one value or both. `knobs` say how to read a file (delimiter, decimal, encoding, ...), where
-        that cannot be detected.
+        With an interval such as 0.9: predictions, lower ends, upper ends, which follow the rows where the model has
+        bands of that level; of a logistic model predictions and sets, each a tuple of one value or both. `knobs` say
+        how to read a file (delimiter, decimal, encoding, ...), where that cannot be detected.
         """
         outcome = self._report.outcome
         called_from = check_threshold(outcome, threshold)
-        width = None if interval is None else half_width_of(self._report.prediction_interval, interval)
+        width, lines = (None, ()) if interval is None else usable(self._file, hashes=True).interval_at(interval)
         found = self._predicted(data, knobs)
+        if lines and width is not None:
+            with warnings.catch_warnings(action="ignore"):  # what is odd about the rows was said
+                low, high = (FittedModel(line.file)._predicted(data, knobs) for line in lines)
+            return found, *between(low, high, width)
         if outcome and outcome.several:
             sure = likeliest(found, outcome.labels)
             return sure if width is None else (sure, likely_sets(found, outcome.labels, width))
         if outcome and outcome.classes:
             calls = called(found, outcome.labels, called_from)
             return calls if width is None else (calls, usual_sets(found, outcome.labels, width))
-        said = self._report.prediction_interval
-        return found if width is None else (found, *ends(found, width, outcome, said.spread if said else ""))
+        return found if width is None else (found, *ends(found, width, self._report))
 
     def predict_proba(self, data: Any, **knobs: Any) -> Floats:
         """(rows, K): probabilities of the values of a logistic or multinomial model, in the order of `classes`."""
         self._check_classes()
         yes = self._predicted(data, knobs)
-        if yes.ndim > 1:
-            return yes
-        return np.column_stack((1 - yes, yes))
+        return yes if yes.ndim > 1 else np.column_stack((1 - yes, yes))
 
     @property
     def classes(self) -> tuple[Any, ...]:

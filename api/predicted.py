@@ -14,7 +14,7 @@ from shoal.data.encoding import Encoding
 from shoal.losses.named import loss_named
 from shoal.models import Floats
 from shoal.results.answers.predictions import unknown_told
-from shoal.results.outcome import Outcome
+from shoal.results.fit import FitReport
 
 
 def without_prediction(of_file: bool, shaped: bool, offset: str = "") -> str:
@@ -81,9 +81,11 @@ def called(yes: Floats, labels: tuple[Any, ...], threshold: float) -> Any:
     return np.array(found.tolist()) if len(found) else found
 
 
-def ends(found: Floats, width: float, outcome: Outcome | None, spread: str) -> tuple[Floats, Floats]:
+def ends(found: Floats, width: float, report: FitReport) -> tuple[Floats, Floats]:
     """Of prediction intervals: as far away everywhere, or as rows spread there (`PredictionInterval.spread`)."""
+    outcome = report.outcome
     if outcome is None:
         return found - width, found + width
+    spread = report.prediction_interval.spread if report.prediction_interval else ""
     low, high = loss_named(outcome.loss, outcome.parameters).interval(found, width, spread)
     return np.asarray(low, np.float64), np.asarray(high, np.float64)

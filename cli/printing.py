@@ -25,7 +25,6 @@ from shoal.words import (
     shortened,
     totals_told,
     way_for,
-    within_words,
 )
 
 if TYPE_CHECKING:
@@ -165,9 +164,9 @@ def _show_scores(report: FitReport) -> None:
 
 
 def _show_interval(report: FitReport) -> None:
-    from shoal.results.sentences import usual_range
+    from shoal.results.sentences import bands_told, usual_range
 
-    if said := usual_range(report, 6):
+    for said in filter(None, (usual_range(report, 6), bands_told(report, 6))):
         print(said.removesuffix("."))
 
 
@@ -386,9 +385,8 @@ def show_predicted(found: FilePredictions) -> None:
     elif found.half_width is not None and found.threshold is not None:
         most = short(found.half_width)
         print(f"with sets that hold {found.level}: both values where none has more than {most}")
-    elif found.half_width is not None:
-        within = within_words("the prediction", found.half_width, found.half_width_of, found.centre)
-        print(f"with intervals of {found.level}: {within}, for every row alike")
+    elif found.interval is not None:
+        print(found.interval_told)
     if found.threshold is not None:
         print(f"called '{found.yes}' from a probability of {found.threshold:g} on; probabilities are of '{found.yes}'")
     show_notes(found.warnings)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal.data.dataset import Dataset, Manifest
 from shoal.data.encoding import Encoding, encoding_from
@@ -22,7 +23,7 @@ from shoal.losses.layers import NetworkMean, RowMean
 from shoal.losses.multinomial import Multinomial
 from shoal.losses.named import loss_named
 from shoal.models import Array
-from shoal.results.fit import FitReport
+from shoal.results.fit import BandLine, FitReport
 from shoal.results.model import (
     NAME,
     VERSION,
@@ -50,6 +51,7 @@ from shoal.results.outcome import Outcome, class_terms
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
 from shoal.settings.when import NETWORK
+from shoal.solve.conformal import half_width_of
 from shoal.utils import write_atomically
 
 DAY = 86400.0  # seconds, the unit of dates in model files before WITH_DATES
@@ -123,6 +125,22 @@ class SavedModel:
             return self.encoding, self.coef, np.array(self.outcome.intercepts), Multinomial()
         return self.encoding, self.coef, self.intercept, self.loss
 
+    def lines_at(self, level: float | None) -> tuple[SavedModel, ...]:
+        """Where prediction intervals of this level follow the rows, the two quantile lines that they are taken from,
+        each as a linear model of its own; none else."""
+        bands = self.report.bands
+        if bands is None or not bands.are_of(level):
+            return ()
+        return tuple(without_zeros(usable(_as_file(self.file, line), hashes=True)) for line in bands.lines)
+
+    def interval_at(self, level: float) -> tuple[float, tuple[SavedModel, ...]]:
+        """How far the ends of prediction intervals are from the prediction, in the spread of its rows; or, with the two
+        lines of intervals that follow the rows, how far these are moved apart. Where there are none, that is said."""
+        if lines := self.lines_at(level):
+            assert self.report.bands is not None
+            return self.report.bands.correction, lines
+        return half_width_of(self.report.prediction_interval, level, self.report.bands), ()
+
     def check_linear(self, what: str) -> None:
         """Refuse what there is for linear models only; `what` is several of them, such as reports."""
         if why := not_there(self.file.report, what):
@@ -139,6 +157,14 @@ class SavedModel:
     def numbers(self) -> tuple[str, ...]:
         texts = set(self.texts)
         return tuple(name for name in self.encoding.columns if name not in texts)
+
+
+def _as_file(file: ModelFile, line: BandLine) -> ModelFile:
+    said = replace(
+        file.report, intercept=line.intercept, coefficients=line.coefficients, outcome=None, bands=None,
+        prediction_interval=None,
+    )  # fmt: skip
+    return replace(file, report=said)
 
 
 def not_there(report: FitReport, what: str) -> str:
@@ -272,12 +298,18 @@ def without_zeros(model: SavedModel) -> SavedModel:
     """The same model without terms whose weight is 0: a file needs no columns that add nothing."""
     if model.network is not None:
         return model
-    kept = np.flatnonzero(np.atleast_2d(model.coef).any(axis=0))
+    kept = np.flatnonzero(np.atleast_2d(model.coef).any(axis=0) | _in_lines(model))
     terms = tuple(model.encoding.terms[i] for i in kept)
     columns = {column for term in terms for column in term.columns}
     idle = set(model.encoding.columns) - columns  # a column of one level has no term, and is asked for all the same
     known = {name: levels for name, levels in model.encoding.known.items() if name not in idle}
     return replace(model, encoding=replace(model.encoding, terms=terms, known=known), coef=model.coef[..., kept])
+
+
+def _in_lines(model: SavedModel) -> npt.NDArray[np.bool_]:
+    """Which terms the lines of its intervals need, whatever the model itself does with them."""
+    lines = model.report.bands.lines if model.report.bands else ()
+    return np.array([any(line.coefficients.get(term.name) for line in lines) for term in model.encoding.terms], bool)
 
 
 def in_days(model: SavedModel, dates: Container[str]) -> SavedModel:

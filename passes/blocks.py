@@ -25,6 +25,7 @@ from shoal.losses.layers import NetworkMean, RowMean, expected
 from shoal.losses.multinomial import Multinomial
 from shoal.metrics import Residuals
 from shoal.models import Array
+from shoal.solve.conformal import between
 from shoal.solve.least_squares import Standardisation, stack, triangle
 from shoal.solve.moments import Merger, Moments, merge_all
 from shoal.words import date_text
@@ -169,6 +170,13 @@ class SumTriangle(BlockRequest):
             yield np.concatenate(waiting)
 
 
+def calibrates(split: Split, rows: int, index: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of some test rows of a table of so many rows are kept for prediction intervals: by a hash of their index
+    where there are many, the same whoever looks at which block."""
+    share = CALIBRATION_ROWS / max(1.0, split.share * rows)
+    return np.ones(len(index), bool) if share >= 1 else Split(seed=CALIBRATION_SEED).hashed(index) < share
+
+
 @dataclass(frozen=True)
 class Sums:
     """What one pass over the rows says about a model: residuals of train and test, Xs'r of the training rows."""
@@ -234,11 +242,8 @@ class Score(BlockRequest):
     def _calibration(
         self, rows: npt.NDArray[np.int64], residual: Array, weight: Array | None
     ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """By a hash of their index where there are many: the same rows, whoever looks at which block."""
-        share = CALIBRATION_ROWS / max(1.0, self.split.share * self.dataset.rows)
-        if share < 1:
-            kept = Split(seed=CALIBRATION_SEED).hashed(rows) < share
-            residual, weight = residual[kept], None if weight is None else weight[kept]
+        kept = calibrates(self.split, self.dataset.rows, rows)
+        residual, weight = residual[kept], None if weight is None else weight[kept]
         if not len(residual):
             return (), ()
         return (np.abs(residual),), () if weight is None else (weight,)
@@ -328,12 +333,16 @@ class PredictLines:
     times: bool | None = None
     threshold: float = 0.5
     spread: str = ""  # how the width was measured, see `RowLoss.interval`
+    lines: tuple[Predict, ...] = ()  # two, that the ends are taken from in place of a width, moved apart by it
 
     def answer(self, worker: Worker) -> Lines:
         predictions, unseen = self.of.answer(worker)
         loss = None if isinstance(self.of.loss, Multinomial | NetworkMean) else self.of.loss
         if predictions.ndim > 1:
             text = "".join(self._class_lines(predictions)).encode()
+        elif self.lines and self.width is not None:
+            low, high = (line.answer(worker)[0] for line in self.lines)
+            text = self._between(predictions, *between(low, high, self.width))
         elif self.width is not None and loss is not None and loss.spread_is != "even":
             text = interval_lines(
                 predictions, self.of.block.first, *loss.interval(predictions, self.width, self.spread)
@@ -342,7 +351,8 @@ class PredictLines:
             fields = tuple(map(as_field, (*self.classes, "|".join(self.classes)) if self.classes else ()))
             text = prediction_lines(predictions, self.of.block.first, self.width, fields, self.threshold)
         else:
-            text = "".join(self._date_lines(predictions.tolist(), self.times)).encode()
+            beside = () if self.width is None else (predictions - self.width, predictions + self.width)
+            text = "".join(self._date_lines(self.times, predictions, *beside)).encode()
         predictions = predictions if predictions.ndim == 1 else predictions[:, 0]
         empty = int(np.isnan(predictions).sum())
         undefined = tuple(self._undefined(predictions)) if empty > len(self.of.block.bad) else ()
@@ -371,9 +381,14 @@ class PredictLines:
                     cells.append(as_field("|".join(kept)))
             yield f"{row + self.of.block.first},{','.join(cells)}\n"
 
-    def _date_lines(self, predictions: list[float], times: bool) -> Iterator[str]:
-        width = self.width
-        for row, days in enumerate(predictions, self.of.block.first):
-            found = [days] if width is None else [days, days - width, days + width]
+    def _between(self, *columns: Array) -> bytes:
+        """Predictions and both ends, as numbers or dates; a row without a prediction has no ends."""
+        if self.times is not None:
+            return "".join(self._date_lines(self.times, *columns)).encode()
+        return interval_lines(columns[0], self.of.block.first, *columns[1:])
+
+    def _date_lines(self, times: bool, *columns: Array) -> Iterator[str]:
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for row, found in enumerate(rows, self.of.block.first):
             dates = ("" if day != day else date_text(day if times else round(day), times) for day in found)
             yield f"{row},{','.join(dates)}\n"

@@ -17,13 +17,15 @@ from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding
 from shoal.data.shapes.asked import quantiles_for
 from shoal.data.splits import Split, Yes, row_weights, training_rows
+from shoal.data_pipeline import design_rows
 from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.passes.arrays import RangeRequest
-from shoal.passes.blocks import opened
+from shoal.passes.blocks import BlockRequest, calibrates, opened
 from shoal.passes.losses import LossRequest
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import POLISHED_CELLS
+from shoal.solve.conformal import OutsideLines
 from shoal.solve.pinball import Near, Sides
 from shoal.worker import Worker
 
@@ -284,6 +286,25 @@ class SumKernel(LossRequest):
             kernel = np.where(np.abs(u) <= 1, 0.75 * (1 - u**2), 0.0)
             total += float(kernel.sum() if chunk.weight is None else kernel @ chunk.weight)
         return total
+
+
+@dataclass(frozen=True)
+class SeeOutside(BlockRequest):
+    """How far outside of two lines the test rows are; where there are many, some of them by a hash of their index."""
+
+    coef: Array  # (2, p)
+    intercept: Array  # (2,)
+
+    def answer(self, worker: Worker) -> OutsideLines:
+        parts = []
+        for chunk in design_rows(self.encoding, self.dataset, self.block):
+            kept = self.split.is_test(chunk.row)
+            kept[kept] = calibrates(self.split, self.dataset.rows, chunk.row[kept])
+            low, high = (chunk.X[kept] @ self.coef.T + self.intercept).T
+            y = chunk.y[kept]
+            outside = np.maximum(np.minimum(low, high) - y, y - np.maximum(low, high))
+            parts.append(OutsideLines(outside, high - low, None if chunk.weight is None else chunk.weight[kept]))
+        return OutsideLines.together(parts)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from shoal.report.html import cards, heading, note, page, paragraph
 from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
 from shoal.results.outcome import SCORE_NAMES
-from shoal.results.sentences import left_out, three_sentences, usual_range
+from shoal.results.sentences import bands_told, left_out, three_sentences, usual_range
 from shoal.utils import Progress, silent
 from shoal.words import number
 
@@ -55,7 +55,8 @@ def html(model: SavedModel, evidence: Evidence, card: ModelCard) -> str:
 def _parts(model: SavedModel, evidence: Evidence, card: ModelCard) -> Iterator[str]:
     report = model.report
     yield heading(words.title(report), 1)
-    yield paragraph(" ".join(filter(None, (*three_sentences(report), usual_range(report), left_out(report)))), "lead")
+    said = (*three_sentences(report), usual_range(report), bands_told(report), left_out(report))
+    yield paragraph(" ".join(filter(None, said)), "lead")
     yield _figures(report, evidence.validation)
     yield from map(note, evidence.notes)
     yield from map(note, (*map(str, report.findings), *report.warnings))

@@ -88,6 +88,38 @@ class PredictionInterval:
 
 
 @dataclass(frozen=True)
+class BandLine:
+    """One of two quantile lines, in the terms of the model that they stand beside."""
+
+    intercept: float
+    coefficients: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Two quantile lines about a model's predictions, and how far both are moved apart (less than 0: together) so that
+    a new row lies between them with a chance of the level: intervals that are as wide as rows spread there."""
+
+    level: float
+    rows: int  # held-out ones, which say how far
+    correction: float
+    low: BandLine
+    high: BandLine
+    # Of the intervals of these rows: the mean width, and those that a tenth of them is narrower and wider than.
+    mean_width: float
+    narrow: float
+    wide: float
+    crossed: float = 0.0  # the share of these rows in which the lines had changed places
+
+    @property
+    def lines(self) -> tuple[BandLine, BandLine]:
+        return self.low, self.high
+
+    def are_of(self, level: float | None) -> bool:
+        return level is not None and abs(level - self.level) < 1e-9
+
+
+@dataclass(frozen=True)
 class FitCertificate:
     """How far the answer can be from the optimum, and whether the data or their moments say so."""
 
@@ -170,6 +202,7 @@ class FitReport:
     test: FitScores = FitScores()
     inference: FitInference | None = None
     prediction_interval: PredictionInterval | None = None
+    bands: Bands | None = None  # intervals that follow the rows, where they were asked for
     certificate: FitCertificate | None = None
     condition: float | None = None
     unique: bool = True
@@ -245,7 +278,7 @@ class FitReport:
 
 # Written where there is something to say.
 LAST = ("references", "columns_used", "columns_left_out", "findings", "routine", "penalty", "cross_validation",
-        "intervals", "outcome", "network", "own_metrics", "timings", "run_id")  # fmt: skip
+        "intervals", "bands", "outcome", "network", "own_metrics", "timings", "run_id")  # fmt: skip
 
 
 def without(values: Mapping[str, Any], name: str) -> dict[str, Any]:

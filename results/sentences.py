@@ -16,6 +16,7 @@ NAMED, LETTERS = 3, 48  # columns that matter most, and of a name in a sentence
 CHANCE = 0.05  # p-value above which a coefficient may be 0
 ROUNDING = 1e-9  # standardised weights below which there is nothing but rounding
 LEFT_OUT = 20  # columns that are named in one sentence
+CROSSED = 0.05  # share of test rows in which lines change places, from which on it is said
 TIME = "14:35"  # times of day, which are hours, are written so; no date is as short
 EXACTLY = 1e-9  # share of the spread below which nothing is left but rounding
 GRAVE = (FindingKind.LEAK, FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)
@@ -38,6 +39,24 @@ def usual_range(report: FitReport, digits: int = 4) -> str:
     if said.spread == "even":
         within = f"± {number(width, digits)} of the prediction"
     return f"90 % of new rows like the test rows lie within {within}."
+
+
+def bands_told(report: FitReport, digits: int = 4) -> str:
+    """How wide intervals are that follow the rows; empty without any."""
+    if (found := report.bands) is None:
+        return ""
+    level, said = f"{100 * found.level:g} %", report.prediction_interval
+    alike = said.half_widths.get(str(found.level)) if said else None
+    instead = f"; one width for all rows would be {number(2 * alike, digits)}" if alike is not None else ""
+    crossed = (
+        f" The two lines change places in {100 * found.crossed:.2g} % of the test rows: their spread is no straight "
+        "line of these columns, or there are too few training rows for so many."
+    )
+    return (
+        f"Intervals of {level} follow the rows: {number(found.mean_width, digits)} wide on average in "
+        f"{plural(found.rows, 'test row')}, for a tenth of them below {number(found.narrow, digits)}, for a tenth "
+        f"above {number(found.wide, digits)}{instead}.{crossed if found.crossed > CROSSED else ''}"
+    )
 
 
 def left_out(report: FitReport) -> str:

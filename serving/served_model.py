@@ -43,10 +43,12 @@ class ServedModel:
         report = self.predictor.model.report
         outcome, said = report.outcome, report.prediction_interval
         widths = said.half_widths if said else {}
+        levels = {float(level) for level, width in widths.items() if width is not None}
+        levels |= {report.bands.level} if report.bands else set()
         return {
             "name": self.name, "version": self.number, "model": report.model, "target": report.target,
             "classes": list(outcome.labels) if outcome and outcome.classes else [],
-            "intervals": [float(level) for level, width in widths.items() if width is not None],
+            "intervals": sorted(levels),
             "inputs": [self._input(name, kind) for name, kind in self.predictor.inputs.items()],
             "example": self.example(),
             "trained_on": {"file": self.predictor.model.file.data.file, "rows": report.rows_read},

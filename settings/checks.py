@@ -33,7 +33,7 @@ AGGREGATIONS = ("server", "allreduce")
 LOSS_CHOICES = ("retry", "fewer", "stop")
 RANGES: dict[str, tuple[float, float]] = {
     "alpha": (0, math.inf), "huber_epsilon": (1, math.inf), "quantile": (1e-6, 1 - 1e-6),
-    "l1_ratio": (0, 1), "test_fraction": (0, 0.9), "confidence": (0.5, 0.9999),
+    "l1_ratio": (0, 1), "test_fraction": (0, 0.9), "confidence": (0.5, 0.9999), "bands": (0, 0.99),
     "max_levels": (1, 2**31 - 2), "min_level_rows": (0, 2**31), "workers": (0, 512), "fill": (-math.inf, math.inf),
     "skip_lines": (0, 1_000_000),
     "epochs": (0, 1_000_000), "tolerance": (0, 1), "finish_passes": (0, 100_000_000), "max_seconds": (0, math.inf),

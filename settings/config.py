@@ -97,8 +97,7 @@ class RunConfig:
     )
     class_weight: str = knob(
         "none", "logistic and multinomial: balanced lets all values of the target count as much, however rare one is",
-        "model", choices=checks.CLASS_WEIGHTS, when=when.tells_classes_apart, needs=(("model", "logistic"),),
-    )
+        "model", choices=checks.CLASS_WEIGHTS, when=when.tells_classes_apart, needs=(("model", "logistic"),))
     categorical: tuple[str, ...] = knob(
         (), "columns whose values are names, whatever they look like", "reading", metavar="a,b"
     )
@@ -123,8 +122,7 @@ class RunConfig:
     impute: str = knob("median", "what replaces a missing number", "table", choices=checks.IMPUTATIONS)
     fill: float = knob(
         0.0, "the number used by --impute constant", "table",
-        step=1.0, when=lambda v: v["impute"] == "constant", needs=(("impute", "constant"),),
-    )
+        step=1.0, when=lambda v: v["impute"] == "constant", needs=(("impute", "constant"),))
     squares: tuple[str, ...] = knob(
         (), "columns of numbers that are used squared as well", "table", metavar="a,b", of="numbers"
     )
@@ -140,12 +138,10 @@ class RunConfig:
     indicators: bool = knob(False, "add a 0/1 column for each column with missing numbers", "table")
     rules: tuple[str, ...] = knob(
         (), "plug-ins that say what has to hold of a table; one may refuse it", "table", metavar="a,b",
-        plugins="shoal.validation_rules", when=lambda v: v["model"] != when.MODULE,
-    )
+        plugins="shoal.validation_rules", when=lambda v: v["model"] != when.MODULE)
     metrics: tuple[str, ...] = knob(
         (), "plug-ins that say how good predictions are, beside the usual scores", "split", metavar="a,b",
-        plugins="shoal.metrics", when=lambda v: v["model"] != when.MODULE,
-    )
+        plugins="shoal.metrics", when=lambda v: v["model"] != when.MODULE)
     test_every: int = knob(
         0, "one row in so many is kept for testing (rows 0, N, 2N, ...); 0 for none", "split", open=True, unit="rows"
     )
@@ -160,13 +156,16 @@ class RunConfig:
     confidence: float = knob(
         0.95, "of the intervals of a model without penalty", "model",
         step=0.01, when=when.has_formulas, needs=(("model", "linear"), ("solver", "exact")),
-        needs_there=(("shrink", "none"),),
-    )
+        needs_there=(("shrink", "none"),))
+    bands: float = knob(
+        0.0, "models of numbers: two quantile lines beside the model, so that prediction intervals of this level, such "
+        "as 0.9, are as wide as rows spread there; they need test rows; 0: none", "model", step=0.05, blank="none",
+        when=when.has_bands, needs=(("model", "linear"), ("solver", "exact"), ("test_every", 5)),
+        needs_there=(("solver", "exact"), ("model", "quantile"), ("test_every", 5)))
     robust: str = knob(
         "none", "standard errors that hold whatever the spread of each row, of a model without penalty", "model",
         choices=checks.ROBUST, when=when.has_robust_errors, needs=(("model", "linear"), ("solver", "exact")),
-        needs_there=(("shrink", "none"),),
-    )
+        needs_there=(("shrink", "none"),))
     register: str = knob("", "save the finished model under this name, as a version of it", "model", metavar="NAME")
     engine: str = knob(
         "auto", "where the work is done: in this process, in worker processes, or on a Ray cluster", "workers",

@@ -158,8 +158,8 @@ def check_sparse(config: RunConfig) -> None:
             f"got model {config.model}, solver {config.solver}, engine {config.engine}.", *_ways(config),
             knobs=["max_levels", "transform", "model", "solver", "engine"],
         )  # fmt: skip
-    if config.nonnegative or config.robust != "none":
-        odd = "nonnegative" if config.nonnegative else "robust"
+    if config.nonnegative or config.robust != "none" or config.bands:
+        odd = "nonnegative" if config.nonnegative else "robust" if config.robust != "none" else "bands"
         raise ConfigError(f"There is no {odd} beside {what} Leave one of them out.", knobs=[odd, "max_levels"])
     if chooses_alpha(config):
         raise ConfigError(

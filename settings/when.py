@@ -92,6 +92,12 @@ def has_formulas(values: _Values) -> bool:
     return values["solver"] == "exact" and not is_penalised(values) and not values.get("nonnegative")
 
 
+def has_bands(values: _Values) -> bool:
+    """Whether two quantile lines can stand beside a model: of numbers as they are, with test rows that calibrate."""
+    of_numbers = values["model"] in (*MODELS, *ROBUST_LOSSES) and values["solver"] == "exact"
+    return of_numbers and bool(values["test_every"] or values["test_fraction"])
+
+
 def is_watched(values: _Values) -> bool:
     """Whether rows that no step sees are scored on the way: test rows, or those that a network keeps apart."""
     return bool(values["test_every"] or values["test_fraction"] or values["model"] == NETWORK)

@@ -14,8 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from shoal.errors import ConfigError, StateError
+from shoal.lazy.classes import dataclass
 from shoal.models import Array
-from shoal.results.fit import PredictionInterval
+from shoal.results.fit import BandLine, Bands, PredictionInterval
 from shoal.solve.intervals import meaning
 
 SETS = "split conformal sets"  # the method of classes
@@ -31,6 +32,25 @@ NO_ROWS_SEEN = (
 FROM_BEFORE = "This model was made before there were prediction intervals. Train it again to have them."
 
 
+@dataclass(frozen=True)
+class OutsideLines:
+    """Of held-out rows (m,): how far outside of two lines each is (below 0: inside), how far the second line is above
+    the first, and the weights of the rows, where they have some."""
+
+    outside: Array
+    gap: Array
+    weights: Array | None = None
+
+    @classmethod
+    def together(cls, parts: Sequence[OutsideLines]) -> OutsideLines:
+        weights = [part.weights for part in parts if part.weights is not None]
+        return cls(
+            np.concatenate([np.zeros(0), *(part.outside for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.gap for part in parts)]),
+            np.concatenate(weights) if weights else None,
+        )
+
+
 def half_width(sizes: Array, level: float) -> float | None:
     """The exact conformal quantile of |residuals| in order; None where there are too few for that level."""
     rank = rank_of(len(sizes), level)
@@ -43,6 +63,34 @@ def weighted_half_width(sizes: Array, weights: Array, one: float, level: float) 
     upto = np.cumsum(weights)
     place = int(np.searchsorted(upto, level * (float(upto[-1]) + one) * (1 - ROUNDING))) if len(upto) else 0
     return float(sizes[place]) if place < len(sizes) else None
+
+
+def between(low: Array, high: Array, correction: float) -> tuple[Array, Array]:
+    """The ends of intervals about rows at two quantile lines: in their order, moved apart by the correction. Where that
+    moves them past each other, none of the calibrating rows' kind is there, and both ends are the middle."""
+    lower, upper = np.minimum(low, high) - correction, np.maximum(low, high) + correction
+    middle = (lower + upper) / 2
+    return np.minimum(lower, middle), np.maximum(upper, middle)
+
+
+def bands_at(level: float, lines: tuple[BandLine, BandLine], seen: OutsideLines, repeats: bool) -> Bands | None:
+    """Conformalised quantile regression (Romano, Patterson and Candes 2019): of m held-out rows, the
+    ceil((m + 1) level)-th smallest max(low - y, y - high) is how far the lines are moved apart; None where there are
+    too few rows for that level."""
+    order = np.argsort(seen.outside, kind="stable")
+    outside, rows = seen.outside[order], len(order)
+    if seen.weights is None:
+        correction = half_width(outside, level)
+    else:
+        own = seen.weights[order]
+        rows, one = (round(float(own.sum())), 1.0) if repeats else (rows, float(own.mean()) if rows else 1.0)
+        correction = weighted_half_width(outside, own, one, level)
+    if correction is None:
+        return None
+    gap = np.maximum(np.abs(seen.gap) + 2 * correction, 0.0)
+    narrow, wide = np.quantile(gap, (0.1, 0.9)).tolist()
+    mean, crossed = (float(np.average(part, weights=seen.weights)) for part in (gap, seen.gap < 0))
+    return Bands(level, rows, correction, *lines, mean, narrow, wide, crossed)
 
 
 def rank_of(rows: int, level: float) -> int:
@@ -110,12 +158,14 @@ def _note(rows: int, test_rows: int, widths: Mapping[str, float | None], test_ro
     return " ".join(said) or None
 
 
-def half_width_of(said: PredictionInterval | None, level: float) -> float:
-    """The half-width of a model's prediction intervals at a level, or a sentence why there is none."""
+def half_width_of(said: PredictionInterval | None, level: float, bands: Bands | None = None) -> float:
+    """The half-width of a model's prediction intervals at a level, or a sentence why there is none; `bands` has the
+    level of those that follow the rows."""
     if str(level) not in {str(one) for one in LEVELS}:
-        meant = f" Did you mean {level / 100:g}?" if level / 100 in LEVELS else ""
+        known = sorted({*LEVELS, *([bands.level] if bands else [])})
+        meant = f" Did you mean {level / 100:g}?" if level / 100 in known else ""
         raise ConfigError(
-            f"Expected an interval of {', '.join(map(str, LEVELS[:-1]))} or {LEVELS[-1]}, got {level!r}. "
+            f"Expected an interval of {', '.join(map(str, known[:-1]))} or {known[-1]}, got {level!r}. "
             f"A model keeps these levels.{meant}"
         )
     if not said:

@@ -37,7 +37,6 @@ from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.solve.conformal import half_width_of
 from shoal.sparse.prediction import write_predictions
 from shoal.sparse.table import is_sparse
 from shoal.sparse.texts.models import can_split, has_many
@@ -68,8 +67,8 @@ def predict_file(
 ) -> FilePredictions:
     """Write `row,prediction` for every data row; a row that could not be read has an empty prediction.
 
-    With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level;
-    of a yes/no model `set`, the values that are usual at that level: one, or both with a | between.
+    With an interval such as 0.9 also `lower,upper`: the prediction less and plus the model's half-width at that level,
+    or between two lines about it where it has bands of that level; of a yes/no model `set`, the values that are usual.
     Of a yes/no model `row,prediction,probability_YES`: that from the threshold on, of 0.5 if none is given. Of several
     classes the likeliest, and `probability_CLASS` of each.
     `summed`: also what its columns were like, in `seen`. `like_file`: written with the marks of the file.
@@ -80,7 +79,7 @@ def predict_file(
     model = without_zeros(load_model(model_path, hashes=True))
     called_from = check_threshold(model.outcome, threshold)
     said = model.report.prediction_interval
-    width = None if interval is None else half_width_of(said, interval)
+    width, lines = (None, ()) if interval is None else model.interval_at(interval)
     if is_sparse(config):
         if keep or like_file:
             raise ConfigError("Sparse rows have no cells to stand beside predictions, and no marks. Leave these out.")
@@ -98,7 +97,7 @@ def predict_file(
             made = _made(model, width)
             style = table_style(_dialect(found), (*made, *classes_of(model)))
             written_to = RewrittenFile(file, Rewriting(style, len(made))) if like_file else file
-            writing = _Writing(model, coordinator, config, width, written_to, beside, called_from)
+            writing = _Writing(model, lines, coordinator, config, width, written_to, beside, called_from)
             dataset = coordinator.cache.mending(writing.go_on)
             if beside:
                 beside.finish()
@@ -106,9 +105,10 @@ def predict_file(
     return FilePredictions(
         rows=writing.rows, unseen_levels=writing.unseen,
         unknown_levels={name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
-        bad_rows=writing.empty, target=model.target, out=str(out), interval=interval, half_width=width,
-        half_width_of=said.spread if said else "even", centre=said.centre if said else 1.0,
-        several=model.several, yes=model.outcome.yes if model.outcome and not model.several else "",
+        bad_rows=writing.empty, target=model.target, out=str(out), interval=interval,
+        half_width=None if lines else width, bands=model.report.bands.level if model.report.bands else None,
+        half_width_of=said.spread if said else "even", centre=said.centre if said else 1.0, several=model.several,
+        yes=model.outcome.yes if model.outcome and not model.several else "",
         threshold=called_from if classes_of(model) and not model.several else None,
         kept=tuple(beside.keep.names) if beside else (), made=len(made), table=style,
         not_predicted=(
@@ -235,6 +235,7 @@ class _Writing:
     def __init__(
         self,
         model: SavedModel,
+        lines: Sequence[SavedModel],
         coordinator: Coordinator,
         config: RunConfig,
         width: float | None,
@@ -243,7 +244,7 @@ class _Writing:
         threshold: float,
     ) -> None:
         self.model, self.coordinator, self.config, self.width, self.file = model, coordinator, config, width, file
-        self.beside, self.threshold = beside, threshold
+        self.lines, self.beside, self.threshold = lines, beside, threshold
         self.blocks = self.rows = self.empty = self.unseen = 0
         self.unknown: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by column, the levels nobody trained with
         self.undefined: list[tuple[int, str]] = []  # rows that could be read and have no prediction; the first of them
@@ -257,7 +258,7 @@ class _Writing:
         self.content = self.content or dataset.manifest.content
         if dataset.manifest.content != self.content:
             raise SourceChanged(f"'{title(self.config.file)}' changed while predictions were made for it. Try again.")
-        left = _requests(suited(self.model, dataset), dataset, self.width, self.threshold)[self.blocks :]
+        left = _requests(self.model, self.lines, dataset, self.width, self.threshold)[self.blocks :]
         for lines in self.coordinator.swept("predicting", left):
             self.file.write(self.beside.joined(lines.text) if self.beside else lines.text)
             self.blocks, self.rows = self.blocks + 1, self.rows + lines.rows
@@ -276,12 +277,17 @@ def _made(model: SavedModel, width: float | None) -> list[str]:
     return ["prediction", *(f"probability_{name}" for name in of), *(["set"] if width is not None else [])]
 
 
-def _requests(model: SavedModel, dataset: Dataset, width: float | None, threshold: float) -> list[PredictLines]:
+def _requests(
+    model: SavedModel, lines: Sequence[SavedModel], dataset: Dataset, width: float | None, threshold: float
+) -> list[PredictLines]:
     classes = classes_of(model)
     times = _times(model)
     spread = model.report.prediction_interval.spread if model.report.prediction_interval else ""
+    own, *ends = (predict_requests(suited(one, dataset), dataset) for one in (model, *lines))
+    beside = list(zip(*ends, strict=True)) if ends else [()] * len(own)
     return [
-        PredictLines(request, width, classes, times, threshold, spread) for request in predict_requests(model, dataset)
+        PredictLines(request, width, classes, times, threshold, spread, pair)
+        for request, pair in zip(own, beside, strict=True)
     ]
 
 

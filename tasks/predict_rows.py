@@ -25,7 +25,7 @@ from shoal.models import Array
 from shoal.results.answers.predictions import LONGEST_LEVEL, gone_told, is_as_if_gone, unknown_told
 from shoal.results.model import WITH_DATES
 from shoal.results.thresholds import check_threshold
-from shoal.solve.conformal import half_width_of
+from shoal.solve.conformal import between
 from shoal.sparse.texts.models import split_where_many
 from shoal.words import date_text, listed, plural, shortened
 
@@ -64,8 +64,7 @@ class RowPredictor:
         columns = dict.fromkeys((*encoding.columns, *encoding.known))
         self._readers: dict[str, Callable[[Any], Value]] = {name: self._reader(name) for name in columns}
         self._numbers = {name for name, kind in self.inputs.items() if kind == "number"}
-        self._split = split_where_many(model)
-        self._design = _Design(self._split.dense.encoding)
+        self._scores = _Scores(model)
         dated = model.report.dates.get(model.target)
         self._times = None if dated is None or model.file.version < WITH_DATES else has_times(dated)
 
@@ -80,11 +79,9 @@ class RowPredictor:
     ) -> RowPredictions:
         """DataError for a row that lacks a column or has what cannot be one of its values. Null is a missing value."""
         called_from = check_threshold(self.model.outcome, threshold)
-        width = None if interval is None else half_width_of(self.model.report.prediction_interval, interval)
+        width, lines = (None, ()) if interval is None else self.model.interval_at(interval)
         columns = self._read(rows)
-        means = expected(self._design.rows(columns, len(rows)), *self._split.dense.fitted[1:])
-        for name, weights in self._split.texts.items():
-            means = means + np.nan_to_num(weights.of_cells([_as_level(value) for value in columns[name]]))
+        means = self._scores.of(columns, len(rows))
         there = np.isfinite(means if means.ndim == 1 else means[:, 0])
         notes = (
             *self._gone_told(columns, len(rows)),
@@ -95,7 +92,10 @@ class RowPredictor:
             return self._calls(means, there, called_from, width, notes, columns)
         loss = self.model.fitted[3]
         ends: tuple[Array, Array] | None = None
-        if width is not None:
+        if lines and width is not None:
+            low, high = (_Scores(line).of(columns, len(rows)) for line in lines)
+            ends = between(low, high, width)
+        elif width is not None:
             said = self.model.report.prediction_interval
             even = said is None or loss is None or isinstance(loss, Multinomial | NetworkMean) or said.spread == "even"
             ends = (means - width, means + width) if even else loss.interval(means, width, said.spread)  # type: ignore[union-attr]
@@ -193,6 +193,20 @@ class RowPredictor:
         if written is not None:
             return lambda value: _day(name, value, written)
         return lambda value: _number(name, value)
+
+
+class _Scores:
+    """What a model predicts of columns of values."""
+
+    def __init__(self, model: SavedModel) -> None:
+        self.split = split_where_many(model)
+        self.design = _Design(self.split.dense.encoding)
+
+    def of(self, columns: ReadColumns, count: int) -> Array:
+        means = expected(self.design.rows(columns, count), *self.split.dense.fitted[1:])
+        for name, weights in self.split.texts.items():
+            means = means + np.nan_to_num(weights.of_cells([_as_level(value) for value in columns[name]]))
+        return means
 
 
 class _Design:

@@ -93,6 +93,10 @@ def train_with(
         with timings.stage("tune"):
             chosen = with_alpha(coordinator, dataset, suited)
         made = with_findings(exactly(coordinator, dataset, chosen.config, timings), found)
+        if config.bands:
+            from shoal.fitting.robust.bands import with_bands  # here: other fits need none of it
+
+            made = with_bands(coordinator, dataset, chosen.config, made, timings)
         with timings.stage("score"):
             made = with_metrics(coordinator, dataset, chosen.config, made)
         return noted(made, (*why, *chosen.notes)), chosen

@@ -21,8 +21,8 @@ ASKED = (
 )  # fmt: skip
 # Tune's form does not ask for these; it says which came from Train, and keeps them.
 KEPT = (
-    "features", "max_levels", "min_level_rows", "test_fraction", "seed", "confidence", "robust", "register", "engine",
-    "workers", "metrics", "rules",
+    "features", "max_levels", "min_level_rows", "test_fraction", "seed", "confidence", "bands", "robust", "register",
+    "engine", "workers", "metrics", "rules",
 )  # fmt: skip
 KNOBS = (*ASKED, *KEPT)
 

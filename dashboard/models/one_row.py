@@ -25,7 +25,7 @@ from shoal.losses.multinomial import Multinomial
 from shoal.results.fit import PredictionInterval
 from shoal.results.outcome import Outcome, by_column, said_of_prediction
 from shoal.results.thresholds import USUAL
-from shoal.solve.conformal import FROM_BEFORE
+from shoal.solve.conformal import FROM_BEFORE, between
 from shoal.tasks.explain_row import Explained, Value, explain, typical_row
 from shoal.words import date_text, listed, number, plural, within_words
 
@@ -47,9 +47,18 @@ def one_row(version: Version, model: SavedModel) -> None:
             place, names = _of_classes(model, row, model.outcome), model.outcome.classes
             model, of = model.of_class(place), f"the score of {names[place]}"
         found = explain(model, row)
-        _answer(found, model, of)
+        _answer(found, model, of, _ends(model, row))
         if not math.isnan(found.prediction) and model.network is None:
             _contributions(found, model, of)
+
+
+def _ends(model: SavedModel, row: dict[str, Value]) -> tuple[float, float] | None:
+    """Those of the interval that follows the rows, where the model has one of the level that is shown."""
+    if not (lines := model.lines_at(LEVEL)):
+        return None
+    at = [np.array([explain(line, row).prediction]) for line in lines]
+    low, high = between(at[0], at[1], model.interval_at(LEVEL)[0])
+    return float(low[0]), float(high[0])
 
 
 def _of_classes(model: SavedModel, row: dict[str, Value], outcome: Outcome) -> int:
@@ -188,20 +197,23 @@ def _reset(version: Version) -> None:
         del st.session_state[key]
 
 
-def _answer(found: Explained, model: SavedModel, of: str = "") -> None:
-    """The prediction; nothing but what to know of it where it is the score `of` one class, which is told before."""
+def _answer(
+    found: Explained, model: SavedModel, of: str = "", ends: tuple[float, float] | None = None
+) -> None:  # fmt: skip
+    """The prediction, with the `ends` of an interval that follows the rows; nothing but what to know of it where it is
+    the score `of` one class, which is told before."""
     dated = model.report.dates.get(model.target)
     if math.isnan(found.prediction):
         none = [part.column for part in found.parts if math.isnan(part.adds)]
         line(f"No prediction: the model uses a logarithm or root that the value of {listed(none)} does not have.")
         return
     if model.outcome and model.loss:
-        _outcome(found.prediction, model.outcome, model.loss, model)
+        _outcome(found.prediction, model.outcome, model.loss, model, ends)
     elif not of:
         shown = _as_target(model)
         text = shown(found.prediction) if dated is None else date_text(found.prediction, has_times(dated))
         st.metric(label(f"Predicted {model.target}"), text, border=True)
-        line(interval_words(found.prediction, model.report.prediction_interval, shown=shown))
+        line(interval_words(found.prediction, model.report.prediction_interval, shown=shown, ends=ends))
     for part in found.parts:
         if part.unseen:
             line(f"{part.column}: the model was not trained with this value; it adds nothing to the prediction.")
@@ -217,7 +229,9 @@ def _as_target(model: SavedModel) -> Callable[[float], str]:
     return lambda value: notation.marked(number(value, 6))
 
 
-def _outcome(score: float, outcome: Outcome, loss: RowLoss, model: SavedModel) -> None:
+def _outcome(
+    score: float, outcome: Outcome, loss: RowLoss, model: SavedModel, ends: tuple[float, float] | None
+) -> None:  # fmt: skip
     """The probability of the yes, or the mean; what columns add below is to the score that it follows from."""
     target, said, shown = model.target, model.report.prediction_interval, _as_target(model)
     mean = float(loss.mean(np.array([score]))[0])
@@ -231,7 +245,7 @@ def _outcome(score: float, outcome: Outcome, loss: RowLoss, model: SavedModel) -
     elif outcome.link == "identity":
         st.metric(label(f"Predicted {target}"), shown(mean), border=True)
         line(said_of_prediction(outcome))
-        line(interval_words(mean, said, loss, shown))
+        line(interval_words(mean, said, loss, shown, ends))
     else:
         st.metric(label(f"Expected {target}"), shown(mean), border=True)
         line(f"It is e to the power of {number(score, 6)}, the sum below.")
@@ -252,9 +266,14 @@ def set_words(p: float, outcome: Outcome, said: PredictionInterval | None) -> st
 
 def interval_words(
     prediction: float, said: PredictionInterval | None, loss: RowLoss | None = None,
-    shown: Callable[[float], str] = lambda value: number(value, 6),
+    shown: Callable[[float], str] = lambda value: number(value, 6), ends: tuple[float, float] | None = None,
 ) -> str:  # fmt: skip
     """How far off a prediction is likely to be, from the rows kept for testing; or why that is not known."""
+    if said is not None and ends is not None:
+        return (
+            f"Nine in ten new rows like the {plural(said.rows, 'test row')} lie in their intervals, which are as wide "
+            f"as rows spread there: here from {shown(ends[0])} to {shown(ends[1])}."
+        )
     if said is None:
         return FROM_BEFORE
     width = said.half_widths.get(str(LEVEL))

@@ -23,7 +23,7 @@ from shoal.library.time_spent import time_spent
 from shoal.results.fit import FitReport, GradientTraining
 from shoal.results.outcome import FACTORS, factor
 from shoal.results.plain import plain
-from shoal.results.sentences import filling, left_out, of_all_rows, three_sentences, usual_range
+from shoal.results.sentences import bands_told, filling, left_out, of_all_rows, three_sentences, usual_range
 from shoal.runs.launch import Run
 from shoal.runs.made_files import prove_model
 from shoal.settings.config import RunConfig
@@ -95,7 +95,7 @@ def _line_scores(report: FitReport) -> None:
 
 def headline(report: FitReport) -> None:
     """What it has come to in a few sentences, and which columns it does without."""
-    line(" ".join(filter(None, (*three_sentences(report), usual_range(report)))))
+    line(" ".join(filter(None, (*three_sentences(report), usual_range(report), bands_told(report)))))
     if gone := left_out(report):
         line(gone)
 

@@ -62,6 +62,7 @@ LABELS = {
     "intercept": "Fit an intercept",
     "standardize": "Standardise the columns",
     "confidence": "Confidence of the intervals",
+    "bands": "Level of intervals that follow the rows",
     "robust": "Robust standard errors",
     "engine": "Where the work is done",
     "cluster": "Address of the cluster",
@@ -260,6 +261,8 @@ HELP = {
     "fill": "The number that stands in where a number of your choice is chosen.",
     "seed": "The same number gives the same choice of test rows, the same parts and the same order of batches.",
     "robust": "They hold where some rows spread more than others; HC3 is the usual choice.",
+    "bands": "0.9: two lines beside the model say between which numbers nine in ten new rows lie, far apart where rows "
+    "spread much. They need rows kept for testing. Empty: one width for all rows.",
     "confidence": "0.95: of a hundred such intervals, about 95 hold the true coefficient.",
     "engine": "One process is quickest for small files, worker processes for large ones, a cluster for those that "
     "outgrow this machine.",

@@ -80,7 +80,7 @@ def fit_quantile(coordinator: Coordinator, dataset: Dataset, config: RunConfig, 
     rows = LossRows(coordinator, prepared, units, loss)
     with timings.stage("solve"):
         constant = constant_for(rows, float(moments.mean[-1]))
-        corner = _corner(rows, moments, config.quantile, penalty)
+        corner = corner_of(rows, moments, config.quantile, penalty)
     with timings.stage("score"):
         point = corner.point
         scores = rows.scores(point, constant, grid_for(dataset.rows))
@@ -105,7 +105,8 @@ def fit_quantile(coordinator: Coordinator, dataset: Dataset, config: RunConfig, 
     return replace(fit, notes=tuple(_notes(fit, corner)))
 
 
-def _corner(rows: LossRows, moments: Moments, quantile: float, penalty: L1L2) -> Corner:
+def corner_of(rows: LossRows, moments: Moments, quantile: float, penalty: L1L2) -> Corner:
+    """Where the sum of the loss over the training rows is smallest."""
     own = rows.prepared.dataset
     enough, most = near_rows(len(rows.units.scale))
     smooth = replace(rows, loss=Smooth(quantile, 1.0))

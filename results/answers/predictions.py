@@ -11,7 +11,7 @@ from shoal.files.table_style import USUAL, TableStyle
 from shoal.lazy.classes import dataclass
 from shoal.results.answers.drift import SeenColumn
 from shoal.results.plain import plain, read
-from shoal.words import plural, shortened
+from shoal.words import plural, shortened, within_words
 
 MOSTLY, SEVERAL = 0.5, 10  # share and number of rows without a value from which a column is as good as not there
 OFTENER = 2.0  # times its share of gaps in training: rows with as many are what a model was scored on
@@ -55,6 +55,7 @@ class FilePredictions:
     half_width: float | None = None
     half_width_of: str = "even"  # what rows spread by, and about which times of the prediction: `PredictionInterval`
     centre: float = 1.0
+    bands: float | None = None  # the level at which intervals follow the rows; with no half-width these do
     several: bool = False  # classes
     yes: str = ""  # of a yes/no model the value that probabilities are of
     threshold: float | None = None
@@ -75,6 +76,15 @@ class FilePredictions:
     def level(self) -> str:
         """Of the intervals or sets, in percent."""
         return f"{100 * (self.interval or 0.0):g} %"
+
+    @property
+    def interval_told(self) -> str:
+        """Of numbers: how far the ends of intervals are from predictions, or that they follow the rows."""
+        if self.half_width is None:
+            return f"with intervals of {self.level} that follow the rows, between two quantile lines"
+        within = within_words("the prediction", self.half_width, self.half_width_of, self.centre)
+        other = f" (those of {100 * self.bands:g} % follow the rows)" if self.bands else ""
+        return f"with intervals of {self.level}: {within}, for every row alike{other}"
 
     def __getitem__(self, name: str) -> Any:
         """As of the dictionary that `predict_to` gave before there was a type."""

@@ -12,8 +12,8 @@ import pytest
 
 import shoal as package
 from shoal.results.findings import Finding, FindingKind
-from shoal.results.fit import FitReport, FitScores, PredictionInterval
-from shoal.results.sentences import baseline, left_out, three_sentences, usual_range
+from shoal.results.fit import BandLine, Bands, FitReport, FitScores, PredictionInterval
+from shoal.results.sentences import bands_told, baseline, left_out, three_sentences, usual_range
 from support.data.encoding import saved
 from support.tables import shoal
 
@@ -70,6 +70,23 @@ def test_how_far_off_new_rows_lie(spread: str, said: str) -> None:
     assert usual_range(replace(REPORT, prediction_interval=interval)) == said
     assert usual_range(replace(REPORT, prediction_interval=replace(interval, half_widths={"0.9": None}))) == ""
     assert usual_range(REPORT) == ""
+
+
+def test_how_wide_intervals_are_that_follow_the_rows() -> None:
+    interval = PredictionInterval("split", 100, {"0.9": 5.5}, "", None)
+    bands = Bands(0.9, 100, 0.2, BandLine(1.0, {}), BandLine(2.0, {}), 9.58, 2.7, 14.4)
+    said = (
+        "Intervals of 90 % follow the rows: 9.58 wide on average in 100 test rows, for a tenth of them below 2.7, for a "
+        "tenth above 14.4; one width for all rows would be 11."
+    )
+    report = replace(REPORT, prediction_interval=interval, bands=bands)
+    assert bands_told(report) == said
+    assert bands_told(REPORT) == ""
+    assert bands_told(replace(report, prediction_interval=None)) == said.replace(
+        "; one width for all rows would be 11", ""
+    )
+    often = bands_told(replace(report, bands=replace(bands, crossed=0.25)))
+    assert often.startswith(f"{said} The two lines change places in 25 % of the test rows: ")
 
 
 REPORT = FitReport(model="elasticnet", target="y", intercept=1.0, coefficients={"a": 2.0, "b": 0.0},

@@ -36,7 +36,7 @@ OTHERS: dict[str, Any] = {
     "nonnegative": True, "quantile": 0.9, "huber_epsilon": 2.0, "hidden": "8,4", "shrink": "lasso", "positive": "yes", "squares": ["a", "w"], "interactions": ["a:q", '"x:y":z'],
     "reference": ["city=Oslo", "a b=c=d"], "transform": ["area=log", "a=b=spline(4)+plain"],
     "indicators": True, "test_every": 3, "test_fraction": 0.3, "seed": 2**60, "intercept": False, "standardize": False,
-    "confidence": 0.9, "robust": "HC3", "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
+    "confidence": 0.9, "bands": 0.8, "robust": "HC3", "engine": "processes", "workers": 3, "delimiter": ";", "decimal": ",", "thousands": "",
     "encoding": "latin-1", "quote": "'", "comment": "#", "skip_lines": 2, "header": False, "missing": ["NA", "-999"],
     "also_missing": ["k.A.", "a=9"], "dates": ["day-first", "a=month-first"], "limits": ["half", "a=missing"],
     "one_spelling": ["a"], "sheet": "2",

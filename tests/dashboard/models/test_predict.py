@@ -255,3 +255,11 @@ def test_a_prediction_is_shown_as_the_file_writes_its_column(tmp_path: Path) -> 
     assert page.metric[0].value == f"{value:.6g}".replace(".", ",")
     width = model.report.prediction_interval.half_widths["0.9"]  # type: ignore[union-attr]
     assert f"here from {f'{value - width:.6g}'.replace('.', ',')} to " in said(page)
+
+    for kind in ("linear", "quantile"):
+        fitted = shoal.fit(tmp_path / "table.csv", target="price", test_every=4, bands=0.9, model=kind)
+        fitted.save(tmp_path / "model.json")
+        page = AppTest.from_function(_ask_for_a_date, args=(str(tmp_path / "model.json"),)).run()
+        _, low, high = fitted.predict(typical_row(model.encoding), interval=0.9)
+        shown = " to ".join(f"{float(end[0]):.6g}".replace(".", ",") for end in (low, high))
+        assert f"lie in their intervals, which are as wide as rows spread there: here from {shown}." in said(page)

@@ -37,11 +37,11 @@ VALUES: dict[str, Any] = {
     "min_level_rows": 5,
     "impute": "mean", "fill": -1.5, "squares": ["a"], "interactions": ["a:b"], "transform": ["a=log"],
     "indicators": True, "test_every": 3, "test_fraction": 0.3, "seed": 9, "intercept": False, "standardize": False,
-    "confidence": 0.9, "robust": "HC3", "register": "mine", "engine": "processes", "workers": 3,
+    "confidence": 0.9, "bands": 0.8, "robust": "HC3", "register": "mine", "engine": "processes", "workers": 3,
     "metrics": ["mine"], "rules": ["mine"],
 }  # fmt: skip
 BESIDE: dict[str, Any] = {
-    "weights_are": {"weights": "w"}, "fill": {"impute": "constant"}, "test_fraction": {"test_every": 0},
+    "weights_are": {"weights": "w"}, "bands": {"test_every": 3}, "fill": {"impute": "constant"}, "test_fraction": {"test_every": 0},
     "seed": {"test_every": 0, "test_fraction": 0.3}, "workers": {"engine": "processes"},
 }  # fmt: skip
 
