@@ -67,7 +67,11 @@ def loss_view(found: Asked, choice: StudyChoice, model: str) -> None:
     shrink, ratio = _penalty()
     own = _own_number(model)
     try:
-        config = dataclasses.replace(_config(found, choice, model, shrink, ratio), **own)
+        usual = _config(found, choice, model, shrink, ratio)
+        config = dataclasses.replace(
+            usual, quantile=own.get("quantile", usual.quantile),
+            huber_epsilon=own.get("huber_epsilon", usual.huber_epsilon),
+        )  # fmt: skip
         job = answered("curve", config, {"folds": choice.folds, "fold_by": choice.folds_for(model)})
     except (TrainingError, OSError) as error:
         notice("error", wording.told(error), "This cannot be tuned")

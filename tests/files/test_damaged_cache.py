@@ -63,7 +63,7 @@ def columns_renamed(folder: Path) -> None:
 
 def names_changed(folder: Path) -> None:
     path = folder / MANIFEST
-    path.write_text(path.read_text().replace('"name": "a"', '"name": "c"', 1))
+    path.write_text(path.read_text().replace('"name":"a"', '"name":"c"', 1))
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {

@@ -13,6 +13,7 @@ from shoal.library.saved_models import Version, delete_version, find_model, rena
 from shoal.runs.launch import Run, launch
 from shoal.settings.values import config_from
 from shoal.shelf.base import ALIASES
+from support.library import with_another_model
 from support.pages import open_page, said
 from support.runs import ended, small_table
 from support.tables import shoal
@@ -28,7 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def saved(run: Run, name: str = "prices") -> Version:
     """Another version of the same run: its file is another by a space."""
-    run.model_path.write_bytes(run.model_path.read_bytes() + b" ")
+    with_another_model(run)
     return save_run(run, run.result or {}, name)
 
 

@@ -19,7 +19,7 @@ from shoal.people.person import Person
 from support.browser import Server, free_port
 from support.dashboard.http_client import cookie_of
 from support.dashboard.team import API, SECRET, Team
-from support.library import a_copy
+from support.library import a_copy, with_another_model
 from support.pages import open_page, said
 from support.runs import until
 from support.team.postgres import Outage
@@ -77,7 +77,7 @@ def test_two_dashboards_list_predict_and_promote_the_same_models(
     monkeypatch.setenv("SHOAL_HOME", str(here.server.home))
     run = a_copy(finished)
     save_run(run, run.result or {}, "wages")
-    run.model_path.write_bytes(run.model_path.read_bytes() + b" ")
+    with_another_model(run)
     save_run(run, run.result or {}, "wages")
     with as_person(ADA):
         save_run(run, run.result or {}, "hers")

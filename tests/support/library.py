@@ -14,6 +14,7 @@ from typing import Any
 from shoal.home import runs_directory
 from shoal.library import accounts, cleaning
 from shoal.library.cleaning import Criteria, clean, plan
+from shoal.runs import made_files
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -54,6 +55,12 @@ def a_copy(folder: Path, name: str | None = None) -> Run:
     place = runs_directory() / (name or folder.name)
     shutil.copytree(folder, place)
     return Run(place)
+
+
+def with_another_model(run: Run) -> None:
+    """Another model file by a space, as the run would have made it."""
+    run.model_path.write_bytes(run.model_path.read_bytes() + b" ")
+    made_files.seal(run.directory, [run.model_path.name])
 
 
 def only() -> accounts.Summary:
