@@ -1,6 +1,6 @@
 """The columns of a file that are kept beside its predictions: which they are, and what joins their cells to lines.
 
-The cells of a text are copied in `kept_text`; how a file is read into numbers is elsewhere.
+Cells are copied in `kept_text`; how a file is read into numbers is elsewhere.
 """
 
 from __future__ import annotations

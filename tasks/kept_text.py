@@ -1,20 +1,39 @@
-"""Cells of a text beside the lines of its predictions, copied as bytes; which cells is chosen in `kept_columns`."""
+"""Cells of a file beside lines of predictions, of a text as they are; which ones is chosen in `kept_columns`."""
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from shoal.data.files import Source
+from shoal.coordinator import Coordinator
+from shoal.data.dataset import Dataset
+from shoal.data.files import Source, file_format
+from shoal.data.parquet_reader import inspect_parquet
 from shoal.errors import DataError
-from shoal.files.remote import opened
-from shoal.kernels.csv_kernel import PADDING, Joining, ParserState, Status, Written, library
+from shoal.files.parts import parts_of
+from shoal.files.remote import opened, place
+from shoal.fitting.model_file import SavedModel
+from shoal.kernels.csv_kernel import PADDING, FieldKind, Joining, ParserState, Status, Written, library
+from shoal.lazy.classes import dataclass
+from shoal.passes.ingest import FileReading
+from shoal.settings.config import RunConfig
 from shoal.settings.limits import ROW_BYTES
-from shoal.tasks.kept_columns import Keep, csv_line, rows_changed
+from shoal.tasks.kept_columns import (
+    SAMPLE,
+    Beside,
+    CellsBeside,
+    Keep,
+    PartsBeside,
+    csv_line,
+    parquet_rows,
+    rows_changed,
+)
 
 _NOTHING = re.compile("|[-=_+]{3,}")  # in a line of its own: blanks, or a rule
 CHUNK = 4 << 20  # bytes that are looked at at a time
@@ -146,3 +165,48 @@ class TextBeside:
 def first_rows(source: Source, count: int) -> list[list[str]]:
     """The texts of the first rows."""
     return list(itertools.islice(TextRows(source), count))
+
+
+# ------------------------------------------------------------------ of whatever file
+
+
+def cells_beside(
+    model: SavedModel, coordinator: Coordinator, config: RunConfig, keep: Sequence[str], dataset: Dataset, folder: Path
+) -> Beside:
+    """The cells of the file that are to stand beside predictions."""
+    used = [*model.encoding.columns, model.target]
+    paths = [place(part.file) for part in dataset.manifest.parts] or parts_of(config.file)
+    first = _cells(coordinator, config, paths[0], folder / "rows-0")
+    chosen = Keep.of(keep, first.names, first.sample(), used, first.empty)
+    if not dataset.manifest.parts:
+        return first.beside(chosen)
+
+    def parts() -> Iterator[tuple[int, Beside]]:
+        for i, part in enumerate(dataset.manifest.parts):
+            path = place(part.file)
+            cells = _cells(coordinator, config, path, folder / f"rows-{i}") if i else first
+            yield part.rows, cells.beside(chosen.within(cells.names, path.name))
+
+    return PartsBeside(chosen, parts())
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """One file whose cells may stand beside predictions."""
+
+    names: Sequence[str]
+    sample: Callable[[], Iterable[Sequence[str]]]
+    beside: Callable[[Keep], Beside]
+    empty: frozenset[str] = frozenset()  # columns at the end of a text that are left out
+
+
+def _cells(coordinator: Coordinator, config: RunConfig, path: Path, folder: Path) -> _Cells:
+    if file_format(path) == "parquet":
+        names = inspect_parquet(path, (), ()).layout.names
+        return _Cells(names, lambda: parquet_rows(path), lambda keep: CellsBeside(keep, parquet_rows(path)))
+    folder.mkdir()
+    one = dataclasses.replace(config, file=str(path))
+    source = FileReading(one, coordinator.cache, coordinator.engine.sweep, coordinator.progress).source(folder)
+    layout = source.layout
+    empty = frozenset(name for name, kind in zip(layout.names, layout.kinds, strict=True) if kind == FieldKind.SKIP)
+    return _Cells(layout.names, lambda: first_rows(source, SAMPLE), lambda keep: TextBeside(keep, source), empty)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +15,6 @@ from shoal.data.kinds import Wanted
 from shoal.data.notation.dates import ORDERS, has_times
 from shoal.data.notation.numbers import notation_from
 from shoal.data.notation.styles import order_of, style_of
-from shoal.data.parquet_reader import inspect_parquet
 from shoal.data.parts.heads import columns_of
 from shoal.data.sniffing import detect_encoding
 from shoal.data.summaries.columns import sampled, tallied
@@ -23,14 +22,10 @@ from shoal.data.terms import MISSING_LEVEL
 from shoal.errors import ConfigError, DataError, Remedy, SourceChanged
 from shoal.files.output import Output
 from shoal.files.parts import parts_of, title
-from shoal.files.remote import place
 from shoal.files.table_style import Rewriting, RewrittenFile, table_style
 from shoal.fitting.exact import words_told
 from shoal.fitting.model_file import SavedModel, in_days, load_model, without_zeros
-from shoal.kernels.csv_kernel import FieldKind
-from shoal.lazy.classes import dataclass
 from shoal.passes.blocks import LOCATED, PredictLines
-from shoal.passes.ingest import FileReading
 from shoal.results.answers.drift import SeenColumn
 from shoal.results.answers.predictions import FilePredictions, UnpredictedRow, gone_told, is_as_if_gone, unknown_told
 from shoal.results.model import WITH_DATES
@@ -41,8 +36,8 @@ from shoal.sparse.prediction import write_predictions
 from shoal.sparse.table import is_sparse
 from shoal.sparse.texts.models import can_split, has_many
 from shoal.sparse.texts.scores import predict_requests
-from shoal.tasks.kept_columns import SAMPLE, Beside, CellsBeside, Keep, PartsBeside, csv_line, parquet_rows
-from shoal.tasks.kept_text import TextBeside, first_rows
+from shoal.tasks.kept_columns import Beside, csv_line
+from shoal.tasks.kept_text import cells_beside
 from shoal.tasks.predict_rows import gaps_before, stand_in
 from shoal.tasks.train import coordinated
 from shoal.utils import Progress, silent
@@ -78,7 +73,6 @@ def predict_file(
     output.check()
     model = without_zeros(load_model(model_path, hashes=True))
     called_from = check_threshold(model.outcome, threshold)
-    said = model.report.prediction_interval
     width, lines = (None, ()) if interval is None else model.interval_at(interval)
     if is_sparse(config):
         if keep or like_file:
@@ -92,7 +86,7 @@ def predict_file(
     config = _in_its_encoding(config, model)  # cells that are kept are read in it too
     with coordinated(config, progress) as coordinator, coordinator.cache.workshop() as folder:
         found = open_for(model, coordinator, config)  # a file that cannot be read leaves nothing behind
-        beside = _beside(model, coordinator, config, keep, found, folder) if keep else None
+        beside = cells_beside(model, coordinator, config, keep, found, folder) if keep else None
         with output.open() as file:
             made = _made(model, width)
             style = table_style(_dialect(found), (*made, *classes_of(model)))
@@ -101,21 +95,32 @@ def predict_file(
             dataset = coordinator.cache.mending(writing.go_on)
             if beside:
                 beside.finish()
+    answer = _answer(model, dataset, writing, interval)
+    return dataclasses.replace(
+        answer, out=str(out), kept=tuple(beside.keep.names) if beside else (), table=style,
+        seen=_seen(model, dataset) if summed else {},
+    )  # fmt: skip
+
+
+def _answer(model: SavedModel, dataset: Dataset, writing: _Writing, interval: float | None) -> FilePredictions:
+    """What is said of predictions that are written."""
     doubts, warnings = _said(model, dataset, writing)
+    said = model.report.prediction_interval
+    yes_or_no = bool(classes_of(model)) and not model.several
     return FilePredictions(
         rows=writing.rows, unseen_levels=writing.unseen,
         unknown_levels={name: dict(levels.most_common(LISTED)) for name, levels in writing.unknown.items()},
-        bad_rows=writing.empty, target=model.target, out=str(out), interval=interval,
-        half_width=None if lines else width, bands=model.report.bands.level if model.report.bands else None,
+        bad_rows=writing.empty, target=model.target, out="", interval=interval,
+        half_width=None if writing.lines else writing.width,
+        bands=model.report.bands.level if model.report.bands else None,
         half_width_of=said.spread if said else "even", centre=said.centre if said else 1.0, several=model.several,
-        yes=model.outcome.yes if model.outcome and not model.several else "",
-        threshold=called_from if classes_of(model) and not model.several else None,
-        kept=tuple(beside.keep.names) if beside else (), made=len(made), table=style,
+        yes=model.outcome.yes if model.outcome and yes_or_no else "",
+        threshold=writing.threshold if yes_or_no else None, made=len(_made(model, writing.width)),
         not_predicted=(
             *(UnpredictedRow(bad.problem, line=bad.line, file=bad.part) for bad in dataset.manifest.bad_rows),
             *(UnpredictedRow(what, row=row) for row, what in writing.undefined),
         ),
-        doubts=tuple(doubts), warnings=tuple(warnings), seen=_seen(model, dataset) if summed else {},
+        doubts=tuple(doubts), warnings=tuple(warnings),
     )  # fmt: skip
 
 
@@ -185,48 +190,6 @@ def beyond_training(model: SavedModel, dataset: Dataset) -> list[str]:
                 "Predictions beyond rest on its lines going on there."
             )
     return notes
-
-
-def _beside(
-    model: SavedModel, coordinator: Coordinator, config: RunConfig, keep: Sequence[str], dataset: Dataset, folder: Path
-) -> Beside:
-    """The cells of the file that are to stand beside predictions."""
-    used = [*model.encoding.columns, model.target]
-    paths = [place(part.file) for part in dataset.manifest.parts] or parts_of(config.file)
-    first = _cells(coordinator, config, paths[0], folder / "rows-0")
-    chosen = Keep.of(keep, first.names, first.sample(), used, first.empty)
-    if not dataset.manifest.parts:
-        return first.beside(chosen)
-
-    def parts() -> Iterator[tuple[int, Beside]]:
-        for i, part in enumerate(dataset.manifest.parts):
-            path = place(part.file)
-            cells = _cells(coordinator, config, path, folder / f"rows-{i}") if i else first
-            yield part.rows, cells.beside(chosen.within(cells.names, path.name))
-
-    return PartsBeside(chosen, parts())
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """One file whose cells may stand beside predictions."""
-
-    names: Sequence[str]
-    sample: Callable[[], Iterable[Sequence[str]]]
-    beside: Callable[[Keep], Beside]
-    empty: frozenset[str] = frozenset()  # columns at the end of a text that are left out
-
-
-def _cells(coordinator: Coordinator, config: RunConfig, path: Path, folder: Path) -> _Cells:
-    if file_format(path) == "parquet":
-        names = inspect_parquet(path, (), ()).layout.names
-        return _Cells(names, lambda: parquet_rows(path), lambda keep: CellsBeside(keep, parquet_rows(path)))
-    folder.mkdir()
-    one = dataclasses.replace(config, file=str(path))
-    source = FileReading(one, coordinator.cache, coordinator.engine.sweep, coordinator.progress).source(folder)
-    layout = source.layout
-    empty = frozenset(name for name, kind in zip(layout.names, layout.kinds, strict=True) if kind == FieldKind.SKIP)
-    return _Cells(layout.names, lambda: first_rows(source, SAMPLE), lambda keep: TextBeside(keep, source), empty)
 
 
 class _Writing:

@@ -63,13 +63,23 @@ def train_with(
     coordinator: Coordinator, config: RunConfig, run_id: str | None = None, tuned: CrossValidated | None = None
 ) -> Trained:
     """Fit and report; writes the model where the config says. `tuned` is how its penalty was chosen."""
-    if sparse := is_sparse(config):
-        from shoal.sparse.choice import with_alpha as with_sparse_alpha  # here: tables of cells need none of it
-        from shoal.sparse.fit import fit_sparse
+    config = suited_to_rows(config)
+    _check_exact(config)
+    started, timings, output = time.perf_counter(), Timings(), model_output(config)
+    fitted = _fitted_sparse if is_sparse(config) else _fitted
+    trained, chosen = coordinator.cache.mending(lambda: fitted(coordinator, config, timings))
+    if found := tuned or chosen.found:
+        trained = with_tuning(trained, found)
+    if output:
+        output.write(model_bytes(trained.model))
+    timings.seconds["total"] = time.perf_counter() - started
+    return replace(trained, report=replace(trained.report, timings=timings.seconds, run_id=run_id or new_run_id()))
 
-        config = suited_to_rows(config)
+
+def _check_exact(config: RunConfig) -> None:
+    """What needs no look at the rows is refused before they are read."""
     config.ready()
-    if not sparse:
+    if not is_sparse(config):
         check_sparse(config)
     if config.model == NETWORK and config.solver == "exact":
         raise ConfigError(
@@ -79,44 +89,40 @@ def train_with(
     if config.solver != "exact":
         raise ConfigError("Expected solver exact here, got gradient. Use shoal.fit on a file, or `shoal train`.")
     check_metrics(config)
-    started, timings, output = time.perf_counter(), Timings(), model_output(config)
 
-    def fitted() -> tuple[Trained, AlphaChoice]:
-        with timings.stage("ingest"):
-            dataset = coordinator.open(config)
-            found = checked(dataset, config)
-        suited, why = config, []
-        if config.model == BY_TARGET:
-            suited, said = by_target(coordinator, dataset, config)
-            check_metrics(suited)
-            why.append(said)
-        with timings.stage("tune"):
-            chosen = with_alpha(coordinator, dataset, suited)
-        made = with_findings(exactly(coordinator, dataset, chosen.config, timings), found)
-        if config.bands:
-            from shoal.fitting.robust.bands import with_bands  # here: other fits need none of it
 
-            made = with_bands(coordinator, dataset, chosen.config, made, timings)
-        with timings.stage("score"):
-            made = with_metrics(coordinator, dataset, chosen.config, made)
-        return noted(made, (*why, *chosen.notes)), chosen
+def _fitted(coordinator: Coordinator, config: RunConfig, timings: Timings) -> tuple[Trained, AlphaChoice]:
+    """From a table of cells: read, its model and penalty chosen where they are left open, fitted, scored."""
+    with timings.stage("ingest"):
+        dataset = coordinator.open(config)
+        found = checked(dataset, config)
+    said = []
+    if config.model == BY_TARGET:
+        config, why = by_target(coordinator, dataset, config)
+        check_metrics(config)
+        said.append(why)
+    with timings.stage("tune"):
+        chosen = with_alpha(coordinator, dataset, config)
+    made = with_findings(exactly(coordinator, dataset, chosen.config, timings), found)
+    if config.bands:
+        from shoal.fitting.robust.bands import with_bands  # here: other fits need none of it
 
-    def fitted_sparse() -> tuple[Trained, AlphaChoice]:
-        with timings.stage("tune"):
-            chosen = with_sparse_alpha(coordinator, config)
-        if config.model in LOSSES:
-            from shoal.sparse.outcomes import fit_sparse_outcome
+        made = with_bands(coordinator, dataset, chosen.config, made, timings)
+    with timings.stage("score"):
+        made = with_metrics(coordinator, dataset, chosen.config, made)
+    return noted(made, (*said, *chosen.notes)), chosen
 
-            return noted(fit_sparse_outcome(coordinator, chosen.config, timings), chosen.notes), chosen
-        return noted(fit_sparse(coordinator, chosen.config, timings), chosen.notes), chosen
 
-    trained, chosen = coordinator.cache.mending(fitted_sparse if sparse else fitted)
-    if found := tuned or chosen.found:
-        trained = with_tuning(trained, found)
-    if output:
-        output.write(model_bytes(trained.model))
-    timings.seconds["total"] = time.perf_counter() - started
-    return replace(trained, report=replace(trained.report, timings=timings.seconds, run_id=run_id or new_run_id()))
+def _fitted_sparse(coordinator: Coordinator, config: RunConfig, timings: Timings) -> tuple[Trained, AlphaChoice]:
+    """From a file of sparse rows."""
+    from shoal.sparse.choice import with_alpha as with_sparse_alpha  # here: tables of cells need none of it
+    from shoal.sparse.fit import fit_sparse
+    from shoal.sparse.outcomes import fit_sparse_outcome
+
+    with timings.stage("tune"):
+        chosen = with_sparse_alpha(coordinator, config)
+    fit = fit_sparse_outcome if config.model in LOSSES else fit_sparse
+    return noted(fit(coordinator, chosen.config, timings), chosen.notes), chosen
 
 
 def suited_to_rows(config: RunConfig) -> RunConfig:
