@@ -4,8 +4,11 @@
 # With WITHOUT="torch" (or ray, postgres, ...) tests and checks are set up without that, and tests of it are skipped.
 
 PYTHON ?= python3
-# Test files at a time. Many tests wait for processes and browsers: with one more than cores these are idle for a third of the time.
-JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 6 ? cores + 2 : 8)))
+# Test files at a time. Many tests wait for processes, browsers and servers: with two more than cores these are idle for a
+# quarter of the time. Each takes up to 2 GB with what it starts.
+JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); \
+	room=$$(awk '/^MemAvailable/ { print int($$2 / 2000000) }' /proc/meminfo 2>/dev/null); jobs=$$((cores < 6 ? cores + 4 : 10)); \
+	jobs=$$((jobs < $${room:-4} ? jobs : $${room:-4})); echo $$((jobs > 2 ? jobs : 2)))
 ARGS ?=
 WITHOUT ?=
 comma := ,
@@ -40,7 +43,7 @@ help: ## list these commands
 run: $(VENV)/.kernel ## start the dashboard; it prints its address
 	@$(BIN)/shoal dashboard $(ARGS)
 
-test: $(DEV) $(VENV)/.kernel ## run the whole test suite; JOBS=2 for two files at a time, else two more than cores
+test: $(DEV) $(VENV)/.kernel ## run the whole test suite; JOBS=2 for two files at a time, else four more than cores if memory allows
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest tests -n $(JOBS) --dist loadfile $(ARGS)
 
 cluster-test: $(DEV) $(VENV)/.kernel ## three hosts as network namespaces, without a common disk (needs root)

@@ -165,8 +165,8 @@ def holds(download: Download, journey: Journey) -> None:
 
 def test_sparse_rows_from_the_drop_zone_to_a_tuned_model(visitor: Visitor, tmp_path: Path) -> None:
     random = np.random.default_rng(1)
-    X = sp.random_array((300, 1500), density=0.01, format="csr", rng=random, data_sampler=random.standard_normal)
-    y = X[:, :40] @ np.full(40, 3.0) + 0.1 * random.standard_normal(300)
+    X = sp.random_array((200, 400), density=0.02, format="csr", rng=random, data_sampler=random.standard_normal)
+    y = X[:, :10] @ np.full(10, 3.0) + 0.1 * random.standard_normal(200)
     dump_svmlight_file(X, y, str(tmp_path / "words.svmlight"), zero_based=False)
     page = visitor.visit("?choose=1")
     page.locator("input[type=file]").set_input_files(tmp_path / "words.svmlight")
