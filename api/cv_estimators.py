@@ -94,7 +94,7 @@ def _cells(splits: Sequence[_Split], n: int) -> tuple[Rows1, list[tuple[Rows1, R
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class _FoldSums:
     """Moments of (columns..., target) over all rows, and over the training and test rows of each split."""
 
     whole: Moments
@@ -103,7 +103,7 @@ class _Sums:
     @classmethod
     def of(
         cls, rows: SharedRows, X: npt.NDArray[Any], y: Floats, splits: Sequence[_Split], weights: Floats | None
-    ) -> _Sums:
+    ) -> _FoldSums:
         found = _cells(splits, len(X))
         if found is None:
             parts = [(_moments(X, y, split.train, weights), _moments(X, y, split.test, weights)) for split in splits]
@@ -177,7 +177,7 @@ class _Tuned(Exact):
             engine_on(self.engine, self.n_workers, len(X), width) as engine,
             SharedRows.shared(engine, X, y[:, None], weights) as rows,
         ):
-            sums = _Sums.of(rows, X, y, splits, weights)
+            sums = _FoldSums.of(rows, X, y, splits, weights)
             if not all(part.n for parts in sums.parts for part in parts):
                 raise ValueError("Expected rows that count in each part of every split, got none in some. Correct cv.")
             check_squares(sums.whole)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def write_backup(output: Output, version: str) -> Contents:
     """Everything as it is now; runs may go on meanwhile."""
-    writer = _Writer(version)
+    writer = _ArchiveWriter(version)
     with contextlib.ExitStack() as opened:
         opened.enter_context(disk_errors("the backup"))
         packed = gzip.GzipFile("", "wb", 1, opened.enter_context(output.open()))
@@ -41,7 +41,7 @@ def write_backup(output: Output, version: str) -> Contents:
         return writer.finish(tar)
 
 
-class _Writer:
+class _ArchiveWriter:
     def __init__(self, version: str) -> None:
         self._version, self._steps = version, 0
         self._members: dict[str, tuple[int, str]] = {}

@@ -121,7 +121,7 @@ def rehearse(ready: ReadyTable, config: RunConfig, constants: Constants, machine
     with SimulatedEngine(machines.nodes, around) as engine:
         conductor = conductor_for(config, resolved, ready.objective, engine, fewer, engine.clock)
         assert isinstance(conductor.recorder, EventsOnly)
-        steps = _Steps(engine, conductor)
+        steps = _EndOfSteps(engine, conductor)
         conductor.recorder.on_event = steps.note
         conductor.begin()
         loop = loop_for(ready.whole, sample, fewer, conductor.server.board, config.mode == "sync")
@@ -161,7 +161,7 @@ def _fewer(
     return (planned, 1.0) if rows >= planned.total else (ready.planned(sample, shards, rows), planned.total / rows)
 
 
-class _Steps:
+class _EndOfSteps:
     """When the steps were over and full passes began, and what had been done by then; zeros where they never did."""
 
     def __init__(self, engine: SimulatedEngine, conductor: Conductor) -> None:
@@ -174,7 +174,7 @@ class _Steps:
 
 
 def _found(
-    account: TimeSpent, conductor: Conductor, steps: _Steps, nodes: int, times: float, batch: int, local: int,
+    account: TimeSpent, conductor: Conductor, steps: _EndOfSteps, nodes: int, times: float, batch: int, local: int,
     shards: int,
 ) -> Rehearsed:  # fmt: skip
     # Steps that were left out took as long as those that were not; rows of full passes were charged in full.

@@ -46,7 +46,7 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def knobs_of(formula: str) -> dict[str, Any]:
     """The knobs that a formula stands for: the target, and of the others those that it names."""
-    return _Reader(formula).read()
+    return _FormulaReader(formula).read()
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Found:
             own += [atom.how] if atom.how not in own else []
 
 
-class _Reader:
+class _FormulaReader:
     def __init__(self, formula: str) -> None:
         self.formula, self.found = formula, _Found()
         self.tokens = self._tokens()

@@ -266,14 +266,14 @@ def test_every_name_of_a_class_means_one_thing() -> None:
 
 
 def _names_of_types(node: ast.stmt) -> Iterator[str]:
-    """The public class or alias that a statement defines: a name such as `Rows`; constants are in capitals."""
+    """The class that a statement defines, or the public alias: a name such as `Rows`; constants are in capitals."""
     if isinstance(node, ast.ClassDef):
         found = node.name
     elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         found = node.targets[0].id
     else:
         return
-    if found[0].isupper() and (isinstance(node, ast.ClassDef) or not found.isupper()):
+    if isinstance(node, ast.ClassDef) or (found[0].isupper() and not found.isupper()):
         yield found
 
 

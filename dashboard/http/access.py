@@ -102,7 +102,7 @@ def remove_password() -> bool:
     return True
 
 
-class _Known:
+class _KnownPassword:
     """What this process knows of the password: the one it was started with, or the file as it was last seen."""
 
     started_with: Hashed | None = None
@@ -120,24 +120,24 @@ def adopt_environment() -> None:
         raise ConfigError(f"{VARIABLE}: {error}") from None
     # The salt stays the same, so that sessions outlive a restart with the same password.
     salt = hmac.digest(signing_key(), b"salt of the password from the environment", "sha256")[:16]
-    _Known.started_with = Hashed.of(given, salt)
+    _KnownPassword.started_with = Hashed.of(given, salt)
 
 
 def current_password() -> Hashed | None:
     """The hash to check against; None if there is no password. The file counts as it is now."""
-    if _Known.started_with is not None:
-        return _Known.started_with
+    if _KnownPassword.started_with is not None:
+        return _KnownPassword.started_with
     path = password_file()
     try:
         now = path.stat()
-        if _Known.seen and _Known.seen[:3] == (path, now.st_mtime_ns, now.st_ino):
-            return _Known.seen[3]
+        if _KnownPassword.seen and _KnownPassword.seen[:3] == (path, now.st_mtime_ns, now.st_ino):
+            return _KnownPassword.seen[3]
         found = Hashed.parse(path.read_text("ascii"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
         return BROKEN  # never open because of a damaged file
-    _Known.seen = (path, now.st_mtime_ns, now.st_ino, found)
+    _KnownPassword.seen = (path, now.st_mtime_ns, now.st_ino, found)
     return found
 
 

@@ -18,7 +18,7 @@ from shoal.utils import write_atomically
 NO_TOKEN, NO_BROWSER = "SHOAL_NO_TOKEN", "SHOAL_NO_BROWSER"
 
 
-class _Current:
+class _UnusedToken:
     """The token of this server that has not been used yet; empty where none is needed."""
 
     token = ""
@@ -28,21 +28,21 @@ class _Current:
 
 def begin() -> None:
     """Ask for a token from now on, unless whoever started the server wants none."""
-    _Current.token = "" if os.environ.get(NO_TOKEN) else secrets.token_urlsafe(24)
+    _UnusedToken.token = "" if os.environ.get(NO_TOKEN) else secrets.token_urlsafe(24)
 
 
 def is_needed() -> bool:
     """Whether only those may come in who have used an address; a password replaces that."""
-    return bool(_Current.token)
+    return bool(_UnusedToken.token)
 
 
 def spend(given: str) -> bool:
     """Whether this is the token. It is good for one browser; there is another one at once, and it is told."""
-    right = is_needed() and hmac.compare_digest(given.encode("utf-8", "replace"), _Current.token.encode())
+    right = is_needed() and hmac.compare_digest(given.encode("utf-8", "replace"), _UnusedToken.token.encode())
     if right:
-        _Current.token = secrets.token_urlsafe(24)
-        if _Current.tell is not None:
-            _Current.tell(_Current.token)
+        _UnusedToken.token = secrets.token_urlsafe(24)
+        if _UnusedToken.tell is not None:
+            _UnusedToken.tell(_UnusedToken.token)
     return right
 
 
@@ -59,28 +59,28 @@ def announce(address: str, port: int, is_locked: bool) -> None:
         _write_page(f"{address}?token={token}")
         print(f"  A browser is in. For another one: {address}?token={token}", flush=True)
 
-    _Current.tell, _Current.page = tell, opening_page(port)
-    first = f"{address}?token={_Current.token}"
+    _UnusedToken.tell, _UnusedToken.page = tell, opening_page(port)
+    first = f"{address}?token={_UnusedToken.token}"
     _write_page(first)
     if is_locked:
         print(f"\n  Shoal's dashboard: {address}\n", flush=True)
         return
     print(f"\n  Shoal's dashboard is for you alone. Open it once by this address:\n\n      {first}\n", flush=True)
-    _open_browser(_Current.page)
+    _open_browser(_UnusedToken.page)
 
 
 def _write_page(address: str) -> None:
     """A page that leads there, for its owner only: the arguments of a browser's process can be read by everybody."""
     target = html.escape(address)
     text = f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={target}"><a href="{target}">Open Shoal</a>\n'
-    if _Current.page is not None:
-        write_atomically(_Current.page, text.encode())
+    if _UnusedToken.page is not None:
+        write_atomically(_UnusedToken.page, text.encode())
 
 
 def withdraw() -> None:
     """The server ends, and with it the address."""
-    if _Current.page is not None:
-        _Current.page.unlink(missing_ok=True)
+    if _UnusedToken.page is not None:
+        _UnusedToken.page.unlink(missing_ok=True)
 
 
 def _open_browser(page: Path) -> None:

@@ -321,7 +321,9 @@ def test_a_run_whose_file_is_gone_fails_and_can_be_resumed_when_it_is_back(data:
 def test_a_run_whose_folder_is_removed_ends_and_does_not_make_it_anew(data: Path, home: Path) -> None:
     run = training(launch(endless_run(data)))
     processes = [psutil.Process(run.pid), *descendants(run)]
-    until(lambda: shutil.rmtree(run.directory, ignore_errors=True) or not run.directory.exists())  # it may write meanwhile
+    until(
+        lambda: shutil.rmtree(run.directory, ignore_errors=True) or not run.directory.exists()
+    )  # it may write meanwhile
     assert all_gone(processes)
     assert not run.directory.exists()
     assert run.state == "interrupted"

@@ -37,7 +37,7 @@ PATHS = sorted({
 
 def cookie_for(login: str) -> str:
     """Make the server as this login says, and the cookie of whoever comes."""
-    printed_address._Current.token = "secret" if login.startswith("token") else ""
+    printed_address._UnusedToken.token = "secret" if login.startswith("token") else ""
     if login.startswith("password"):
         access.set_password(PASSWORD)
     else:
@@ -86,7 +86,7 @@ def test_method_route_origin_login(app: Starlette, home: Path, login: str) -> No
             assert found.headers["x-content-type-options"] == "nosniff"
             assert found.status == 200 or b"shoal_" not in found.body
     finally:
-        printed_address._Current.token = ""
+        printed_address._UnusedToken.token = ""
 
 
 def test_the_matrix_has_all_our_routes() -> None:

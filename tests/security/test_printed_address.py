@@ -25,11 +25,15 @@ PATHS = ("/", "/train?run=x", "/api/plotly.js", "/static/x.js", "/_stcore/host-c
 def gate(home: Path) -> Iterator[Gate]:
     printed_address.begin()
     yield Gate(inner())
-    printed_address._Current.token, printed_address._Current.tell, printed_address._Current.page = "", None, None
+    printed_address._UnusedToken.token, printed_address._UnusedToken.tell, printed_address._UnusedToken.page = (
+        "",
+        None,
+        None,
+    )
 
 
 def by_address(gate: Gate, place: str = "/", token: str | None = None) -> Answer:
-    given = printed_address._Current.token if token is None else token
+    given = printed_address._UnusedToken.token if token is None else token
     return call(gate, f"{place}{'&' if '?' in place else '?'}token={given}")
 
 
@@ -57,10 +61,10 @@ def test_the_address_becomes_a_session_and_is_gone_from_the_address_line(gate: G
 
 def test_an_address_works_once_and_the_next_one_is_told(gate: Gate) -> None:
     told: list[str] = []
-    printed_address._Current.tell = told.append
-    first = printed_address._Current.token
+    printed_address._UnusedToken.tell = told.append
+    first = printed_address._UnusedToken.token
     assert by_address(gate).status == 303
-    assert told == [printed_address._Current.token] != [first]
+    assert told == [printed_address._UnusedToken.token] != [first]
     assert by_address(gate, token=first).status == 401
     assert by_address(gate).status == 303
     assert len(told) == 2
@@ -69,11 +73,11 @@ def test_an_address_works_once_and_the_next_one_is_told(gate: Gate) -> None:
 @pytest.mark.parametrize("wrong", ["", "x", "x" * 5000, "%00", "%ED%A0%80", "é"])
 def test_no_other_token_will_do(gate: Gate, wrong: str) -> None:
     assert by_address(gate, token=wrong).status == 401
-    token = printed_address._Current.token
+    token = printed_address._UnusedToken.token
     assert call(gate, f"/?token={token}", "POST").status == 401
     assert call(gate, f"/?token={token}", "HEAD").status == 401
     assert by_address(gate, token=token[:-1]).status == 401
-    assert printed_address._Current.token == token  # none of these used it up
+    assert printed_address._UnusedToken.token == token  # none of these used it up
 
 
 def test_a_password_takes_the_place_of_addresses(gate: Gate) -> None:
@@ -101,13 +105,13 @@ def test_who_wants_none_has_none(home: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_printed(gate: Gate, capsys: pytest.CaptureFixture[str]) -> None:
     printed_address.announce("http://127.0.0.1:5000/", 5000, is_locked=False)
     said = capsys.readouterr().out
-    token = printed_address._Current.token
+    token = printed_address._UnusedToken.token
     assert re.search(rf"^ +http://127\.0\.0\.1:5000/\?token={token}$", said, re.MULTILINE)
     page = opening_page(5000)
     assert f"?token={token}" in page.read_text()
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     assert by_address(gate).status == 303
-    token = printed_address._Current.token
+    token = printed_address._UnusedToken.token
     assert f"For another one: http://127.0.0.1:5000/?token={token}" in capsys.readouterr().out
     assert f"?token={token}" in page.read_text()
     printed_address.withdraw()

@@ -33,7 +33,7 @@ TOKENS = ("none", "wrong", "over", "revoked", "read", "write")
 
 @pytest.fixture(autouse=True)
 def closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printed_address._Current, "token", "secret")
+    monkeypatch.setattr(printed_address._UnusedToken, "token", "secret")
 
 
 def token_of(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:

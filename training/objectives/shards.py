@@ -72,7 +72,9 @@ def derive(
     )  # fmt: skip
     if found is not None and apart:
         try:
-            _Making(*how, coordinator.cache.directory / key).tell(Path(found.directory), _dealt_seal(found.directory))
+            _ShardMaking(*how, coordinator.cache.directory / key).tell(
+                Path(found.directory), _dealt_seal(found.directory)
+            )
         except DamagedFile as error:
             coordinator.cache.discard(error)
             found = None
@@ -81,7 +83,7 @@ def derive(
     with coordinator.cache.workshop() as workshop, disk_errors():
         folder = workshop / "shards"
         folder.mkdir()
-        making = _Making(*how, workshop)
+        making = _ShardMaking(*how, workshop)
         made = {**asdict(making.shards(folder)), "directory": "", SEAL: making.seal}
         sealed.write(folder / MANIFEST, made, of=key)
         placed = found_shards(coordinator.cache, coordinator.cache.place(folder, key))
@@ -136,7 +138,7 @@ def _dealt_seal(directory: str) -> Seal:
     return Seal(*sealed.read(Path(directory) / MANIFEST, of=Path(directory).name)[SEAL])
 
 
-class _Making:
+class _ShardMaking:
     """The two passes over one data set."""
 
     def __init__(

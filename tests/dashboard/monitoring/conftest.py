@@ -17,4 +17,4 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printed_address._Current, "token", "secret")
+    monkeypatch.setattr(printed_address._UnusedToken, "token", "secret")

@@ -272,7 +272,7 @@ def _locked(place: Place) -> None:
 
 def _come_in(place: Place) -> Parts:
     """A minute later. To be asked for the password again, or for another one, is a word; to come in is not."""
-    access._Known.seen = None
+    access._KnownPassword.seen = None
     valid, ended = (place.folder / "tokens").read_text().split()
     password = access.current_password()
     if password is None:
