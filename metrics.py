@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shoal.results.fit import FitScores
 
 GPU_EVERY = 5.0  # seconds between two questions to nvidia-smi, which takes up to a second to answer
-OWN_METRICS = "metrics"  # the kind of an event that holds what metrics of plug-ins came to
+OWN_METRICS, HISTOGRAMS = "metrics", "histograms"  # kinds of events that hold what came out, not what happened
 GPU_STALE = 30.0  # seconds after which an answer that did not come is given up
 
 
@@ -166,7 +166,7 @@ class HostSample:
 class Event:
     """Something that happened; `data` holds what JSON can hold.
 
-    Kinds: those of `storage.base.HAPPENED`, and `OWN_METRICS`.
+    Kinds: those of `storage.base.HAPPENED`, `OWN_METRICS`, `HISTOGRAMS`.
     """
 
     seconds: float

@@ -14,7 +14,7 @@ from shoal.lazy.classes import dataclass
 from shoal.metrics import Event, HostSample, LinkSample, Record, Round, WorkerSample
 
 POINTS = 1500  # of a series: about the pixels a chart has
-HAPPENED = (  # kinds of events that tell what happened: all but what metrics of plug-ins came to
+HAPPENED = (  # kinds of events that tell what happened: not what metrics of plug-ins came to, nor histograms
     "started", "lost", "restarted", "joined", "left", "phase", "checkpoint", "command", "warning", "state", "error",
     "shards",
 )  # fmt: skip

@@ -124,7 +124,7 @@ class Conductor:
         found = self.objective.away(self.server.w)
         self.away = found if found.is_known else self.away
         self.score = self.objective.score(self.server.w)
-        self._record()
+        self._record(last=True)
 
     def phase_ended(self, now: float) -> None:
         if self.ending is None and self.phase == "steps" and finishes(self.config, self.objective):
@@ -238,10 +238,10 @@ class Conductor:
             self.end(Standing("finished", cause, Reason.NO_BETTER_SCORE), self.best[1])
 
     @unbounded
-    def _record(self) -> None:
+    def _record(self, last: bool = False) -> None:
         away, loss = self._known()
         self.score = self.objective.score(self.server.w) if self.objective.scores_cheaply else self.score
-        record = self.recorder.round(self.server, self.phase, self.epoch, away.objective, loss, self.score)
+        record = self.recorder.round(self.server, self.phase, self.epoch, away.objective, loss, self.score, last)
         self.session.callbacks.round_ended(self, record)
 
     def _known(self) -> tuple[DistanceToOptimum, float]:

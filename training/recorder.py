@@ -11,6 +11,7 @@ from shoal.engines.base import Link
 from shoal.errors import ResourceError, StateError
 from shoal.fitting.own_metrics import LiveMetrics
 from shoal.metrics import (
+    HISTOGRAMS,
     OWN_METRICS,
     Event,
     HostSample,
@@ -21,6 +22,7 @@ from shoal.metrics import (
     Tally,
     WorkerSample,
 )
+from shoal.steps.histograms import FEWEST, Looks, histograms
 from shoal.storage.base import Fenced, Storage
 from shoal.tracing import spans
 from shoal.training.objectives.base import Objective
@@ -49,6 +51,7 @@ class Recorder:
         self._waiting: list[Record] = []
         self.spent = 0.0  # seconds that recording and sampling took
         self._began = self._flushed = self._sampled = self._recorded = clock()
+        self._looks = Looks(self._began)
         self._failing = False
         self._renewed = storage.renewed
         self._count = 0
@@ -71,7 +74,7 @@ class Recorder:
 
     def round(
         self, server: ParameterServer, phase: str, epoch: float, distance: float | None, loss: float,
-        score: float | None,
+        score: float | None, last: bool = False,
     ) -> Round:  # fmt: skip
         started = time.perf_counter()
         now, tally = self._clock(), server.take_tally()
@@ -83,10 +86,17 @@ class Recorder:
         if self._own and (int(epoch) != self._own_epoch or (self.last is not None and self.last.round == record.round)):
             self._own_epoch = int(epoch)
             self._record_own(self._own.values(self._objective.predicted(server.w)), record)
+        if self._objective.size >= FEWEST and self._looks.due(now, epoch, last):
+            self._record_histograms(server, record)
         self._recorded, self.last = now, record
         self._count += 1
         self.spent += time.perf_counter() - started
         return record
+
+    def _record_histograms(self, server: ParameterServer, record: Round) -> None:
+        parts = histograms(self._objective.parts, server.w, server.parameters.gradient)
+        data = {"epoch": record.epoch, "parts": parts}
+        self._waiting.append(Event(record.seconds, HISTOGRAMS, record.round, "", None, data))
 
     def _record_own(self, values: dict[str, float | None], record: Round) -> None:
         if values:

@@ -7,6 +7,7 @@ another look at the disk. A snapshot replaces everything, an update is added to 
     rounds    columns, thinned to about POINTS
     hosts     columns
     own       columns: what metrics of plug-ins came to, by their names; all of it whenever there is more
+    spread    histograms of weights and gradients by parts of the model: a few looks, all of it whenever there is more
     rates     columns: rows a second of each worker, by its number, and the use of graphics processors
     workers   the newest sample of each rank, with its CPU over the last minute
     events    with their number in the store and what there is to say about them
@@ -24,12 +25,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shoal.dashboard.live import histograms
 from shoal.dashboard.live import story as live_story
 from shoal.dashboard.live import tiles as live_words
 from shoal.dashboard.live.own_metrics import own_columns
 from shoal.dashboard.parts import wording
 from shoal.errors import TrainingError
-from shoal.metrics import OWN_METRICS
+from shoal.metrics import HISTOGRAMS, OWN_METRICS
 from shoal.runs.folder import ENDED
 from shoal.runs.launch import Run
 from shoal.storage.base import HAPPENED
@@ -128,7 +130,8 @@ class RunFeed:
         self.hosts: Columns = columns([], HOST_COLUMNS)
         self.rates: Columns = {}
         self.own: Columns = {}
-        self._number = self._own_number = 0  # of the newest events that were seen
+        self._looks: list[dict[str, Any]] = []
+        self._number = self._own_number = self._spread_number = 0  # of the newest events that were seen
         self.workers: dict[int, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.lanes: list[dict[str, Any]] = []
@@ -152,6 +155,7 @@ class RunFeed:
             "hosts": self.hosts,
             "rates": self.rates,
             "own": self.own,
+            "spread": histograms.shown(self._looks),
             "workers": list(self.workers.values()),
             "events": self.events,
             "lanes": self.lanes,
@@ -240,6 +244,10 @@ class RunFeed:
         if own := storage.events(self._own_number, (OWN_METRICS,), EVENTS_READ):
             self._own_number = own[-1][0]
             self.own = new["own"] = own_columns(self.own, [event for _, event in own], POINTS)
+        if spread := storage.events(self._spread_number, (HISTOGRAMS,), EVENTS_READ):
+            self._spread_number = spread[-1][0]
+            self._looks = histograms.looks(self._looks, [event for _, event in spread])
+            new["spread"] = histograms.shown(self._looks)
         newest = storage.hosts(1)
         if newest and json_number(newest[0].seconds, 8) != (self.hosts["seconds"] or [None])[-1]:
             return self._read_samples(storage, newest, new)

@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.dashboard.live.controls import send_now
 from shoal.dashboard.live.own_metrics import field_of
-from shoal.dashboard.live.plot import FAINT, Panel, chart, live_plot, series
+from shoal.dashboard.live.plot import FAINT, HEIGHT, Panel, chart, live_plot, series
 from shoal.results.training_words import SQUARES, curve_words
 from shoal.runs.launch import Run
 from shoal.settings.when import MODULE, NETWORK
@@ -158,6 +158,18 @@ def steps(config: Mapping[str, Any]) -> list[Panel]:
     ]  # fmt: skip
 
 
+def spread() -> list[Panel]:
+    """How the numbers of a part of the model are distributed; not there for a model of few numbers."""
+    return [
+        {"kind": "spread", "key": f"spread-{which}", "title": title, "of": which, "hint": hint, "height": HEIGHT,
+         "axis": axis, "waiting": "Looked at after an epoch."}
+        for which, title, axis, hint in (
+            ("weights", "Spread of weights", "Weight", "histograms of a part of the model"),
+            ("gradient", "Spread of gradients", "Gradient", "of the same part, behind a step"),
+        )
+    ]  # fmt: skip
+
+
 def times() -> Panel:
     return chart(
         "time", "Where the time goes",
@@ -196,6 +208,7 @@ def panels(run: Run, state: str, config: Mapping[str, Any], active: bool) -> Non
         *curves(config),
         *own(config),
         *steps(config),
+        *spread(),
         TIMELINE,
         LANES,
         HOLDERS,

@@ -25,7 +25,7 @@ SECONDS = AXES[2]
 _component = st.components.v2.component(
     "shoal_live_plot",
     css=(HERE / "panels.css").read_text("utf-8"),
-    js=joined(HERE, "stream", "panels", "charts", "lanes", "holders", "log", "view"),
+    js=joined(HERE, "stream", "panels", "charts", "spread", "lanes", "holders", "log", "view"),
     isolate_styles=False,  # Plotly puts its own style into the page's head
 )
 

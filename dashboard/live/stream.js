@@ -67,7 +67,7 @@ class Stream {
   }
 }
 
-const empty = () => ({ head: null, rounds: {}, hosts: {}, rates: {}, own: {}, workers: [], events: [], lanes: [], shards: [], log: [] })
+const empty = () => ({ head: null, rounds: {}, hosts: {}, rates: {}, own: {}, spread: [], workers: [], events: [], lanes: [], shards: [], log: [] })
 
 function added(data, news) {
   const next = { ...data }

@@ -2,7 +2,7 @@
 
 const DRAW = 200 // milliseconds between two drawings
 const views = new WeakMap()
-const KINDS = { tiles: Tiles, chart: Chart, timeline: Timeline, lanes: Lanes, holders: Holders, events: Events, log: Log, switch: Switch }
+const KINDS = { tiles: Tiles, chart: Chart, spread: Spread, timeline: Timeline, lanes: Lanes, holders: Holders, events: Events, log: Log, switch: Switch }
 
 class View {
   constructor(parent, settings) {
@@ -41,6 +41,11 @@ class View {
     sessionStorage.setItem("shoal-axis", axis.field)
     for (const panel of this.panels) panel.dirty = true
     this.schedule()
+  }
+
+  showPart(name) {
+    this.part = name
+    for (const panel of this.panels) if (panel instanceof Spread) panel.zoomOut() // of other numbers
   }
 
   schedule() {

@@ -19,11 +19,13 @@ from shoal.runs.launch import Run, find_run, launch, list_runs
 from support.brought.example_plugin import distribution
 from support.browser import LOOK, Server, Visitor, fits, free_port, needs_chromium, opens
 from support.runs import ended, endless_run, run_home, small_table, training, until
+from support.training import generated
 
 pytestmark = needs_chromium
 
 PLOT = "[data-panel={}] .js-plotly-plot"
 POINTS = 1500
+SPREAD = re.compile(r": coefficients from [-\d.e]+ to [-\d.e]+$")
 BETWEEN = """sel => {
   const chart = document.querySelector(sel), [one, next] = chart.data[0].x.slice(-2), apart = next - one
   return Plotly.relayout(chart, { "xaxis.range": [one + 0.4 * apart, one + 0.6 * apart] }).then(() => null)
@@ -42,10 +44,10 @@ def home(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 ended(run)
 
 
-def started(folder: Path, **knobs: Any) -> Run:
+def started(folder: Path, table: Path | None = None, **knobs: Any) -> Run:
     """A run that goes on, and that leaves the cores to the browser where it can. It says little beside what is asked for: the
     page shows the newest 500 lines of a log."""
-    run = launch(endless_run(small_table(folder), test_every=5, checkpoint_seconds=60, **knobs))
+    run = launch(endless_run(table or small_table(folder), test_every=5, checkpoint_seconds=60, **knobs))
     os.setpriority(os.PRIO_PROCESS, until(lambda: run.pid), 15)
     training(run)
     for worker in psutil.Process(run.pid).children(recursive=True):
@@ -327,12 +329,16 @@ def test_shards_and_a_metric_of_a_plug_in_are_shown_and_shards_killed_and_change
     site.mkdir()
     distribution(site, "plug-off", "shoal.metrics", "round = plug_off:Off", METRIC)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
-    run = started(tmp_path, parameter_shards=2, metrics=["round"])
+    run = started(tmp_path, generated(tmp_path, columns=24), parameter_shards=2, metrics=["round"])
     page = open_run(visitor, run)
     into_view(page, "[data-panel=own-0]")
-    drawn = "([sel, n]) => { const d = document.querySelector(sel)?.data?.[0]; return d?.x?.length >= n && d.y.every((v) => v > 0) }"
+    drawn = "([sel, n]) => { const d = document.querySelector(sel)?.data?.[0]; return d?.x?.length >= n && d.y.every((v) => v >= 0) }"
     page.wait_for_function(drawn, arg=[PLOT.format("own-0"), 3], polling=LOOK)
     page.wait_for_function(drawn, arg=[PLOT.format("own-0"), len(points(page, "own-0")) + 1], polling=LOOK)
+    for which in ("weights", "gradient"):  # of 24 numbers: no model of three has histograms
+        into_view(page, f"[data-panel=spread-{which}]")
+        expect(page.locator(f"[data-panel=spread-{which}] [role=img]")).to_have_attribute("aria-label", SPREAD)
+        page.wait_for_function(drawn, arg=[PLOT.format(f"spread-{which}"), 8], polling=LOOK)
     into_view(page, "[data-panel=shards]")
     rows = page.locator("[data-panel=shards] tbody tr")
     expect(rows).to_have_text([re.compile("Shard 0.*Here"), re.compile("Shard 1.*Here")])

@@ -13,10 +13,23 @@ import pandas as pd
 import pytest
 
 from shoal.engines.base import Engine
-from shoal.metrics import Round
+from shoal.metrics import HISTOGRAMS, Round
 from shoal.training.conductor import Conductor
 from support.tables import same_bits
-from support.training import EQUAL, MODES, At, Bench, Each, Reference, Trainer, Vector, data, plain, reference_of
+from support.training import (
+    EQUAL,
+    MODES,
+    At,
+    Bench,
+    Each,
+    Reference,
+    Trainer,
+    Vector,
+    data,
+    generated,
+    plain,
+    reference_of,
+)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -102,3 +115,19 @@ def test_a_run_whose_checkpoints_are_all_gone_says_that_it_begins_again(run: Tra
     assert ("running", event.text) in again.states
     assert [record.round for record in again.rounds] == sorted({record.round for record in again.rounds})
     assert again.w.tolist() == before.tolist()
+
+
+def test_histograms_are_of_the_weights_and_of_enough_of_them(run: Trainer, place: Path) -> None:
+    path = generated(place, "many.csv", columns=30)
+    found = run(path, "y", model="lasso", alpha=0.1, epochs=5, batch_size=50)
+    *earlier, last = found.events(HISTOGRAMS)
+    assert earlier
+    (part,) = last.data["parts"]
+    assert (part["name"], part["size"]) == ("coefficients", 30)
+    counts, edges = np.histogram(found.w, len(part["weights"]["counts"]))
+    assert part["weights"]["counts"] == counts.tolist()
+    assert [part["weights"]["low"], part["weights"]["high"]] == pytest.approx([edges[0], edges[-1]])
+    assert sum(part["gradient"]["counts"]) == 30
+    assert last.round == found.rounds[-1].round
+    few, target = data("generated", place)
+    assert run(few, target, epochs=2).events(HISTOGRAMS) == []
