@@ -16,10 +16,8 @@ MOST = 1 << 17  # numbers of a part that are looked at, evenly spread over it wh
 PARTS = 24  # the largest ones
 PAUSE, LATER = 1.0, 0.02  # seconds between two of them at least, and as a share of the run: a long one has few hundreds
 
-Part = tuple[str, int]
 
-
-def histograms(parts: Iterable[Part], weights: Array, gradient: Array) -> list[dict[str, Any]]:
+def histograms(parts: Iterable[tuple[str, int]], weights: Array, gradient: Array) -> list[dict[str, Any]]:
     """Of each part, in the order of the model: its name and size, and the histogram of either, None where nothing is
     finite."""
     places, first = [], 0
@@ -57,7 +55,7 @@ def _range(values: Array) -> tuple[float, float]:
     return low - least, high + least
 
 
-class Looks:
+class HistogramTimes:
     """When it is time for another one, in a run that began at `began`: after an epoch, and at the end."""
 
     def __init__(self, began: float) -> None:

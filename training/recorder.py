@@ -22,7 +22,7 @@ from shoal.metrics import (
     Tally,
     WorkerSample,
 )
-from shoal.steps.histograms import FEWEST, Looks, histograms
+from shoal.steps.histograms import FEWEST, HistogramTimes, histograms
 from shoal.storage.base import Fenced, Storage
 from shoal.tracing import spans
 from shoal.training.objectives.base import Objective
@@ -51,7 +51,7 @@ class Recorder:
         self._waiting: list[Record] = []
         self.spent = 0.0  # seconds that recording and sampling took
         self._began = self._flushed = self._sampled = self._recorded = clock()
-        self._looks = Looks(self._began)
+        self._looks = HistogramTimes(self._began)
         self._failing = False
         self._renewed = storage.renewed
         self._count = 0

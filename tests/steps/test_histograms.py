@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.steps.histograms import MOST, PARTS, Looks, histogram, histograms
+from shoal.steps.histograms import MOST, PARTS, HistogramTimes, histogram, histograms
 
 
 def test_every_number_is_counted_once_between_the_smallest_and_the_largest() -> None:
@@ -51,7 +51,7 @@ def test_the_largest_parts_in_the_order_of_the_model() -> None:
 
 
 def test_after_an_epoch_but_not_too_often_and_at_the_end() -> None:
-    looks = Looks(began=100.0)
+    looks = HistogramTimes(began=100.0)
     assert looks.due(100.0, 0.1, last=False)
     assert not looks.due(102.0, 0.9, last=False)  # the same epoch
     assert looks.due(102.0, 1.0, last=False)
