@@ -273,7 +273,9 @@ def delete_archived(run_id: str) -> int:
 def forget_records(run: Run) -> None:
     """Those in a team's database; before the folder goes, or nobody would know of them any more."""
     from shoal.storage import place  # needs NumPy, which lists of runs do not
+    from shoal.travel import journeys
 
+    journeys.forget(run.directory)
     place.remove(run.directory, run.id)
     notes.forget(run.id)
 

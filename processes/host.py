@@ -12,15 +12,18 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from shoal.database.plain_errors import DatabaseAway
 from shoal.errors import DamagedFile, Standing, TrainingError
 from shoal.home import runs_directory
 from shoal.lazy.classes import dataclass
+from shoal.processes.carrier import Carrier, Luggage
 from shoal.queueing.jobs import LEDGER_DAYS, Job, RunHost
 from shoal.queueing.queue import Queue
 from shoal.runs.commands import post, wait_settled
 from shoal.runs.documents import last_word
 from shoal.runs.folder import Run
 from shoal.runs.spawning import WarmProcess
+from shoal.travel import journeys
 from shoal.words import duration, plural
 
 BEAT = 1.0  # seconds between two heartbeats
@@ -55,6 +58,8 @@ class HeldJob:
 
     job: Job
     need: int
+    luggage: Luggage | None = None  # of a run that travels between homes
+    begun: bool = False
     stopped: bool = False
     given_back: bool = False  # it is killed in order to be given back
     saving: tuple[int, float] | None = None  # the command for a checkpoint, and when it was asked for
@@ -69,8 +74,10 @@ class HeldJob:
 class HostLoop:
     """One iteration is `step`; collaborators are passed in."""
 
-    def __init__(self, queue: Queue, host: RunHost, warm: HostWarmth, say: Callable[[str], None]) -> None:
-        self.queue, self.warm, self.say = queue, warm, say
+    def __init__(
+        self, queue: Queue, host: RunHost, warm: HostWarmth, carrier: Carrier, say: Callable[[str], None]
+    ) -> None:
+        self.queue, self.warm, self.carrier, self.say = queue, warm, carrier, say
         self.held: dict[str, HeldJob] = {}
         self.host = queue.greet(host)
         self._beaten = 0.0
@@ -100,6 +107,7 @@ class HostLoop:
         try:
             self._report()
             self._beat()
+            self._carry()
             if self._away:
                 self._say_back()
             if self._drained is None and time.monotonic() >= self._resting:
@@ -144,6 +152,8 @@ class HostLoop:
             self._trimmed = time.monotonic()
             if gone := self.queue.trim_ledger():
                 self.say(f"{plural(gone, 'line')} of the ledger removed: older than {LEDGER_DAYS} days.")
+            for name in journeys.see_off_forgotten(self.held):
+                self.say(f"{name}: removed here; its files went on to another home.")
 
     def _claim(self) -> None:
         while (free := self.host.slots - sum(held.need for held in self.held.values())) > 0:
@@ -154,6 +164,29 @@ class HostLoop:
 
     def _begin(self, job: Job) -> None:
         self.held[job.id] = held = HeldJob(job, min(job.need, self.host.slots))
+        held.luggage = self.carrier.receive(job)
+        self._start(held)
+
+    def _carry(self) -> None:
+        """Begin what has come, and send what is new of what travels."""
+        for held in list(self.held.values()):
+            if not held.begun:
+                self._start(held)
+            elif held.luggage and held.code is None:
+                self.carrier.send_news(held.luggage)
+
+    def _start(self, held: HeldJob) -> None:
+        job = held.job
+        try:
+            if held.luggage and not self.carrier.has_come(held.luggage):
+                return
+        except DatabaseAway:
+            raise
+        except (TrainingError, OSError) as error:
+            self._fail(held, f"Its files could not be fetched by the host {self.host.name}", error)
+            del self.held[job.id]
+            return
+        held.begun = True
         run = Run(runs_directory() / job.id)
         if not (run.directory / "config.json").exists():
             why = (
@@ -173,9 +206,23 @@ class HostLoop:
     def _report(self) -> None:
         """What became of jobs whose processes have ended; one that cannot be told now is told later."""
         for name, held in list(self.held.items()):
-            if held.code is not None:
+            if held.code is None:
+                continue
+            try:
+                if held.luggage and not self.carrier.is_away(held.luggage):
+                    continue
                 self._tell(name, held)
-                del self.held[name]
+            except DatabaseAway:
+                raise
+            except (TrainingError, OSError) as error:
+                self._fail(held, f"Not all of it could be sent from the host {self.host.name}", error)
+            del self.held[name]
+            journeys.see_off(runs_directory() / name)
+
+    def _fail(self, held: HeldJob, what: str, error: Exception) -> None:
+        why = f"{what}: {error.message if isinstance(error, TrainingError) else error}"
+        self.queue.fail(held.job.id, held.job.fence, why, again=True)
+        self.say(f"{held.job.id}: {why}")
 
     def _tell(self, name: str, held: HeldJob) -> None:
         said, fence, code = _said(Run(runs_directory() / name)), held.job.fence, held.code or 0
@@ -200,7 +247,7 @@ class HostLoop:
 
     def _send_back(self) -> None:
         for name, held in self.held.items():
-            if not held.given_back and self._is_saved(Run(runs_directory() / name), held):
+            if held.begun and not held.given_back and self._is_saved(Run(runs_directory() / name), held):
                 held.given_back = True
                 self.warm.say(kill=held.life)
 
@@ -230,9 +277,9 @@ def _said(run: Run) -> Standing | None:
 
 def main(queue: Queue, host: RunHost, say: Callable[[str], None]) -> int:
     """Until it is told to end."""
-    warm = HostWarmth()
+    warm, carrier = HostWarmth(), Carrier()
     try:
-        loop = HostLoop(queue, host, warm, say)
+        loop = HostLoop(queue, host, warm, carrier, say)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.drain())
         say(f"run host {host.name} is up, with {plural(host.slots, 'slot')}.")
@@ -241,4 +288,5 @@ def main(queue: Queue, host: RunHost, say: Callable[[str], None]) -> int:
         queue.part(loop.host)
     finally:
         warm.close()
+        carrier.close()
     return 0

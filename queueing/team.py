@@ -79,7 +79,7 @@ class Glance:
         waiting, found = Counter[str](), {}
         for job in self.jobs.values():
             if job.state == WAITING:
-                found[job.id] = waiting[job.home]
+                found[job.id] = waiting[job.home] + (waiting[""] if job.home else 0)
                 waiting[job.home] += 1
         return found
 
@@ -193,10 +193,13 @@ def ended_in_words(run: str) -> tuple[str, str] | None:
 # ------------------------------------------------------------------ deeds
 
 
-def put(run: str, need: int, allowed: int, owner: str = "", priority: int = 0) -> None:
-    """Give a run to the hosts; one that has just ended is given again once its host has said so."""
+def put(run: str, need: int, allowed: int, owner: str = "", priority: int = 0, home: str = "") -> None:
+    """Give a run to the hosts, or to those of one home alone.
+
+    One that has just ended is given again once its host has said so.
+    """
     queue = needed_queue()
-    wanted = Job(run, owner or person(), priority, need, allowed=allowed, home=home_mark())
+    wanted = Job(run, owner or person(), priority, need, allowed=allowed, home=home)
     deadline = time.monotonic() + ENDING
     while queue.put(wanted).state == RUNNING:
         if time.monotonic() > deadline:

@@ -16,8 +16,7 @@
 Every document carries a checksum (`documents`). One that cannot be read is told as the state of the run: with a result
 or an error that is damaged it failed, without a state it was interrupted, and why and what to do is said with it.
 
-What is decided about runs (launch, resume, fork, commands) is in `launch`; who may start when is in `scheduling`.
-Imports are light: the dashboard and the scheduler live on this.
+Decisions about runs are in `launch`, who may start when in `scheduling`. Imports are light: dashboards live on this.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, 
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.travel.journeys import catch_up
 
 if TYPE_CHECKING:
     from shoal.storage import Storage
@@ -294,6 +294,7 @@ class Run:
         return found if without else None
 
     def _last_word(self) -> Standing | None:
+        catch_up()  # with what it did in another home
         return last_word(self.directory)
 
     def _without_process(self) -> Standing:

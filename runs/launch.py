@@ -46,6 +46,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import check_sparse
 from shoal.settings.values import moved
 from shoal.tracing import spans
+from shoal.travel.journeys import bring_home, origin_of
 from shoal.utils import disk_errors
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def resolve(name: str) -> Run:
     if found := by_beginning(name, runs, "run", latest=True):
         return found
     expected = f"Expected the name of a run, a beginning of it, or '{LATEST}', got '{name}'"
-    if elsewhere := team.elsewhere(name):
+    if elsewhere := team.elsewhere(name) or origin_of(name):
         raise StateError(f"{expected}. Its files are in another home, {elsewhere}: look at it there.")
     if not runs:
         raise StateError(f"{expected}; there are no runs yet.", Remedy.run("Start one", "train"))
@@ -238,6 +239,8 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
         scheduling.hurry(run)
         scheduling.keep_going()
         return run
+    if team.is_set():
+        bring_home(run.id)
     _check_resumable(run)
     config = moved(read_config(run), elsewhere or {})
     allow(Verb.CHANGE, run.directory, RESUMES)

@@ -30,6 +30,7 @@ from shoal.runs.slots import slots_for, slots_on_a_host, take
 from shoal.runs.spawning import spawn, spawn_fit
 from shoal.runs.tickets import Terms, Ticket, issue, terms_here, ticket_of, tickets, tickets_at_work, withdraw
 from shoal.settings.config import RunConfig
+from shoal.travel.journeys import send_off
 from shoal.utils import is_ending
 
 SCHEDULER = "shoal.processes.scheduler"
@@ -64,7 +65,8 @@ def enqueue(run: Run, config: RunConfig) -> bool:
 def begin(run: Run, config: RunConfig) -> None:
     """Give it to the hosts of the team, let the queue of this machine go on, or start it."""
     if is_for_hosts(run):
-        team.put(run.id, slots_on_a_host(config), config.retries, str(run.job.get("person") or ""))
+        home = send_off(run.directory, config.as_dict())
+        team.put(run.id, slots_on_a_host(config), config.retries, str(run.job.get("person") or ""), home=home)
     elif run.is_gradient:
         keep_going()
     elif run.task == "train":

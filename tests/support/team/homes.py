@@ -1,0 +1,34 @@
+"""Several homes of one team, each as a machine of its own has it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.team.hosts import HostProcess, started
+
+
+class Homes:
+    """Which of two homes this process is in, and hosts of both."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, up: list[HostProcess]) -> None:
+        self._folder, self._monkeypatch, self._up = folder, monkeypatch, up
+
+    def path(self, name: str) -> Path:
+        return self._folder / name
+
+    def enter(self, name: str) -> None:
+        self._monkeypatch.setenv("SHOAL_HOME", str(self.path(name)))
+
+    @contextlib.contextmanager
+    def inside(self, name: str) -> Iterator[Path]:
+        with self._monkeypatch.context() as there:
+            there.setenv("SHOAL_HOME", str(self.path(name)))
+            yield self.path(name)
+
+    def host(self, home: str, name: str, slots: int = 2) -> HostProcess:
+        with self.inside(home):
+            return started(self._up, name, slots, self._folder)

@@ -1,0 +1,244 @@
+"""A run on its way between homes: sent off with its job, taken by a run host, brought home to where it was launched.
+
+The files of a run count in one home at a time, which its parcel names. A host of that home has them; one of another
+fetches what the database has, and from then on its home counts. The home of origin gets the documents back while the
+run is at work elsewhere, and everything when it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from shoal.database.address import is_set
+from shoal.errors import StateError, TrainingError
+from shoal.files import sealed
+from shoal.home import make_folder, names_in, runs_directory
+from shoal.queueing.homes import home_mark
+from shoal.travel import packing
+from shoal.travel.parcels import SMALL, FileMark, Parcel, is_table, parcels
+from shoal.utils import identity_of
+
+LOOK = 0.5  # seconds for which a look at the runs that are elsewhere is good enough
+ABANDONED = 3600.0  # seconds after which a guest that counts elsewhere is not being fetched any more
+ENDINGS = ("result.json", "error.json")
+
+_looking, _looked = threading.Lock(), 0.0
+_seized: set[tuple[int, str, str]] = set()  # by process, run and the home where it is
+
+
+# ------------------------------------------------------------------ off
+
+
+def send_off(folder: Path, config: Mapping[str, Any]) -> str:
+    """Give all that a run begins with to the database, if it travels; the home whose hosts alone may take it, or none.
+
+    A run that was elsewhere has been brought home before.
+    """
+    tables = packing.tables(config) if not config.get("out") else None
+    checkpoint = packing.newest_checkpoint(folder)
+    if tables is None or packing.size_of(checkpoint) > packing.CHECKPOINT:
+        parcels().drop(folder.name)
+        return home_mark()
+    everything = {**packing.documents(folder), **checkpoint, **tables}
+    parcels().begin(folder.name, home_mark(), packing.contents(everything))
+    return ""
+
+
+# ------------------------------------------------------------------ for run hosts
+
+
+def is_to_be_fetched(run: str) -> bool:
+    """Whether a host of this home has not the files that count."""
+    parcel = parcels().find(run)
+    return parcel is not None and (parcel.home != home_mark() or not (runs_directory() / run).is_dir())
+
+
+def fetch(run: str, fence: int) -> None:
+    """All of a run into this home, which counts from then on; StateError where another host holds it by now."""
+    known, folder = parcels(), runs_directory() / run
+    parcel = known.find(run)
+    if parcel is None:
+        raise StateError(f"Nothing is known of the run {run} any more: somebody may have removed it.")
+    make_folder(folder)
+    seize(folder)
+    if parcel.origin != home_mark():
+        sealed.write(folder / packing.GUEST, {"origin": parcel.origin}, run)
+    packing.remove_others(folder, parcel.files)
+    for name in packing.in_order(parcel.files):
+        path, mark = packing.place_of(folder, name), parcel.files[name]
+        if not packing.is_here(path, mark):
+            packing.put(path, mark, known.pieces(run, name))
+    if not known.settle(run, fence, home_mark()):
+        raise StateError(f"Another host has taken over the run {run}, or it was ended.")
+
+
+def is_guest(folder: Path) -> bool:
+    """Whether a run was launched in another home."""
+    return (folder / packing.GUEST).exists()
+
+
+class Sent:
+    """What a host has sent of one run: only what has changed since is sent again."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, ...]] = {}
+
+    def send(self, folder: Path, fence: int, all_of_it: bool = False) -> bool:
+        """The newest checkpoint with the documents of its moment, and of a guest documents whenever they change.
+
+        `all_of_it` when it has ended here: then, and not before, its last word goes too. Whether its checkpoint is
+        small enough to travel: without it the run goes on in this home only.
+        """
+        checkpoint = packing.newest_checkpoint(folder)
+        if not (travels := packing.size_of(checkpoint) <= packing.CHECKPOINT):
+            checkpoint = {}
+        wanted = dict(checkpoint)
+        if all_of_it or is_guest(folder) or self._changed(checkpoint):
+            wanted |= packing.documents(folder)
+        if changed := self._changed(wanted):
+            seen = {name: identity_of(path) for name, path in changed.items()}
+            contents = packing.contents(changed)
+            if all_of_it or not any((folder / name).exists() for name in ENDINGS):
+                parcels().send(folder.name, fence, contents, wanted)
+                self._seen |= seen
+        return travels
+
+    def _changed(self, files: Mapping[str, Path]) -> dict[str, Path]:
+        return {name: path for name, path in files.items() if self._seen.get(name) != identity_of(path)}
+
+
+def is_wanted_elsewhere(folder: Path) -> bool:
+    """Whether others need what a run has left that has ended here: its home of origin, or the next host."""
+    return is_guest(folder) or not (folder / "result.json").exists()
+
+
+def see_off(folder: Path) -> None:
+    """A guest has ended here, and all of it is in the database."""
+    if is_guest(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def see_off_forgotten(held: Iterable[str]) -> list[str]:
+    """Guests of a host that was killed: those that went on elsewhere, or have ended; their names."""
+    parcels().sweep()
+    with contextlib.suppress(StateError):
+        guests = [name for name in names_in(runs_directory()) if _is_abandoned(runs_directory() / name)]
+        if going := set(guests) - set(held):
+            going -= parcels().still_at(home_mark(), sorted(going))
+        for name in going:
+            see_off(runs_directory() / name)
+        return sorted(going)
+    return []
+
+
+def _is_abandoned(guest: Path) -> bool:
+    """Whether a guest has been here for longer than it takes to fetch one."""
+    with contextlib.suppress(OSError):
+        return time.time() - (guest / packing.GUEST).stat().st_mtime > ABANDONED
+    return False
+
+
+# ------------------------------------------------------------------ home again
+
+
+def catch_up() -> None:
+    """Bring what runs of this home do elsewhere, as far as that was not done a moment ago; while the database is away
+    nothing comes."""
+    global _looked
+    if not is_set() or time.monotonic() - _looked < LOOK or not _looking.acquire(blocking=False):
+        return
+    try:
+        with contextlib.suppress(TrainingError, OSError):
+            for parcel in parcels().away_from(home_mark()):
+                if _is_news(parcel):
+                    bring_home(parcel.run)
+        _looked = time.monotonic()
+    finally:
+        _looking.release()
+
+
+def bring_home(run: str) -> None:
+    """What counts of a run, where that is elsewhere: documents while it is at work, everything when it has ended."""
+    folder = runs_directory() / run
+    with parcels().held(run) as held:
+        if held is None or held.parcel.home == home_mark() or held.parcel.origin != home_mark():
+            return
+        parcel = held.parcel
+        if not folder.is_dir():  # removed by a person
+            if not parcel.is_open:
+                held.drop()
+            return
+        _seize_once(parcel)
+        wanted = _wanted(parcel)
+        if not parcel.is_open:
+            packing.remove_others(folder, parcel.files)
+        for name in ENDINGS:
+            if name not in wanted:
+                (folder / name).unlink(missing_ok=True)
+        for name in packing.in_order(wanted):
+            path = packing.place_of(folder, name)
+            if not packing.is_here(path, wanted[name]):
+                packing.put(path, wanted[name], held.pieces(name))
+        if parcel.is_finished:
+            held.drop()
+        elif not parcel.is_open:
+            held.settle(parcel.origin)
+
+
+def origin_of(run: str) -> str:
+    """The home that a run was launched in, if that is another one; empty where nobody knows."""
+    with contextlib.suppress(TrainingError):
+        parcel = parcels().find(run) if is_set() else None
+        return parcel.origin if parcel and parcel.origin != home_mark() else ""
+    return ""
+
+
+def forget(folder: Path) -> None:
+    """A run of this home is removed, and what the database has of it."""
+    if is_set() and not is_guest(folder):
+        parcels().drop(folder.name)
+
+
+def _is_news(parcel: Parcel) -> bool:
+    folder = runs_directory() / parcel.run
+    if not parcel.is_open or not folder.is_dir() or _seizing(parcel) not in _seized:
+        return True
+    wanted = _wanted(parcel)
+    return any(not packing.is_here(packing.place_of(folder, name), mark) for name, mark in wanted.items())
+
+
+def _wanted(parcel: Parcel) -> dict[str, FileMark]:
+    """All that comes back now: tables never left, and of a run at work its ending waits until all of it is there."""
+    if not parcel.is_open:
+        return {name: mark for name, mark in parcel.files.items() if not is_table(name)}
+    if any(name in parcel.files for name in ENDINGS):
+        return {}
+    return {name: mark for name, mark in parcel.files.items() if "/" not in name and mark.size <= SMALL}
+
+
+def _seize_once(parcel: Parcel) -> None:
+    if _seizing(parcel) not in _seized:
+        seize(runs_directory() / parcel.run)
+        _seized.add(_seizing(parcel))
+
+
+def _seizing(parcel: Parcel) -> tuple[int, str, str]:
+    return os.getpid(), parcel.run, parcel.home
+
+
+def seize(folder: Path) -> None:
+    """Another lock in the place of the one that is there: a process which has that one, and was taken for dead, gives
+    no file a name any more (`processes.warm.FolderFence`)."""
+    own = folder / f".lock-{os.urandom(4).hex()}"
+    lock = os.open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.replace(own, folder / "lock")
+    os.close(lock)
