@@ -359,6 +359,7 @@ class Run:
 
 def find_run(run_id: str) -> Run | None:
     """None for one that is not here, and for one that whoever acts may not see: nobody learns which it is."""
+    catch_up()
     directory = runs_directory() / entry_name(run_id)
     return Run(directory) if can_be(directory / "config.json") and sees(directory) else None
 
@@ -366,6 +367,7 @@ def find_run(run_id: str) -> Run | None:
 def list_runs() -> list[Run]:
     """All runs that whoever acts may see, the newest first: their names begin with the time. Those that cannot be read
     are among them."""
+    catch_up()
     names = visible(runs_directory(), sorted(names_in(runs_directory()), reverse=True))
     return [Run(runs_directory() / name) for name in names if is_run(name)]
 
@@ -391,9 +393,6 @@ def read_config(run: Run) -> RunConfig:
             f"Install that version on {os.uname().nodename[:80]} too, then resume the run."
         )
     return config_from(uploads_again(values))
-
-
-# ------------------------------------------------------------------ states and processes
 
 
 def write_state(directory: Path, standing: Standing) -> None:

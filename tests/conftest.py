@@ -21,8 +21,10 @@ import pytest
 
 from shoal.home import UMASK
 from shoal.utils import THREAD_LIMITS
+from support.collecting import persons_home
 from support.collecting.extras import pytest_make_collect_report
 from support.collecting.packing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+from support.collecting.persons_home import pytest_unconfigure
 from support.processes import command_of
 from support.team.postgres import empty_database, outage, postgres, team_database
 
@@ -32,12 +34,14 @@ __all__ = [
     "postgres",
     "pytest_collection_modifyitems",
     "pytest_make_collect_report",
+    "pytest_unconfigure",
     "pytest_xdist_make_scheduler",
     "team_database",
 ]
 
 pytest.register_assert_rewrite("support.engines.contract")
 
+persons_home.stand_in()
 os.environ.update(THREAD_LIMITS)  # before NumPy is imported: the bits of BLAS depend on threads, and workers have one
 
 hypothesis.settings.register_profile(
@@ -80,13 +84,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _skipped:
+    if _skipped or persons_home.written():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name in _skipped:
         terminalreporter.write_line(f"{NOTHING_SKIPPED} is set, but this was skipped: {name}", red=True)
+    if found := persons_home.written():
+        told = f"tests wrote into the home of whoever runs them (~/.shoal): {found}. Give each a SHOAL_HOME."
+        terminalreporter.write_line(told, red=True)
 
 
 def children() -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -168,3 +169,14 @@ def test_another_user_can_hold_no_lock(public: Path) -> None:
         code = TRY.format(user=SOMEBODY)
         done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd="/")
         assert done.stdout.strip() == ("held" if path == table else "refused"), (path, done.stderr)
+
+
+def test_tests_cannot_write_to_the_home_of_whoever_runs_them() -> None:
+    """A process that is given no SHOAL_HOME has one of the session; `tests/conftest.py` fails where it writes there."""
+    person = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".shoal"
+    without = {name: value for name, value in os.environ.items() if name != "SHOAL_HOME"}
+    asked = [sys.executable, "-P", "-c", "from shoal.home import home; print(home())"]
+    for environment in (without, dict(os.environ)):
+        found = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+        assert not Path(found).is_relative_to(person)
+        assert not Path(found).resolve().is_relative_to(person)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.database.connections import database
 from support.team.hosts import HostProcess, started
 
 
@@ -28,6 +29,11 @@ class Homes:
         with self._monkeypatch.context() as there:
             there.setenv("SHOAL_HOME", str(self.path(name)))
             yield self.path(name)
+
+    def execute(self, statement: str) -> None:
+        """In the team's database, past all of ours."""
+        with database().single() as connection:
+            connection.execute(statement.encode())
 
     def host(self, home: str, name: str, slots: int = 2) -> HostProcess:
         with self.inside(home):
