@@ -91,6 +91,11 @@ class Database:
         finally:
             self._slots.release()
 
+    def check(self) -> None:
+        """Whether the tables are still those of this version: another may have made them ready meanwhile."""
+        with self.connection(checked=False) as connection, plain_errors(self.shown):
+            migrations.check(connection)
+
     def identity(self) -> str:
         """The name that this database gave itself when it was made ready first: the same at every address."""
         if not self._identity:

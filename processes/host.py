@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from shoal.database.connections import database
 from shoal.database.plain_errors import DatabaseAway
-from shoal.errors import DamagedFile, Standing, TrainingError
+from shoal.errors import DamagedFile, Standing, StateError, TrainingError
 from shoal.home import runs_directory
 from shoal.lazy.classes import dataclass
 from shoal.processes.carrier import Carrier, Luggage
@@ -28,6 +29,7 @@ from shoal.words import duration, plural
 
 BEAT = 1.0  # seconds between two heartbeats
 LOOK = 0.2  # seconds between two looks for jobs
+CHECKING = 5.0  # seconds between two looks whether the database is still one for this version
 TRIMMING = 3600.0  # seconds between two looks for what the ledger need not know any more
 SAVING = 20.0  # seconds for a run to leave a checkpoint before it is given back
 DRAINING = 120.0  # seconds for exact fits to be finished
@@ -84,6 +86,7 @@ class HostLoop:
         self._away = ""  # what was said of the database, if it is away
         self._gone_since = 0.0
         self._trimmed = -TRIMMING
+        self._checked = time.monotonic()
         self._resting = 0.0  # until when others may say, after that, that they live: then what is overdue is lost
         self._drained: float | None = None  # since when nothing new is taken
 
@@ -110,7 +113,7 @@ class HostLoop:
             self._carry()
             if self._away:
                 self._say_back()
-            if self._drained is None and time.monotonic() >= self._resting:
+            if self._drained is None and time.monotonic() >= self._resting and self._is_of_now():
                 self._claim()
                 self._trim()
         except TrainingError as error:
@@ -145,6 +148,17 @@ class HostLoop:
                 self.warm.say(stop=held.life)
 
     # ---------------------------------------------------------------- jobs
+
+    def _is_of_now(self) -> bool:
+        """Whether the database is still one for this version; if not it ends in order, and what it has goes on at others."""
+        if time.monotonic() - self._checked > CHECKING:
+            self._checked = time.monotonic()
+            try:
+                database().check()
+            except StateError as error:
+                self.say(f"{error.message} This host takes nothing new, and ends when what it has is handed on.")
+                self.drain()
+        return self._drained is None
 
     def _trim(self) -> None:
         """Whichever host it is: one that has nothing to remove asks for little."""

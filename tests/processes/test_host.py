@@ -23,7 +23,7 @@ from support.gates.orders import Orders
 from support.runs import ended, endless_run, rounds, run_home, short_run, small_table, training, until
 from support.tables import shoal
 from support.team.hosts import HostProcess, hosts_in, job_of, started
-from support.team.postgres import Outage
+from support.team.postgres import Outage, Postgres
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +133,47 @@ def test_an_end_in_order_hands_runs_back_with_a_checkpoint_and_is_no_try(
     assert saved > 0
     post(run, "stop")
     assert (run.state, job_of(run.id).state) == ("stopped", CANCELLED)
+
+
+def test_a_host_of_an_earlier_version_hands_its_runs_on_when_the_database_was_made_ready_for_a_later_one(
+    data: Path, start: Callable[..., HostProcess], postgres: Postgres, team_database: str
+) -> None:
+    host = start("earlier")
+    run = training(launch(endless_run(data)))
+    postgres.execute("INSERT INTO shoal.versions (version, name) VALUES (1000, 'later')", team_database)
+    assert host.end() == 0
+    assert "was made ready by a later version of Shoal" in host.said()
+    assert "This host takes nothing new, and ends when what it has is handed on." in host.said()
+    assert [path for path in run.checkpoints_path.iterdir() if path.suffix == ".ckpt"]
+    taken = "SELECT event FROM shoal.queue_ledger ORDER BY number"
+    assert postgres.execute(taken, team_database) == [("put",), ("taken",), ("given back",)]
+    postgres.execute("DELETE FROM shoal.versions WHERE version = 1000", team_database)
+
+
+@pytest.mark.parametrize("days", [-30, 30])
+def test_leases_go_by_the_clock_of_the_database_alone(
+    days: int, data: Path, start: Callable[..., HostProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host whose own clock is wrong by a month keeps what it has, loses it when it dies, and lives for the others."""
+    (tmp_path / "clock").mkdir()
+    (tmp_path / "clock" / "sitecustomize.py").write_text(
+        f"import time\ntrue, true_ns = time.time, time.time_ns\ntime.time = lambda: true() + {days} * 86400\n"
+        f"time.time_ns = lambda: true_ns() + {days} * 86400 * 10**9\n"
+    )
+    with monkeypatch.context() as wrong:
+        wrong.setenv("PYTHONPATH", str(tmp_path / "clock"))
+        first = start("wrong")
+    run = training(launch(endless_run(data, retries=3)))
+    start("right")
+    queue = needed_queue()
+    renewed = job_of(run.id).lease_until
+    until(lambda: job_of(run.id).lease_until > renewed + queue.lease)  # for longer than a lease
+    assert {host.name for host in queue.living_hosts()} == {"wrong", "right"}
+    assert (job_of(run.id).host, events(run)) == ("wrong", ["put", "taken"])
+    first.kill()
+    until(lambda: job_of(run.id).host == "right" and run.state == "running")
+    post(run, "stop")
+    assert ended(run) == "stopped"
 
 
 def test_a_stop_reaches_a_run_that_does_not_listen_yet(data: Path, start: Callable[..., HostProcess]) -> None:
