@@ -150,7 +150,7 @@ class HostLoop:
     # ---------------------------------------------------------------- jobs
 
     def _is_of_now(self) -> bool:
-        """Whether the database is still one for this version; if not it ends in order, and what it has goes on at others."""
+        """Whether the database is still one for this version; if not, the host ends in order and hands its runs on."""
         if time.monotonic() - self._checked > CHECKING:
             self._checked = time.monotonic()
             try:
