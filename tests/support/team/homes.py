@@ -35,6 +35,10 @@ class Homes:
         with database().single() as connection:
             connection.execute(statement.encode())
 
+    def asked(self, query: str) -> tuple[object, ...]:
+        with database().single() as connection:
+            return connection.execute(query.encode()).fetchone() or ()
+
     def host(self, home: str, name: str, slots: int = 2) -> HostProcess:
         with self.inside(home):
             return started(self._up, name, slots, self._folder)
