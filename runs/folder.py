@@ -43,7 +43,7 @@ from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, 
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.travel.journeys import catch_up
+from shoal.travel.journeys import catch_up, is_guest
 
 if TYPE_CHECKING:
     from shoal.storage import Storage
@@ -361,7 +361,7 @@ def find_run(run_id: str) -> Run | None:
     """None for one that is not here, and for one that whoever acts may not see: nobody learns which it is."""
     catch_up()
     directory = runs_directory() / entry_name(run_id)
-    return Run(directory) if can_be(directory / "config.json") and sees(directory) else None
+    return Run(directory) if is_run(directory.name) and sees(directory) else None
 
 
 def list_runs() -> list[Run]:
@@ -373,8 +373,8 @@ def list_runs() -> list[Run]:
 
 
 def is_run(name: str) -> bool:
-    """Whether this entry of the folder of runs is one: it has a config, or nobody can tell whether it has."""
-    return can_be(runs_directory() / name / "config.json")
+    """Whether this entry is a run that was launched here: it has a config, or nobody can tell whether it has."""
+    return not (team.is_set() and is_guest(runs_directory() / name)) and can_be(runs_directory() / name / "config.json")
 
 
 def read_config(run: Run) -> RunConfig:

@@ -20,6 +20,7 @@ from typing import Any
 from shoal.database.address import is_set
 from shoal.errors import StateError, TrainingError
 from shoal.files import sealed
+from shoal.files.locks import is_held, lock_file
 from shoal.home import make_folder, names_in, runs_directory
 from shoal.queueing.homes import home_mark
 from shoal.travel import packing
@@ -27,7 +28,6 @@ from shoal.travel.parcels import SMALL, FileMark, Parcel, is_table, parcels
 from shoal.utils import identity_of
 
 LOOK = 0.5  # seconds for which a look at the runs that are elsewhere is good enough
-ABANDONED = 3600.0  # seconds after which a guest that counts elsewhere is not being fetched any more
 ENDINGS = ("result.json", "error.json")
 
 _looking, _looked = threading.Lock(), 0.0
@@ -63,21 +63,27 @@ def is_to_be_fetched(run: str) -> bool:
 
 def fetch(run: str, fence: int) -> None:
     """All of a run into this home, which counts from then on; StateError where another host holds it by now."""
-    known, folder = parcels(), runs_directory() / run
-    parcel = known.find(run)
+    folder, parcel = runs_directory() / run, parcels().find(run)
     if parcel is None:
         raise StateError(f"Nothing is known of the run {run} any more: somebody may have removed it.")
     make_folder(folder)
+    with contextlib.ExitStack() as arriving:
+        if parcel.origin != home_mark():
+            sealed.write(folder / packing.GUEST, {"origin": parcel.origin}, run)
+            if lock := lock_file(folder / packing.GUEST):
+                arriving.enter_context(lock)
+        _fetch(parcel, folder, fence)
+
+
+def _fetch(parcel: Parcel, folder: Path, fence: int) -> None:
     seize(folder)
-    if parcel.origin != home_mark():
-        sealed.write(folder / packing.GUEST, {"origin": parcel.origin}, run)
     packing.remove_others(folder, parcel.files)
     for name in packing.in_order(parcel.files):
         path, mark = packing.place_of(folder, name), parcel.files[name]
         if not packing.is_here(path, mark):
-            packing.put(path, mark, known.pieces(run, name))
-    if not known.settle(run, fence, home_mark()):
-        raise StateError(f"Another host has taken over the run {run}, or it was ended.")
+            packing.put(path, mark, parcels().pieces(parcel.run, name))
+    if not parcels().settle(parcel.run, fence, home_mark()):
+        raise StateError(f"Another host has taken over the run {parcel.run}, or it was ended.")
 
 
 def is_guest(folder: Path) -> bool:
@@ -140,10 +146,8 @@ def see_off_forgotten(held: Iterable[str]) -> list[str]:
 
 
 def _is_abandoned(guest: Path) -> bool:
-    """Whether a guest has been here for longer than it takes to fetch one."""
-    with contextlib.suppress(OSError):
-        return time.time() - (guest / packing.GUEST).stat().st_mtime > ABANDONED
-    return False
+    """Whether it is a guest, and nobody is fetching it."""
+    return is_guest(guest) and not is_held(guest / packing.GUEST)
 
 
 # ------------------------------------------------------------------ home again

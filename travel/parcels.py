@@ -265,8 +265,8 @@ def _note(
         "INSERT INTO travel_files VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (run, file) DO UPDATE "
         "SET sha256 = excluded.sha256, size = excluded.size, small = excluded.small, large = excluded.large"
     )
-    with connection.cursor() as cursor:
-        cursor.executemany(query, [_row(run, name, files[name], mark) for name, mark in marks.items()])
+    for name, mark in marks.items():
+        connection.execute(query, _row(run, name, files[name], mark))
 
 
 def _row(run: str, name: str, content: Content, mark: FileMark) -> tuple[str, str, str, int, bytes | None, str | None]:

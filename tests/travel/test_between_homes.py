@@ -9,13 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
+from shoal.errors import StateError
 from shoal.home import uploads_directory
 from shoal.people.belongings import PRIVATE, belong, thing_at
 from shoal.queueing.jobs import CANCELLED, FAILED, FINISHED, RUNNING
 from shoal.queueing.team import needed_queue
 from shoal.runs.commands import post
-from shoal.runs.launch import Run, launch, resume
+from shoal.runs.launch import Run, launch, list_runs, resolve, resume
 from shoal.settings.values import config_from
 from shoal.travel.parcels import parcels
 from support.runs import ended, endless_run, rounds, short_run, training, until
@@ -75,7 +77,12 @@ def test_a_run_goes_on_in_other_homes_from_its_checkpoint_and_ends_with_the_same
     killed(first)
     second = homes.host("far", "second")
     until(lambda: job_of(run.id).host == "second" and run.state == "running" and resumed(run, "second") > 0)
+    with homes.inside("far") as far:
+        assert not list_runs(), "people look at it in its own home"
+        with pytest.raises(StateError, match="Its files are in another home"):
+            resolve(run.id)
     killed(second)
+    assert [path.name for path in (far / "runs").iterdir()] == [run.id]
     homes.host("near", "third")
     until(lambda: job_of(run.id).tries == 2)
     homes.execute("UPDATE shoal.queue_jobs SET ready_at = 0")  # the second rest is a long one
@@ -90,6 +97,8 @@ def test_a_run_goes_on_in_other_homes_from_its_checkpoint_and_ends_with_the_same
     assert run.report is not None
     assert alone.report is not None
     assert run.report.coefficients == alone.report.coefficients
+    homes.host("far", "fourth")
+    until(lambda: not list((far / "runs").iterdir()))  # what a killed host had left
 
 
 def test_a_host_that_comes_back_from_the_dead_writes_nothing_while_another_home_has_its_run(
