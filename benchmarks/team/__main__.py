@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1000, help="fits of 400 rows and 3 columns (default 1000)")
     parser.add_argument("--kills", type=int, default=20, help="of hosts, by kill -9 (default 20)")
     parser.add_argument("--hosts", type=int, default=2, help="at a time, with one slot each (default 2)")
+    parser.add_argument("--apart", action="store_true", help="each host has a home of its own, and the table travels")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="shoal-team-") as name:
         folder = Path(name)
@@ -41,7 +42,8 @@ def main() -> None:
             os.environ["SHOAL_HOME"] = str(folder / "home")
             with database().connection(checked=False) as connection:
                 upgrade(connection)
-            show(marathon(small_table(folder), folder, chosen.jobs, chosen.kills, chosen.hosts, print), chosen.jobs)
+            asked = chosen.jobs, chosen.kills, chosen.hosts, print, chosen.apart
+            show(marathon(small_table(folder), folder, *asked), chosen.jobs)
             close_all()
         finally:
             server.close()

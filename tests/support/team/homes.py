@@ -13,16 +13,13 @@ from support.team.hosts import HostProcess, started
 
 
 class Homes:
-    """Which of two homes this process is in, and hosts of both."""
+    """Folders of homes, hosts in them, and this process in one of them."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, up: list[HostProcess]) -> None:
         self._folder, self._monkeypatch, self._up = folder, monkeypatch, up
 
     def path(self, name: str) -> Path:
         return self._folder / name
-
-    def enter(self, name: str) -> None:
-        self._monkeypatch.setenv("SHOAL_HOME", str(self.path(name)))
 
     @contextlib.contextmanager
     def inside(self, name: str) -> Iterator[Path]:
@@ -40,5 +37,4 @@ class Homes:
             return connection.execute(query.encode()).fetchone() or ()
 
     def host(self, home: str, name: str, slots: int = 2) -> HostProcess:
-        with self.inside(home):
-            return started(self._up, name, slots, self._folder)
+        return started(self._up, name, slots, self._folder, self.path(home))

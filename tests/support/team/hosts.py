@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -20,11 +21,12 @@ from support.team.queues import emptied
 class HostProcess:
     """One `shoal run-host`, up when this is made."""
 
-    def __init__(self, name: str, slots: int, log: Path) -> None:
+    def __init__(self, name: str, slots: int, log: Path, home: Path | None = None) -> None:
         self.name, self.log = name, log
         command = [sys.executable, "-P", "-m", "shoal.cli.app", "run-host", "--slots", str(slots), "--name", name]
         with log.open("ab") as file:
-            self.process = subprocess.Popen(command, stderr=file)
+            own = {"SHOAL_HOME": str(home)} if home else {}
+            self.process = subprocess.Popen(command, stderr=file, env={**os.environ, **own})
 
     def is_up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
@@ -59,8 +61,9 @@ def hosts_in(folder: Path) -> Iterator[list[HostProcess]]:
         forget_looks()
 
 
-def started(into: list[HostProcess], name: str, slots: int, folder: Path) -> HostProcess:
-    host = HostProcess(name, slots, folder / f"{name}.log")
+def started(into: list[HostProcess], name: str, slots: int, folder: Path, home: Path | None = None) -> HostProcess:
+    """In the home of the environment, or another."""
+    host = HostProcess(name, slots, folder / f"{name}.log", home)
     into.append(host)
     until(host.is_up)
     return host

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import statistics
 import threading
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shoal.home import uploads_directory
 from shoal.library import accounts
 from shoal.queueing.jobs import CLOSED, FINISHED
 from shoal.queueing.team import PERSON, needed_queue
@@ -76,10 +78,13 @@ def _launched(config: RunConfig, person: str) -> Run:
 
 
 def marathon(
-    table: Path, folder: Path, jobs: int, kills: int, hosts: int = 2, say: Callable[[str], None] = lambda text: None
-) -> Outcome:
-    """In the home and database of the environment."""
+    table: Path, folder: Path, jobs: int, kills: int, hosts: int = 2, say: Callable[[str], None] = lambda text: None,
+    apart: bool = False,
+) -> Outcome:  # fmt: skip
+    """In the home and database of the environment; `apart`: each host has a home of its own, one of them this."""
     outcome, queue = Outcome(), needed_queue()
+    if apart:
+        table = _sent(table)
     config = config_from({"file": str(table), "target": "y", "retries": 1000})
     begun = time.perf_counter()
     runs = [_launched(config, f"person {number % 3}") for number in range(jobs)]
@@ -89,19 +94,28 @@ def marathon(
     with hosts_in(folder) as up:
         looker.start()
         begun = time.perf_counter()
-        alive = [started(up, f"host-{number}", 1, folder) for number in range(hosts)]
+        homes = [Path(os.environ["SHOAL_HOME"]), *(folder / f"home-{number}" for number in range(1, hosts) if apart)]
+        alive = [started(up, f"host-{number}", 1, folder, homes[number % len(homes)]) for number in range(hosts)]
         for number in range(kills):
             _wait_for(lambda due=(number + 1) * jobs // (kills + 2): _done() >= due)  # type: ignore[misc]
             victim: HostProcess = alive.pop(random.randrange(len(alive)))
             victim.kill()
             outcome.kills += 1
-            alive.append(started(up, f"later-{number}", 1, folder))
+            alive.append(started(up, f"later-{number}", 1, folder, random.choice(homes)))
             say(f"kill {number + 1}: {_done()} of {jobs} done after {time.perf_counter() - begun:.1f} s")
         _wait_for(lambda: not queue.jobs())
         outcome.working = time.perf_counter() - begun
         looker.end()
         _sum_up(outcome, runs)
     return outcome
+
+
+def _sent(table: Path) -> Path:
+    """As if a browser had sent it: such a table goes along."""
+    path = uploads_directory() / ("0" * 24) / table.name
+    path.parent.mkdir(parents=True)
+    shutil.copyfile(table, path)
+    return path
 
 
 def _sum_up(outcome: Outcome, runs: list[Run]) -> None:
