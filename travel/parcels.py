@@ -66,7 +66,7 @@ class Parcels:
     # ---------------------------------------------------------------- looks
 
     def find(self, run: str) -> Parcel | None:
-        with self._database.transaction() as connection:
+        with self._database.single() as connection:
             return _found(connection, run)
 
     def away_from(self, home: str) -> list[Parcel]:
@@ -203,14 +203,15 @@ def parcels() -> Parcels:
 
 def _found(connection: Connection[Any], run: str) -> Parcel | None:
     query = (
-        "SELECT r.origin, r.home, coalesce(j.state, '') FROM travel_runs r LEFT JOIN queue_jobs j ON j.id = r.run "
-        "WHERE r.run = %s"
+        "SELECT r.origin, r.home, coalesce(j.state, ''), array_agg(f.file), array_agg(f.sha256), array_agg(f.size) "
+        "FROM travel_runs r LEFT JOIN travel_files f USING (run) LEFT JOIN queue_jobs j ON j.id = r.run "
+        "WHERE r.run = %s GROUP BY r.origin, r.home, j.state"
     )
     row = connection.execute(query, (run,)).fetchone()
     if row is None:
         return None
-    files = connection.execute("SELECT file, sha256, size FROM travel_files WHERE run = %s", (run,)).fetchall()
-    return Parcel(run, row[0], row[1], {name: FileMark(sha256, size) for name, sha256, size in files}, row[2])
+    files = {name: FileMark(*mark) for name, *mark in zip(*row[3:], strict=True) if name is not None}
+    return Parcel(run, row[0], row[1], files, row[2])
 
 
 def _is_held(connection: Connection[Any], run: str, fence: int) -> bool:
@@ -262,17 +263,14 @@ def _note(
     if gone := list(gone):
         connection.execute("DELETE FROM travel_files WHERE run = %s AND file = ANY(%s)", (run, gone))
     query = (
-        "INSERT INTO travel_files VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (run, file) DO UPDATE "
-        "SET sha256 = excluded.sha256, size = excluded.size, small = excluded.small, large = excluded.large"
+        "INSERT INTO travel_files SELECT %s, * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[], "
+        "%s::text[]) ON CONFLICT (run, file) DO UPDATE SET sha256 = excluded.sha256, size = excluded.size, "
+        "small = excluded.small, large = excluded.large"
     )
-    for name, mark in marks.items():
-        connection.execute(query, _row(run, name, files[name], mark))
-
-
-def _row(run: str, name: str, content: Content, mark: FileMark) -> tuple[str, str, str, int, bytes | None, str | None]:
-    if isinstance(content, bytes):
-        return run, name, *mark, content, None
-    return run, name, *mark, None, mark.sha256
+    small = [content if isinstance(content, bytes) else None for content in files.values()]
+    sums, sizes = [mark.sha256 for mark in marks.values()], [mark.size for mark in marks.values()]
+    large = [mark.sha256 if kept is None else None for mark, kept in zip(marks.values(), small, strict=True)]
+    connection.execute(query, (run, list(marks), sums, sizes, small, large))
 
 
 def _pieces(connection: Connection[Any], run: str, file: str) -> Generator[bytes, None, None]:
