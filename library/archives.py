@@ -282,7 +282,9 @@ def forget_records(run: Run) -> None:
 
 def _forget_records_of(archived: str) -> None:
     from shoal.storage import place
+    from shoal.travel import journeys
 
+    journeys.forget(runs_directory() / archived)
     place.remove_archived(archived)
     notes.forget(archived)
 

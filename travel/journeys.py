@@ -28,6 +28,7 @@ from shoal.travel.parcels import SMALL, FileMark, Parcel, is_table, parcels
 from shoal.utils import identity_of
 
 LOOK = 0.5  # seconds for which a look at the runs that are elsewhere is good enough
+MOST = 0.1  # seconds of one look after which no other run is brought
 ENDINGS = ("result.json", "error.json")
 
 _looking, _looked = threading.Lock(), 0.0
@@ -161,7 +162,10 @@ def catch_up() -> None:
         return
     try:
         with contextlib.suppress(TrainingError, OSError):
+            began = time.monotonic()
             for parcel in parcels().away_from(home_mark()):
+                if time.monotonic() - began > MOST:
+                    return  # whoever looks next goes on: a list of runs is not to wait for all of them
                 if _is_news(parcel):
                     bring_home(parcel.run)
         _looked = time.monotonic()
@@ -187,10 +191,12 @@ def bring_home(run: str) -> None:
         for name in ENDINGS:
             if name not in wanted:
                 (folder / name).unlink(missing_ok=True)
-        for name in packing.in_order(wanted):
-            path = packing.place_of(folder, name)
-            if not packing.is_here(path, wanted[name]):
-                packing.put(path, wanted[name], held.pieces(name))
+        places = {name: packing.place_of(folder, name) for name in packing.in_order(wanted)}
+        news = [name for name, path in places.items() if not packing.is_here(path, wanted[name])]
+        small = held.small(news)
+        for name in news:
+            pieces = iter([small[name]]) if name in small else held.pieces(name)
+            packing.put(places[name], wanted[name], pieces)
         if parcel.is_finished:
             held.drop()
         elif not parcel.is_open:

@@ -101,7 +101,8 @@ class Parcels:
             before = _found(connection, run)
             marks = _send(connection, files)
             connection.execute(
-                "INSERT INTO travel_runs VALUES (%s, %s, %s) ON CONFLICT (run) DO UPDATE SET home = excluded.home",
+                "INSERT INTO travel_runs VALUES (%s, %s, %s) ON CONFLICT (run) DO UPDATE "
+                "SET origin = excluded.origin, home = excluded.home",  # another than before where a backup was restored
                 (run, home, home),
             )
             _note(connection, run, files, marks, before.files if before else ())
@@ -188,6 +189,11 @@ class HeldParcel:
 
     def pieces(self, file: str) -> Generator[bytes, None, None]:
         yield from _pieces(self._connection, self.parcel.run, file)
+
+    def small(self, files: Sequence[str]) -> dict[str, bytes]:
+        """All of those that are small, in one trip."""
+        query = "SELECT file, small FROM travel_files WHERE run = %s AND file = ANY(%s) AND small IS NOT NULL"
+        return dict(self._connection.execute(query, (self.parcel.run, list(files)), binary=True).fetchall())
 
     def settle(self, home: str) -> None:
         self._connection.execute("UPDATE travel_runs SET home = %s WHERE run = %s", (home, self.parcel.run))

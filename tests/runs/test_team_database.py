@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -12,8 +13,8 @@ import pytest
 
 from shoal.dashboard.live.feed import RunFeed
 from shoal.database.address import VARIABLE
-from shoal.database.connections import close_all
-from shoal.errors import ResourceError
+from shoal.database.connections import close_all, database
+from shoal.errors import ResourceError, TrainingError
 from shoal.library import archives
 from shoal.metrics import Round
 from shoal.runs.commands import metrics_of, post, wait_settled
@@ -154,6 +155,13 @@ def test_a_launch_is_refused_where_the_database_is_not_ready_or_away(
     assert shoal("train", data, "--target", "y").code == 0  # an exact fit needs none
 
 
+def is_back() -> bool:
+    """For a second after it was found to be away nobody asks again, and everybody is told that it is."""
+    with contextlib.suppress(TrainingError), database().connection():
+        return True
+    return False
+
+
 def test_a_run_that_is_stopped_or_killed_while_it_is_away_keeps_what_it_recorded(
     postgres: Postgres, data: Path
 ) -> None:
@@ -165,6 +173,7 @@ def test_a_run_that_is_stopped_or_killed_while_it_is_away_keeps_what_it_recorded
         assert ended(run) == "stopped", run.error
     finally:
         postgres.start()
+    until(is_back)
     training(resume(run))
     postgres.stop("QUIT")
     try:

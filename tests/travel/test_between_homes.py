@@ -13,6 +13,7 @@ import pytest
 
 from shoal.errors import StateError
 from shoal.home import uploads_directory
+from shoal.library.archives import delete
 from shoal.people.belongings import PRIVATE, belong, thing_at
 from shoal.queueing.jobs import CANCELLED, FAILED, FINISHED, RUNNING
 from shoal.queueing.team import needed_queue
@@ -142,6 +143,10 @@ def test_a_run_that_was_stopped_elsewhere_is_resumed_from_what_came_home(homes: 
     assert "Resuming from the checkpoint of round" in (run.directory / "log.txt").read_text()
     post(run, "stop")
     assert ended(run) == "stopped"
+    until(lambda: not job_of(run.id).is_open)
+    assert has_sent_a_checkpoint(run)
+    delete(run)
+    assert files_of(run) == []
 
 
 def test_a_table_that_was_damaged_in_the_database_is_told_and_not_computed_with(homes: Homes, upload: Upload) -> None:

@@ -106,6 +106,7 @@ def marathon(
         _wait_for(lambda: not queue.jobs())
         outcome.working = time.perf_counter() - begun
         looker.end()
+        _wait_for(lambda: not any(run.is_active for run in runs))  # what was done in another home comes back
         _sum_up(outcome, runs)
     return outcome
 
