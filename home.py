@@ -225,6 +225,11 @@ def fetched_directory() -> Path:
     return home() / "fetched"
 
 
+def guests_directory() -> Path:
+    """A mark for each run of another home that hosts of this one work on, see `travel.journeys`."""
+    return home() / "guests"
+
+
 def moved_models_directory() -> Path:
     """Folders of models that were moved into a team's database, see `shelf.moving`."""
     return home() / "models.moved"

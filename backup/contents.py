@@ -17,6 +17,7 @@ from typing import Any
 
 from shoal.home import (
     archive_directory,
+    guests_directory,
     home_mark_file,
     models_directory,
     modules_directory,
@@ -58,7 +59,7 @@ def kept() -> list[Path]:
     return [
         runs_directory(), searches_directory(), models_directory(), modules_directory(), archive_directory(),
         uploads_directory(), table_choices_file("x").parent, password_file(), tokens_file(), people_file(),
-        recent_tables_file(), run_columns_path(), home_mark_file(),
+        recent_tables_file(), run_columns_path(), home_mark_file(), guests_directory(),
     ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from shoal.runs.folder import ACTIVE, ENDED, RUN_NAME, Run, find_run, is_run, wr
 from shoal.runs.launch import resolve
 from shoal.settings.config import RunConfig
 from shoal.settings.when import is_penalised
+from shoal.travel.journeys import catch_up, guests
 
 FILE, VERSION = "summary.json", 4
 MADE_FROM = ("config.json", "job.json", "state.json", "result.json", "error.json", "started", notes.FILE)
@@ -147,7 +148,8 @@ def _timeless(summary: Summary) -> Summary:
 
 def run_names() -> list[str]:
     """The folders of runs that whoever acts may see, the newest first."""
-    return visible(runs_directory(), sorted(names_in(runs_directory()), reverse=True))
+    catch_up()
+    return visible(runs_directory(), sorted({*names_in(runs_directory())} - guests(), reverse=True))
 
 
 def _archived() -> list[Summary]:

@@ -1,9 +1,9 @@
 """How to clean up under SHOAL_HOME while runs are at work; what there is, is in `inventory`. No command line, no pages.
 
 What is in use stays. Readers of a data set or of shards have a share of the lock on its manifest (`locks.hold`), run
-processes have the lock of their folder, and the files of runs that wait or work are named in their configs. What goes
-is renamed to SHOAL_HOME/removed-* first, under that lock, and deleted then: whoever comes at the same moment finds a
-whole folder or none. Links are neither followed nor removed, so nothing outside SHOAL_HOME is touched.
+processes have the lock of their folder, and configs name the files of runs that wait or work. What goes is renamed to
+SHOAL_HOME/removed-* first, under that lock, and deleted then: whoever comes at the same moment finds a whole folder or
+none. Links are neither followed nor removed: nothing outside SHOAL_HOME is touched.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from shoal.errors import ResourceError, TrainingError
 from shoal.files.locks import alone_with, lock_file
+from shoal.files.parts import named, uploads_again
 from shoal.home import (
     DATA_FORMAT,
     MANIFEST,
@@ -134,9 +135,8 @@ def _is_active(run: Run, waiting: set[str]) -> bool:
 
 
 def _files_of(run: Run) -> Iterator[str]:
-    for name in (run.config.get("file"), run.job.get("model")):
-        if isinstance(name, str) and name:
-            yield os.path.realpath(os.path.expanduser(name))
+    names = [*named(uploads_again(run.config)["file"]), str(run.job.get("model") or "")]
+    return (os.path.realpath(os.path.expanduser(name)) for name in names if name)
 
 
 def _uploads_of_models() -> set[str]:

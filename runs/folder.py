@@ -43,7 +43,7 @@ from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, 
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.travel.journeys import catch_up, is_guest
+from shoal.travel.journeys import catch_up, guests, is_guest
 
 if TYPE_CHECKING:
     from shoal.storage import Storage
@@ -368,7 +368,7 @@ def list_runs() -> list[Run]:
     """All runs that whoever acts may see, the newest first: their names begin with the time. Those that cannot be read
     are among them."""
     catch_up()
-    names = visible(runs_directory(), sorted(names_in(runs_directory()), reverse=True))
+    names = visible(runs_directory(), sorted({*names_in(runs_directory())} - guests(), reverse=True))
     return [Run(runs_directory() / name) for name in names if is_run(name)]
 
 

@@ -19,9 +19,8 @@ from typing import Any
 
 from shoal.database.address import is_set
 from shoal.errors import StateError, TrainingError
-from shoal.files import sealed
 from shoal.files.locks import is_held, lock_file
-from shoal.home import make_folder, names_in, runs_directory
+from shoal.home import guests_directory, make_folder, names_in, runs_directory
 from shoal.queueing.homes import home_mark
 from shoal.travel import packing
 from shoal.travel.parcels import SMALL, FileMark, Parcel, is_table, parcels
@@ -70,8 +69,8 @@ def fetch(run: str, fence: int) -> None:
     make_folder(folder)
     with contextlib.ExitStack() as arriving:
         if parcel.origin != home_mark():
-            sealed.write(folder / packing.GUEST, {"origin": parcel.origin}, run)
-            if lock := lock_file(folder / packing.GUEST):
+            make_folder(guests_directory())
+            if lock := lock_file(guests_directory() / run):
                 arriving.enter_context(lock)
         _fetch(parcel, folder, fence)
 
@@ -89,7 +88,12 @@ def _fetch(parcel: Parcel, folder: Path, fence: int) -> None:
 
 def is_guest(folder: Path) -> bool:
     """Whether a run was launched in another home."""
-    return (folder / packing.GUEST).exists()
+    return (guests_directory() / folder.name).exists()
+
+
+def guests() -> set[str]:
+    """Runs of other homes that are or were at work in this one: people look at them where they launched them."""
+    return set(names_in(guests_directory())) if is_set() else set()
 
 
 class Sent:
@@ -131,24 +135,20 @@ def see_off(folder: Path) -> None:
     """A guest has ended here, and all of it is in the database."""
     if is_guest(folder):
         shutil.rmtree(folder, ignore_errors=True)
+        (guests_directory() / folder.name).unlink(missing_ok=True)
 
 
 def see_off_forgotten(held: Iterable[str]) -> list[str]:
     """Guests of a host that was killed: those that went on elsewhere, or have ended; their names."""
     parcels().sweep()
     with contextlib.suppress(StateError):
-        guests = [name for name in names_in(runs_directory()) if _is_abandoned(runs_directory() / name)]
-        if going := set(guests) - set(held):
+        coming = {name for name in guests() if is_held(guests_directory() / name)}
+        if going := guests() - coming - set(held):
             going -= parcels().still_at(home_mark(), sorted(going))
         for name in going:
             see_off(runs_directory() / name)
         return sorted(going)
     return []
-
-
-def _is_abandoned(guest: Path) -> bool:
-    """Whether it is a guest, and nobody is fetching it."""
-    return is_guest(guest) and not is_held(guest / packing.GUEST)
 
 
 # ------------------------------------------------------------------ home again

@@ -27,9 +27,8 @@ from shoal.utils import disk_errors, identity_of, put_in_place
 
 TABLES = 512_000_000  # bytes of all tables of a run that travels
 CHECKPOINT = 512_000_000  # bytes of a checkpoint that does
-GUEST = "guest.json"  # in the folder of a run that was launched in another home
 CHECKPOINTS = ("checkpoints", "checkpoints/archive")
-STAYS = re.compile(r"\..*|lock|reserve|awaited|guest\.json|unsent\.jsonl.*|metrics\.sqlite.*|.*\.lock")
+STAYS = re.compile(r"\..*|lock|reserve|awaited|unsent\.jsonl.*|metrics\.sqlite.*|.*\.lock")
 STEP = re.compile(r"step-\d{12,}\.ckpt")
 LOGS = ("log.jsonl", "log.txt")
 LAST_WORDS = ("model.json", "state.json", "result.json", "error.json")  # in this order, after all else

@@ -13,6 +13,7 @@ import pytest
 
 from shoal.errors import StateError
 from shoal.home import uploads_directory
+from shoal.library.accounts import summaries
 from shoal.library.archives import delete
 from shoal.people.belongings import PRIVATE, belong, thing_at
 from shoal.queueing.jobs import CANCELLED, FAILED, FINISHED, RUNNING
@@ -80,6 +81,7 @@ def test_a_run_goes_on_in_other_homes_from_its_checkpoint_and_ends_with_the_same
     until(lambda: job_of(run.id).host == "second" and run.state == "running" and resumed(run, "second") > 0)
     with homes.inside("far") as far:
         assert not list_runs(), "people look at it in its own home"
+        assert not summaries()
         with pytest.raises(StateError, match="Its files are in another home"):
             resolve(run.id)
     killed(second)
