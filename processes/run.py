@@ -371,7 +371,7 @@ def main(directory: Path, lock: int | None = None, slots: Sequence[int] = (), ho
 
 
 def _live(run: Run, hosted: Hosted) -> None:
-    (run.directory / "started").touch()
+    (run.directory / "started").write_text(repr(time.time()))
     reserve.keep(run.directory)
     attendant = Attendant(run)
     try:

@@ -9,7 +9,7 @@
     result.json   the last word of a run that finished or was stopped; its "state" and "reason" say which and why
     error.json    the last word of one that failed, with the same "reason" and "remedies"
     lock          held by the kernel for as long as the process lives, however it ends
-    started       there once the process has come so far
+    started       there once the process has come so far; when, so that it is told where the folder is copied
     awaited       of a job: touched by whoever waits for it (`awaiting`)
     reserve       room for its last word on a full disk, while the process lives
 
@@ -186,8 +186,9 @@ class Run:
     @property
     def started_at(self) -> float | None:
         """When its process last began, in seconds since 1970."""
-        with contextlib.suppress(OSError):
-            return (self.directory / "started").stat().st_mtime
+        with contextlib.suppress(OSError, ValueError):
+            path = self.directory / "started"
+            return float(path.read_text() or path.stat().st_mtime)
         return None
 
     @property

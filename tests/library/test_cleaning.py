@@ -98,6 +98,20 @@ def test_uploads_that_a_run_or_a_model_refers_to_are_not_unused(home: Path) -> N
     assert [path.exists() for path in (by_run, by_model, unused)] == [True, True, False]
 
 
+def test_each_of_several_uploads_that_are_one_table_is_used(home: Path) -> None:
+    first, second, unused = (upload(home, letter * 24) for letter in "abc")
+    made(config={"file": f"{first}\n{second}", "target": "y"}, result={})
+    assert clean("uploads", Criteria(unused=True)).count == 1
+    assert [path.exists() for path in (first, second, unused)] == [True, True, False]
+
+
+def test_an_upload_of_another_home_is_used_by_the_run_that_brought_it_along(home: Path) -> None:
+    here, unused = upload(home, "a" * 24), upload(home, "b" * 24)
+    made(config={"file": f"/of/another/uploads/{here.parent.name}/{here.name}", "target": "y"}, result={})
+    assert clean("uploads", Criteria(unused=True)).count == 1
+    assert [path.exists() for path in (here, unused)] == [True, False]
+
+
 def test_the_upload_of_a_search_is_not_unused(home: Path) -> None:
     """A search that ended can go on, also when the runs of its trials are gone."""
     file, search = upload(home), home / "searches" / "240101-000000"
