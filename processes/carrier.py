@@ -20,6 +20,7 @@ from shoal.queueing.homes import home_mark
 from shoal.queueing.jobs import Job
 from shoal.runs.folder import Run
 from shoal.travel import journeys
+from shoal.travel.packing import UNSENT
 from shoal.travel.parcels import parcels
 
 REST = 10  # times as long as the last one took, until the next is sent
@@ -104,7 +105,7 @@ def _deliver_records(folder: Path) -> None:
     """Those of a run that ended while the database was away."""
     with contextlib.suppress(TrainingError, OSError):
         run = Run(folder)
-        if (folder / "unsent.jsonl").exists() and run.has_records:
+        if (folder / UNSENT).exists() and run.has_records:
             run.open_records().close()
 
 

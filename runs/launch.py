@@ -46,7 +46,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import check_sparse
 from shoal.settings.values import moved
 from shoal.tracing import spans
-from shoal.travel.journeys import bring_home, origin_of
+from shoal.travel.journeys import bring_home, forget, origin_of
 from shoal.utils import disk_errors
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ def _new_run(config: RunConfig, job: dict[str, Any], source: Path | None, snapsh
             return run
         except (OSError, TrainingError):
             scheduling.leave(Run(directory))
+            with contextlib.suppress(TrainingError):
+                forget(directory)
             shutil.rmtree(directory, ignore_errors=True)
             raise
 

@@ -31,7 +31,7 @@ MOST = 0.1  # seconds of one look after which no other run is brought
 ENDINGS = ("result.json", "error.json")
 
 _looking, _looked = threading.Lock(), 0.0
-_seized: set[tuple[int, str, str]] = set()  # by process, run and the home where it is
+_seized: set[tuple[int, str, int]] = set()  # by process, run and fence
 
 
 # ------------------------------------------------------------------ off
@@ -78,9 +78,12 @@ def fetch(run: str, fence: int) -> None:
 def _fetch(parcel: Parcel, folder: Path, fence: int) -> None:
     seize(folder)
     packing.remove_others(folder, parcel.files)
-    for name in packing.in_order(parcel.files):
-        path, mark = packing.place_of(folder, name), parcel.files[name]
-        if not packing.is_here(path, mark):
+    places = {name: packing.place_of(folder, name) for name in packing.in_order(parcel.files)}
+    tables = [path for name, path in places.items() if is_table(name) and path.exists()]
+    known = {packing.owner_of(one) for path in tables for one in (path, path.parent)}
+    for name, path in places.items():
+        mark = parcel.files[name]
+        if path not in known and not packing.is_here(path, mark):  # whose a table is that was here stays as it is
             packing.put(path, mark, parcels().pieces(parcel.run, name))
     if not parcels().settle(parcel.run, fence, home_mark()):
         raise StateError(f"Another host has taken over the run {parcel.run}, or it was ended.")
@@ -108,6 +111,8 @@ class Sent:
         `all_of_it` when it has ended here: then, and not before, its last word goes too. Whether its checkpoint is
         small enough to travel: without it the run goes on in this home only.
         """
+        if not all_of_it and (folder / packing.UNSENT).exists():
+            return True  # what it goes on from is never ahead of its records
         checkpoint = packing.newest_checkpoint(folder)
         if not (travels := packing.size_of(checkpoint) <= packing.CHECKPOINT):
             checkpoint = {}
@@ -185,6 +190,7 @@ def bring_home(run: str) -> None:
                 held.drop()
             return
         _seize_once(parcel)
+        (folder / packing.UNSENT).unlink(missing_ok=True)  # of rounds that are made again there
         wanted = _wanted(parcel)
         if not parcel.is_open:
             packing.remove_others(folder, parcel.files)
@@ -240,8 +246,8 @@ def _seize_once(parcel: Parcel) -> None:
         _seized.add(_seizing(parcel))
 
 
-def _seizing(parcel: Parcel) -> tuple[int, str, str]:
-    return os.getpid(), parcel.run, parcel.home
+def _seizing(parcel: Parcel) -> tuple[int, str, int]:
+    return os.getpid(), parcel.run, parcel.fence
 
 
 def seize(folder: Path) -> None:

@@ -29,6 +29,7 @@ TABLES = 512_000_000  # bytes of all tables of a run that travels
 CHECKPOINT = 512_000_000  # bytes of a checkpoint that does
 CHECKPOINTS = ("checkpoints", "checkpoints/archive")
 STAYS = re.compile(r"\..*|lock|reserve|awaited|unsent\.jsonl.*|metrics\.sqlite.*|.*\.lock")
+UNSENT = "unsent.jsonl"
 STEP = re.compile(r"step-\d{12,}\.ckpt")
 LOGS = ("log.jsonl", "log.txt")
 LAST_WORDS = ("model.json", "state.json", "result.json", "error.json")  # in this order, after all else
@@ -73,7 +74,7 @@ def tables(config: Mapping[str, Any]) -> dict[str, Path] | None:
         files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
         if not files or not all(file.is_file() for file in files):
             return None
-        owner = path.with_name(f".{path.name}.owner.json")
+        owner = owner_of(path)
         for file in (*files, *([owner] if owner.is_file() else [])):
             found["uploads/" + file.relative_to(uploads_directory()).as_posix()] = file
     return found if sum(path.stat().st_size for path in found.values()) <= TABLES else None
@@ -86,6 +87,11 @@ def contents(files: Mapping[str, Path]) -> dict[str, Content]:
 
 def _is_read(path: Path) -> bool:
     return path.name in LOGS or path.stat().st_size <= SMALL
+
+
+def owner_of(table: Path) -> Path:
+    """Where it is said whose an upload is."""
+    return table.with_name(f".{table.name}.owner.json")
 
 
 def size_of(files: Mapping[str, Path]) -> int:
@@ -157,7 +163,8 @@ def in_order(names: Mapping[str, FileMark]) -> list[str]:
 
 
 def remove_others(folder: Path, names: Mapping[str, FileMark]) -> None:
-    """What a folder has of an earlier life that went another way: documents, and checkpoints after the newest."""
+    """What a folder has of an earlier life that went another way: documents, records, checkpoints after the newest."""
+    (folder / UNSENT).unlink(missing_ok=True)
     for name, path in documents(folder).items():
         if name not in names:
             path.unlink(missing_ok=True)

@@ -43,7 +43,8 @@ class Parcel(NamedTuple):
     origin: str
     home: str
     files: dict[str, FileMark]
-    state: str = ""  # of its job, where that was asked for
+    state: str = ""  # of its job
+    fence: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -72,14 +73,14 @@ class Parcels:
     def away_from(self, home: str) -> list[Parcel]:
         """Runs of this home whose files count elsewhere."""
         query = (
-            "SELECT r.run, r.origin, r.home, coalesce(j.state, ''), f.file, f.sha256, f.size FROM travel_runs r "
-            "LEFT JOIN travel_files f USING (run) LEFT JOIN queue_jobs j ON j.id = r.run "
+            "SELECT r.run, r.origin, r.home, coalesce(j.state, ''), coalesce(j.fence, 0), f.file, f.sha256, f.size "
+            "FROM travel_runs r LEFT JOIN travel_files f USING (run) LEFT JOIN queue_jobs j ON j.id = r.run "
             "WHERE r.origin = %s AND r.home <> r.origin ORDER BY r.run"
         )
         found: dict[str, Parcel] = {}
         with self._database.single() as connection:
-            for run, origin, at, state, file, sha256, size in connection.execute(query, (home,)):
-                parcel = found.setdefault(run, Parcel(run, origin, at, {}, state))
+            for run, origin, at, state, fence, file, sha256, size in connection.execute(query, (home,)):
+                parcel = found.setdefault(run, Parcel(run, origin, at, {}, state, fence))
                 if file is not None:
                     parcel.files[file] = FileMark(sha256, size)
         return list(found.values())
@@ -209,15 +210,16 @@ def parcels() -> Parcels:
 
 def _found(connection: Connection[Any], run: str) -> Parcel | None:
     query = (
-        "SELECT r.origin, r.home, coalesce(j.state, ''), array_agg(f.file), array_agg(f.sha256), array_agg(f.size) "
+        "SELECT r.origin, r.home, coalesce(j.state, ''), coalesce(j.fence, 0), array_agg(f.file), array_agg(f.sha256), "
+        "array_agg(f.size) "
         "FROM travel_runs r LEFT JOIN travel_files f USING (run) LEFT JOIN queue_jobs j ON j.id = r.run "
-        "WHERE r.run = %s GROUP BY r.origin, r.home, j.state"
+        "WHERE r.run = %s GROUP BY r.origin, r.home, j.state, j.fence"
     )
     row = connection.execute(query, (run,)).fetchone()
     if row is None:
         return None
-    files = {name: FileMark(*mark) for name, *mark in zip(*row[3:], strict=True) if name is not None}
-    return Parcel(run, row[0], row[1], files, row[2])
+    files = {name: FileMark(*mark) for name, *mark in zip(*row[4:], strict=True) if name is not None}
+    return Parcel(run, row[0], row[1], files, row[2], row[3])
 
 
 def _is_held(connection: Connection[Any], run: str, fence: int) -> bool:
