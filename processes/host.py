@@ -25,6 +25,7 @@ from shoal.runs.documents import last_word
 from shoal.runs.folder import Run
 from shoal.runs.spawning import WarmProcess
 from shoal.travel import journeys
+from shoal.travel.parcels import parcels
 from shoal.words import duration, plural
 
 BEAT = 1.0  # seconds between two heartbeats
@@ -166,8 +167,12 @@ class HostLoop:
             self._trimmed = time.monotonic()
             if gone := self.queue.trim_ledger():
                 self.say(f"{plural(gone, 'line')} of the ledger removed: older than {LEDGER_DAYS} days.")
-            for name in journeys.see_off_forgotten(self.held):
-                self.say(f"{name}: removed here; its files went on to another home.")
+            parcels().sweep()
+            self._see_off()
+
+    def _see_off(self) -> None:
+        for name in journeys.see_off(self.held):
+            self.say(f"{name}: removed here; its files are in the database for its own home.")
 
     def _claim(self) -> None:
         while (free := self.host.slots - sum(held.need for held in self.held.values())) > 0:
@@ -231,7 +236,8 @@ class HostLoop:
             except (TrainingError, OSError) as error:
                 self._fail(held, f"Not all of it could be sent from the host {self.host.name}", error)
             del self.held[name]
-            journeys.see_off(runs_directory() / name)
+            if journeys.is_guest(runs_directory() / name):
+                self._see_off()
 
     def _fail(self, held: HeldJob, what: str, error: Exception) -> None:
         why = f"{what}: {error.message if isinstance(error, TrainingError) else error}"

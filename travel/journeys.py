@@ -66,12 +66,12 @@ def fetch(run: str, fence: int) -> None:
     folder, parcel = runs_directory() / run, parcels().find(run)
     if parcel is None:
         raise StateError(f"Nothing is known of the run {run} any more: somebody may have removed it.")
-    make_folder(folder)
     with contextlib.ExitStack() as arriving:
         if parcel.origin != home_mark():
             make_folder(guests_directory())
             if lock := lock_file(guests_directory() / run):
                 arriving.enter_context(lock)
+        make_folder(folder)
         _fetch(parcel, folder, fence)
 
 
@@ -106,7 +106,7 @@ class Sent:
         self._seen: dict[str, tuple[int, ...]] = {}
 
     def send(self, folder: Path, fence: int, all_of_it: bool = False) -> bool:
-        """The newest checkpoint with the documents of its moment, and of a guest documents whenever they change.
+        """The newest checkpoint with the documents of its moment, and of a guest small ones whenever they change.
 
         `all_of_it` when it has ended here: then, and not before, its last word goes too. Whether its checkpoint is
         small enough to travel: without it the run goes on in this home only.
@@ -116,10 +116,14 @@ class Sent:
         checkpoint = packing.newest_checkpoint(folder)
         if not (travels := packing.size_of(checkpoint) <= packing.CHECKPOINT):
             checkpoint = {}
-        wanted = dict(checkpoint)
-        if all_of_it or is_guest(folder) or self._changed(checkpoint):
-            wanted |= packing.documents(folder)
-        if changed := self._changed(wanted):
+        due = all_of_it or bool(self._changed(checkpoint))
+        if not due and not is_guest(folder):
+            return travels
+        wanted = {**checkpoint, **packing.documents(folder)}
+        changed = self._changed(wanted)
+        if not due:  # a long log is not sent anew for each of its lines
+            changed = {name: path for name, path in changed.items() if path.stat().st_size <= SMALL}
+        if changed:
             seen = {name: identity_of(path) for name, path in changed.items()}
             contents = packing.contents(changed)
             if all_of_it or not any((folder / name).exists() for name in ENDINGS):
@@ -136,22 +140,15 @@ def is_wanted_elsewhere(folder: Path) -> bool:
     return is_guest(folder) or not (folder / "result.json").exists()
 
 
-def see_off(folder: Path) -> None:
-    """A guest has ended here, and all of it is in the database."""
-    if is_guest(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        (guests_directory() / folder.name).unlink(missing_ok=True)
-
-
-def see_off_forgotten(held: Iterable[str]) -> list[str]:
-    """Guests of a host that was killed: those that went on elsewhere, or have ended; their names."""
-    parcels().sweep()
+def see_off(held: Iterable[str]) -> list[str]:
+    """Remove guests that have ended, or went on elsewhere, also those that a killed host has left; their names."""
     with contextlib.suppress(StateError):
         coming = {name for name in guests() if is_held(guests_directory() / name)}
         if going := guests() - coming - set(held):
             going -= parcels().still_at(home_mark(), sorted(going))
         for name in going:
-            see_off(runs_directory() / name)
+            shutil.rmtree(runs_directory() / name, ignore_errors=True)
+            (guests_directory() / name).unlink(missing_ok=True)
         return sorted(going)
     return []
 

@@ -16,7 +16,7 @@ from shoal.runs.folder import Run, list_runs
 from shoal.runs.launch import launch
 from shoal.travel import journeys
 from shoal.travel.packing import UNSENT
-from shoal.travel.parcels import parcels
+from shoal.travel.parcels import SMALL, parcels
 from support.runs import short_run
 from support.team.homes import Homes
 
@@ -104,6 +104,39 @@ def test_what_a_lost_life_has_left_does_not_count_where_the_run_went_on_elsewher
     before = lock_of(run)
     journeys.bring_home(run.id)
     assert lock_of(run) != before, "each time anew"
+
+
+def test_a_guest_stays_while_it_may_go_on_there_and_goes_when_it_has_ended(homes: Homes, upload: Upload) -> None:
+    """One that failed for a moment may be in the hands of another host of that home already."""
+    run = launch(short_run(upload(), retries=9))
+    fence = taken(homes, run)
+    needed_queue().fail(run.id, fence, "Its process ended by signal 9.", again=True)
+    with homes.inside("far"):
+        assert journeys.see_off([]) == []
+        assert there(homes, run).is_dir()
+        needed_queue().cancel(run.id)
+        assert journeys.see_off([run.id]) == [], "this host has it"
+        assert journeys.see_off([]) == [run.id]
+    assert not there(homes, run).exists()
+
+
+def test_a_long_log_goes_with_checkpoints_and_not_with_each_of_its_lines(homes: Homes, upload: Upload) -> None:
+    run = launch(short_run(upload()))
+    fence, sent, folder = taken(homes, run), journeys.Sent(), there(homes, run)
+
+    def known() -> dict[str, int]:
+        with homes.inside("far"):
+            sent.send(folder, fence)
+        found = parcels().find(run.id)
+        assert found is not None
+        return {name: mark.size for name, mark in found.files.items()}
+
+    (folder / "log.txt").write_bytes(b"short")
+    assert known()["log.txt"] == 5
+    (folder / "log.txt").write_bytes(b"long " * SMALL)
+    assert known()["log.txt"] == 5
+    checkpoint(folder, 1, b"weights")
+    assert known()["log.txt"] == 5 * SMALL
 
 
 def test_a_launch_that_fails_leaves_nothing_in_the_database(
