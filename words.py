@@ -15,6 +15,7 @@ MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": 
 
 # What a terminal obeys or an eye is led astray by: control characters but tabs and ends of lines, marks of direction.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_NO_LEVEL = re.compile("=__missing__(?=:|$)")  # the level of no value, in the name of a column of the design
 LINE_BREAKS = re.compile(r"\s*[\r\n]\s*")
 # An item in quotes; one that begins with a part in quotes, as the pair "a, b":c does; any other.
 _ITEM = re.compile(r'(?:\s*"(?P<inside>(?:[^"]|"")*)"\s*|(?P<plain>\s*"(?:[^"]|"")*"[^,]*|[^,]*))(?=,|\Z)')
@@ -38,6 +39,7 @@ def short(value: Any) -> str:
     return str(value)
 
 
+NAME = 32  # letters of a column or level in a sentence that names many
 MULTIPLES = ("factor", "deviance")  # spreads whose intervals are multiples of the prediction
 
 
@@ -236,11 +238,19 @@ def certificate(kind: str, relative: float | None, rests_on: str) -> str:
     return f"{meaning} Checked on {basis}."
 
 
+def term_shown(name: str) -> str:
+    """The name of a column of the design for the eye: the level that stands for no value is called so."""
+    return _NO_LEVEL.sub("=(no value)", name)
+
+
 def compared(references: Mapping[str, str], most: int = 12) -> str:
     """What the coefficients of text columns are differences to, as one sentence; empty without such columns."""
     if not references:
         return ""
-    said = [f"{column}: {'no value' if level == '__missing__' else level}" for column, level in references.items()]
+    said = [
+        f"{shortened(column, NAME)}: {'no value' if level == '__missing__' else shortened(level, NAME)}"
+        for column, level in references.items()
+    ]
     return f"Levels of text columns are compared with {listed(said, most)}."
 
 

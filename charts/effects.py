@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.lazy.classes import dataclass
+from shoal.words import term_shown
 
 MOST = 40  # that one can still read; tables have them all
 
@@ -33,7 +34,9 @@ def effects(
         factor = _factor(raw, standardized[name]) if per == "sd" else 1.0
         ends = intervals.get(name) or {}
         value = standardized[name] if per == "sd" else raw
-        found.append(Coefficient(name, value, _scaled(ends.get("low"), factor), _scaled(ends.get("high"), factor)))
+        found.append(
+            Coefficient(term_shown(name), value, _scaled(ends.get("low"), factor), _scaled(ends.get("high"), factor))
+        )
     return sorted(found, key=lambda c: -abs(c.value))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.flags import Add, add_knobs
 from shoal.cli.printing import clear_line, print_json, table
 from shoal.settings.config import ON_CLUSTER
-from shoal.words import compared, per_day, short, width_words
+from shoal.words import compared, per_day, short, term_shown, width_words
 
 if TYPE_CHECKING:
     from shoal.results.answers.explanation import CoefficientIntervals, ModelExplanation, ResampledIntervals
@@ -127,7 +127,7 @@ def _show_coefficients(found: ModelExplanation, names: list[str]) -> None:
     ]
     for name in names:
         share = (f"{100 * (selection[name]['selected'] or 0.0):.0f} %",) if selection else ()
-        rows.append((name, short(found.coefficients[name]), *share))
+        rows.append((term_shown(name), short(found.coefficients[name]), *share))
     table(head, rows, right={1, 2})
     if len(names) < len(found.coefficients):
         print(f"({len(names)} of {len(found.coefficients)}; --json gives all)")
@@ -141,7 +141,7 @@ def _show_intervals(one: CoefficientIntervals, names: list[str]) -> None:
     _title(f"{TITLES[one.kind]}: intervals by formula, {100 * one.confidence:g} %")
     rows: list[tuple[str, ...]]
     rows = [("(intercept)", *(short(one.intercept[k]) for k in WORTH))] if one.intercept else []
-    rows += [(name, *(short(one.coefficients[name][k]) for k in WORTH)) for name in names]
+    rows += [(term_shown(name), *(short(one.coefficients[name][k]) for k in WORTH)) for name in names]
     table(("column", "estimate", "std. error", "low", "high"), rows, right={1, 2, 3, 4})
     _say(one.meaning)
 
@@ -151,7 +151,7 @@ def _show_bootstrap(one: ResampledIntervals, names: list[str]) -> None:
     rows: list[tuple[str, ...]] = []
     if one.intercept:
         rows = [("(intercept)", "", "", short(one.intercept["low"]), short(one.intercept["high"]))]
-    rows += [(name, *(short(one.coefficients[name][k]) for k in WORTH)) for name in names]
+    rows += [(term_shown(name), *(short(one.coefficients[name][k]) for k in WORTH)) for name in names]
     table(("column", "estimate", "std. error", "low", "high"), rows, right={1, 2, 3, 4})
     _say(one.meaning)
 

@@ -23,6 +23,7 @@ from shoal.words import (
     seen,
     short,
     shortened,
+    term_shown,
     totals_told,
     way_for,
 )
@@ -265,7 +266,7 @@ def _show_class_coefficients(report: FitReport, outcome: Outcome) -> None:
     found, sizes = (by_column(outcome.classes, values) for values in (report.coefficients, report.standardized))
     kept = set(sorted(sizes, key=lambda name: -max(map(abs, sizes[name])))[:SHOWN])
     rows = [("(intercept)", *map(short, outcome.intercepts[:CALLED]))]
-    rows += [(name, *map(short, values[:CALLED])) for name, values in found.items() if name in kept]
+    rows += [(term_shown(name), *map(short, values[:CALLED])) for name, values in found.items() if name in kept]
     table(("column", *shown), rows, right=set(range(1, len(shown) + 1)))
     if len(kept) < len(found):
         print(f"(the {SHOWN} largest of {len(found)}, standardized; --json or --out gives all)")

@@ -14,7 +14,7 @@ from shoal.errors import ConfigError
 from shoal.settings.config import DIALECT, ON_CLUSTER, RunConfig
 from shoal.settings.values import config_from
 from shoal.settings.when import LOSSES, MODELS
-from shoal.words import short
+from shoal.words import short, term_shown
 
 if TYPE_CHECKING:
     from shoal.tasks.tune import TuningRequest
@@ -209,7 +209,7 @@ def _show_coefficients(found: dict[str, Any]) -> None:
     used = [name for name in best if best[name] or one_se[name]]
     shown = set(sorted(used, key=lambda name: -abs(size[name]))[:SHOWN])
     rows = [("(intercept)", *(short(found["intercepts"][which]) for which in ("best", "one_se")))]
-    rows += [(name, short(best[name]), short(one_se[name])) for name in best if name in shown]
+    rows += [(term_shown(name), short(best[name]), short(one_se[name])) for name in best if name in shown]
     table(("column", "at best", "at 1-SE"), rows, right={1, 2})
     left_out = len(best) - len(used)
     if left_out:

@@ -15,7 +15,7 @@ from shoal.report.svg import RIGHT, WIDTH, Plot, PlotAxis, drawing, element, fit
 from shoal.results.answers.diagnosis import Diagnosis
 from shoal.results.answers.table import ColumnLook
 from shoal.whatif.curve import CrossValidation
-from shoal.words import short
+from shoal.words import short, term_shown
 
 LINES = 60  # of a path, the largest; more would be a grey field
 NAMED = 8  # of them with a colour and a name
@@ -66,7 +66,7 @@ def path_chart(path: WeightPath, marks: Mapping[str, float]) -> tuple[str, list[
         points = zip(alphas, path.weights[:, j].tolist(), strict=True)
         plot.line(points, f"c{place}" if place < NAMED else "faint")
     _mark(plot, marks)
-    names = [(path.names[j], f"c{place}") for place, j in enumerate(drawn[:NAMED])]
+    names = [(term_shown(path.names[j]), f"c{place}") for place, j in enumerate(drawn[:NAMED])]
     alt = f"Coefficients of {len(drawn)} columns at penalties from alpha {short(alphas[-1])} to {short(alphas[0])}"
     return plot.svg(alt), names, len(drawn)
 

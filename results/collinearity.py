@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from shoal.lazy.classes import dataclass
-from shoal.words import listed, number
+from shoal.words import listed, number, term_shown
 
 HIGH = 10.0  # variance inflation from which on a coefficient is hard to tell: its error is three times as large
 NAMED = 5  # columns in one sentence
@@ -35,7 +35,7 @@ class Collinearity:
         high = {name: value for name, value in self.inflation.items() if value is not None and value >= HIGH}
         ordered = sorted(high, key=lambda name: -high[name])[:NAMED]
         if ordered:
-            which = listed([f"'{name}' ({number(high[name], 3)})" for name in ordered], NAMED)
+            which = listed([f"'{term_shown(name)}' ({number(high[name], 3)})" for name in ordered], NAMED)
             more = f" and {len(high) - len(ordered):,} more" if len(high) > len(ordered) else ""
             said.append(
                 f"Coefficients that the other columns make hard to tell, by their variance inflation: {which}{more}. "
@@ -47,4 +47,4 @@ class Collinearity:
 
 
 def _quoted(names: tuple[str, ...]) -> str:
-    return listed([f"'{name}'" for name in names], NAMED)
+    return listed([f"'{term_shown(name)}'" for name in names], NAMED)

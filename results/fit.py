@@ -15,6 +15,7 @@ from shoal.results.network import NetworkReport
 from shoal.results.outcome import Outcome, class_terms
 from shoal.results.plain import plain, read
 from shoal.results.tuned import CrossValidated, FormulaIntervals
+from shoal.words import term_shown
 
 GRADIENT = "gradient"
 FINISHED = Standing("finished")
@@ -241,8 +242,8 @@ class FitReport:
         return dict(zip(names, self.outcome.intercepts, strict=True))
 
     def shown(self, term: str) -> str:
-        """The name of a coefficient, with the unit of the column where that is not the file's own: days, for dates."""
-        return f"{term} (per day)" if term in self.dates else term
+        """The name of a coefficient for the eye, with its unit where that is not the file's own: days, for dates."""
+        return f"{term} (per day)" if term in self.dates else term_shown(term)
 
     @property
     def honest(self) -> FitScores:

@@ -10,7 +10,7 @@ import math
 from shoal.results.findings import LITTLE, FindingKind
 from shoal.results.fit import FitReport, FitScores
 from shoal.results.outcome import SCORE_NAMES, Outcome, by_column
-from shoal.words import MODELS, date_text, listed, number, plural, shortened, within_words
+from shoal.words import MODELS, date_text, listed, number, plural, shortened, term_shown, within_words
 
 NAMED, LETTERS = 3, 48  # columns that matter most, and of a name in a sentence
 CHANCE = 0.05  # p-value above which a coefficient may be 0
@@ -234,7 +234,7 @@ def _first_of_columns(weights: dict[str, float], report: FitReport) -> list[str]
 def _moving(name: str, weight: float, report: FitReport) -> str:
     way, column = "up" if weight > 0 else "down", _column_of(name, report)
     if column == name:
-        return f"{shortened(name, LETTERS)} ({way})"
+        return f"{shortened(term_shown(name), LETTERS)} ({way})"
     level = name.removeprefix(f"{column}=")
     return f"{shortened(column, LETTERS)} ({'no value' if level == '__missing__' else shortened(level, LETTERS)} {way})"
 
@@ -249,7 +249,7 @@ def _by_chance(report: FitReport, names: list[str]) -> str:
     if len(unsure) == len(p_values):
         return " (none of them surely: the intervals have 0 in them)" if len(names) > 1 else " (not surely)"
     why = "its interval has 0 in it" if len(unsure) == 1 else "their intervals have 0 in them"
-    return f" ({listed([shortened(name, LETTERS) for name in unsure])} not surely: {why})"
+    return f" ({listed([shortened(term_shown(name), LETTERS) for name in unsure])} not surely: {why})"
 
 
 def _caveat(report: FitReport) -> str:

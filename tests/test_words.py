@@ -7,7 +7,19 @@ import random
 
 import pytest
 
-from shoal.words import ago, epochs_told, file_size, list_items, list_text, number, power_of_ten, shortened, tiny
+from shoal.words import (
+    ago,
+    compared,
+    epochs_told,
+    file_size,
+    list_items,
+    list_text,
+    number,
+    power_of_ten,
+    shortened,
+    term_shown,
+    tiny,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -51,6 +63,19 @@ def test_long_names_keep_both_ends() -> None:
     assert {len(shortened(name, 28)) for name in (start, end)} == {28}
     assert shortened("rooms", 28) == "rooms"
     assert shortened("x" * 28, 28) == "x" * 28
+
+
+def test_no_value_is_called_so_in_the_names_of_columns_of_the_design() -> None:
+    named = {"a=__missing__": "a=(no value)", "a=__missing__:b": "a=(no value):b", "a=__missing__2": "a=__missing__2"}
+    assert {name: term_shown(name) for name in named} == named
+
+
+def test_long_names_make_no_wall_of_what_levels_are_compared_with() -> None:
+    asked = f"Thinking about {'the office, ' * 20}do you agree?"
+    said = compared({asked: "Agree", "city": "Ulm", "kind": "__missing__"})
+    assert said == (
+        "Levels of text columns are compared with Thinking about t…, do you agree?: Agree, city: Ulm, kind: no value."
+    )
 
 
 # ------------------------------------------------------------------ lists in one line

@@ -27,7 +27,7 @@ from shoal.results.outcome import Outcome, by_column, said_of_prediction
 from shoal.results.thresholds import USUAL
 from shoal.solve.conformal import FROM_BEFORE, between
 from shoal.tasks.explain_row import Explained, Value, explain, typical_row
-from shoal.words import date_text, listed, number, plural, within_words
+from shoal.words import date_text, listed, number, plural, term_shown, within_words
 
 ASKED = 24  # columns in the form; the others keep their usual value
 STEPS = 12  # columns in the waterfall
@@ -302,7 +302,9 @@ def _contributions(found: Explained, model: SavedModel, of: str = "") -> None:
 
 
 def _waterfall(found: Explained, target: str) -> None:
-    steps = sorted(((p.column, p.against_typical) for p in found.parts if p.against_typical), key=lambda s: -abs(s[1]))
+    steps = sorted(
+        ((term_shown(p.column), p.against_typical) for p in found.parts if p.against_typical), key=lambda s: -abs(s[1])
+    )
     if not steps:
         line("This is a typical row. Change a value to see what it adds.")
         return
@@ -317,7 +319,7 @@ def _sum(found: Explained, dates: Mapping[str, str], what: str) -> None:
     parts = sorted(found.parts, key=lambda part: -abs(part.adds))[:SUMMED] if len(found.parts) > SUMMED else found.parts
     rows = [
         ("(intercept)", "", found.intercept),
-        *((p.column, _said(p.value, dates.get(p.column)), p.adds) for p in parts),
+        *((term_shown(p.column), _said(p.value, dates.get(p.column)), p.adds) for p in parts),
     ]
     if rest := len(found.parts) - len(parts):
         added = sum(part.adds for part in found.parts) - sum(part.adds for part in parts)

@@ -17,7 +17,7 @@ from shoal.library.saved_models import Model, Version
 from shoal.results.card import ModelCard
 from shoal.results.fit import FitReport
 from shoal.results.outcome import HEADLINES
-from shoal.words import MODELS
+from shoal.words import MODELS, term_shown
 
 LISTED = 50  # versions in the table; a card is read for each
 PARTS = ("test", "training")
@@ -140,7 +140,7 @@ def coefficient_changes(old: FitReport, new: FitReport) -> list[tuple[str, float
     before = {"(intercept)": old.intercept, **old.coefficients}
     now = {"(intercept)": new.intercept, **new.coefficients}
     rows = [(name, before.get(name), now.get(name)) for name in dict.fromkeys([*now, *before])]
-    changed = [(name, a, b, _change(a, b)) for name, a, b in rows if a != b]
+    changed = [(term_shown(name), a, b, _change(a, b)) for name, a, b in rows if a != b]
     return sorted(changed, key=lambda row: -abs((row[2] or 0.0) - (row[1] or 0.0)))
 
 

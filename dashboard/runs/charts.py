@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from shoal.dashboard.runs.differences import Side, Spread
 from shoal.lazy.classes import dataclass
 from shoal.metrics import Round
-from shoal.words import shortened
+from shoal.words import shortened, term_shown
 
 COLOURS = ("#0b8378", "#d55e00", "#3987c9", "#cc79a7", "#e69f00", "#8f6bb8")  # of the theme, the most unlike first
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # for those who do not see the colours
@@ -134,7 +134,10 @@ def coefficient_chart(spreads: Sequence[Spread], sides: Sequence[Side]) -> go.Fi
             "title": {"text": "Change in the target for one standard deviation more"}, "zeroline": True,
             "zerolinecolor": QUIET, "automargin": True, "nticks": 6,
         },
-        yaxis={"tickvals": list(range(len(rows))), "ticktext": [_label(s.name) for s in rows], "automargin": True},
+        yaxis={
+            "tickvals": list(range(len(rows))), "ticktext": [_label(term_shown(s.name)) for s in rows],
+            "automargin": True,
+        },
     )  # fmt: skip
     return figure
 
@@ -143,7 +146,9 @@ def describe_coefficients(spreads: Sequence[Spread], sides: Sequence[Side]) -> s
     parts = []
     for spread in spreads[:5]:
         numbers = zip(sides, spread.values, strict=True)
-        parts.append(f"{spread.name}: " + ", ".join(f"{s.letter} {v:.4g}" for s, v in numbers if v is not None))
+        parts.append(
+            f"{term_shown(spread.name)}: " + ", ".join(f"{s.letter} {v:.4g}" for s, v in numbers if v is not None)
+        )
     return f"Coefficients that differ most between {len(sides)} runs. {'; '.join(parts)}."
 
 

@@ -26,6 +26,7 @@ from shoal.results.fit import FitReport
 from shoal.runs.commands import metrics_of
 from shoal.runs.folder import ACTIVE
 from shoal.runs.launch import Run, find_run
+from shoal.words import term_shown
 
 USUAL_AXIS = "time"
 POINTS = 800  # of a curve: four charts with several curves each are a lot to send
@@ -216,7 +217,7 @@ def _coefficients(sides: Sequence[Side]) -> None:
     with table:
         frame = pd.DataFrame(
             {
-                "Column": [spread.name for spread in spreads[:TABLE]],
+                "Column": [term_shown(spread.name) for spread in spreads[:TABLE]],
                 **{side.letter: [spread.values[i] for spread in spreads[:TABLE]] for i, side in enumerate(sides)},
                 "Apart": [spread.apart for spread in spreads[:TABLE]],
             }
@@ -250,8 +251,8 @@ def differences_csv(sides: Sequence[Side]) -> str:
     rows += [("setting", found.what, *found.values) for found in comparison.settings(sides)]
     rows += [("result", found.what, *found.values) for found in comparison.results(sides)]
     for spread in comparison.coefficients(sides)[0]:
-        rows.append(("coefficient", spread.name, *map(_cell, spread.raw)))
-        rows.append(("coefficient per standard deviation", spread.name, *map(_cell, spread.values)))
+        rows.append(("coefficient", term_shown(spread.name), *map(_cell, spread.raw)))
+        rows.append(("coefficient per standard deviation", term_shown(spread.name), *map(_cell, spread.values)))
     return _written([[cell if _is_number(cell) else harmless(cell) for cell in row] for row in rows])
 
 

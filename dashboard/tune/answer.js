@@ -100,7 +100,7 @@ class Coefficients {
     bar.append(fill)
     const value = el("td", "tune-figure", number(coef))
     value.dataset.value = coef
-    row.append(named(el("td"), name), bar, el("td", "tune-figure", number(w, 3)), value)
+    row.append(termed(el("td"), name), bar, el("td", "tune-figure", number(w, 3)), value)
     return row
   }
 }

@@ -133,7 +133,7 @@ class PathChart extends Figure {
     const item = el("li")
     const mark = el("i")
     mark.style.background = color
-    item.append(mark, el("span", "", shortened(term, 26)))
+    item.append(mark, el("span", "", inLegend(term)))
     item.title = term
     return item
   }

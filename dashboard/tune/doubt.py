@@ -12,6 +12,7 @@ from shoal.models import Array
 from shoal.solve.intervals import Intervals, intervals_for
 from shoal.whatif.bootstrap import Resampled, bootstrap
 from shoal.whatif.courses import Question
+from shoal.words import term_shown
 
 RESAMPLES = 500
 
@@ -19,7 +20,7 @@ RESAMPLES = 500
 def told(study: OpenStudy, question: Question, alpha: float) -> dict[str, Any]:
     """Each way with its meaning in words; a way that cannot be gone says why."""
     setting = study.whatif.setting(question)
-    names = [term.name for term in setting.encoding.terms]
+    names = [term_shown(term.name) for term in setting.encoding.terms]
     ways = [_formula(found) for found in intervals_for(setting.problem, question.model, alpha, question.l1_ratio)]
     found: dict[str, Any] = {"terms": names, "ways": ways}
     try:

@@ -29,7 +29,7 @@ from shoal.results.tuned import BEST, BY_HAND, ONE_SE, CrossValidated
 from shoal.runs.launch import Run, launch
 from shoal.settings.config import RunConfig
 from shoal.settings.when import LOSSES
-from shoal.words import number, plural, short
+from shoal.words import number, plural, short, term_shown
 
 SHRINK, RATIO = "shrink", "ratio"  # in the address
 LINEAR = "linear"
@@ -211,7 +211,7 @@ def _error_chart(curve: dict[str, Any], place: int) -> go.Figure:
 def _path_chart(curve: dict[str, Any], place: int) -> go.Figure:
     weights = pd.DataFrame(curve["weights"], columns=curve["names"])
     largest = weights.abs().max().sort_values(ascending=False).index[:DRAWN]
-    lines = [go.Scatter(x=curve["alphas"], y=weights[name], name=name, mode="lines") for name in largest]
+    lines = [go.Scatter(x=curve["alphas"], y=weights[name], name=term_shown(name), mode="lines") for name in largest]
     return _laid_out(go.Figure(lines), curve, place, "standardised coefficient")
 
 
@@ -225,7 +225,8 @@ def _laid_out(figure: go.Figure, curve: dict[str, Any], place: int, what: str) -
 def coefficients_at(curve: dict[str, Any], place: int) -> pd.DataFrame:
     """At one point of the path, those with the largest weights first."""
     table = pd.DataFrame({
-        "Weight of": curve["names"], "Coefficient": curve["coef"][place], "Standardised": curve["weights"][place],
+        "Weight of": list(map(term_shown, curve["names"])), "Coefficient": curve["coef"][place],
+        "Standardised": curve["weights"][place],
     })  # fmt: skip
     return table.sort_values("Standardised", key=abs, ascending=False, kind="stable")
 

@@ -7,6 +7,31 @@ function shortened(text, most = 22) {
   return text.length > most ? `${text.slice(0, most - 1 - tail)}…${text.slice(-tail)}` : text
 }
 const TAIL = 10 // letters at the end of a long name that are always seen
+const LEVEL = 30 // letters of a level that has a line of its own
+
+// The column and its level, where both are too long for one line and the level for the end of a name that is cut.
+function columnAndLevel(term) {
+  const at = term.lastIndexOf("=")
+  const level = term.slice(at + 1)
+  return at > 0 && level.length <= LEVEL && term.length > LEVEL ? [term.slice(0, at), level] : null
+}
+
+// A column of the design in the cell of a table: of a long name the whole level is seen, or levels would look alike.
+function termed(cell, term) {
+  const parts = columnAndLevel(term)
+  if (!parts) return named(cell, term)
+  cell.title = term
+  cell.append(named(el("div"), parts[0]), el("div", "tune-level", `= ${parts[1]}`))
+  return cell
+}
+
+// The same in one line of a legend.
+function inLegend(term, most = 30) {
+  const parts = columnAndLevel(term)
+  if (!parts) return shortened(term, most)
+  const level = shortened(parts[1], most - 10)
+  return `${shortened(parts[0], most - 1 - level.length)}=${level}`
+}
 
 function named(element, name) {
   element.classList.add("tune-name")

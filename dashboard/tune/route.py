@@ -33,7 +33,7 @@ from shoal.errors import ConfigError, DamagedFile, StateError, TrainingError
 from shoal.models import Array
 from shoal.whatif.answers import BEST, ONE_SE, WIDE, WhatIf
 from shoal.whatif.courses import Course, Point, Question, Scores
-from shoal.words import compared
+from shoal.words import compared, term_shown
 
 log = logging.getLogger("shoal")
 
@@ -114,7 +114,7 @@ def answer(study: studies.OpenStudy, asked: Parameters) -> Answer:
     if asked.get("have") != found["key"]:
         encoding = whatif.setting(question).encoding
         found |= {
-            "terms": [term.name for term in encoding.terms],
+            "terms": [term_shown(term.name) for term in encoding.terms],
             "owners": [list(term.columns) for term in encoding.terms],
             "compared": compared(encoding.references),
         }

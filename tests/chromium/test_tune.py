@@ -75,8 +75,8 @@ def design(frame: pd.DataFrame, target: str, left_out: tuple[str, ...] = ()) -> 
         if frame[name].dtype.kind in "if":
             columns[name] = frame[name].fillna(frame[name].median())
         else:
-            levels = frame[name].fillna("__missing__")
-            compared = min(level for level in levels.unique() if level != "__missing__")
+            levels = frame[name].fillna("(no value)")
+            compared = min(level for level in levels.unique() if level != "(no value)")
             others = sorted({*levels.unique()} - {compared})
             columns |= {f"{name}={level}": (levels == level).astype(float) for level in others}
     return pd.DataFrame(columns), frame[target]

@@ -52,6 +52,24 @@ def test_the_same_sentences_everywhere(path: Path, tmp_path: Path) -> None:
     assert "What moves it most: a (up)" in model.summary()._repr_html_()
 
 
+def test_no_value_is_called_so_wherever_people_read(tmp_path: Path) -> None:
+    """Files and answers for programs keep the name that the level has there."""
+    random = np.random.default_rng(2)
+    city, a = random.choice(["Bonn", "Ulm", ""], 300), random.normal(size=300)
+    y = 2 * a + 3 * (city == "") + random.normal(size=300)
+    path = saved(tmp_path, pd.DataFrame({"city": city, "a": a, "y": y}))
+    model = package.fit(str(path), "y")
+    assert "city=__missing__" in model.coefficients
+    model.save(tmp_path / "model.json")
+    for printed in (
+        shoal("train", path, "--target", "y").out, shoal("tune", path, "--target", "y", "--model", "ridge").out,
+        shoal("explain", tmp_path / "model.json").out, str(model.summary()),
+        shoal("export", tmp_path / "model.json", "--to", "report", "--out", "-").out,
+    ):  # fmt: skip
+        assert "city=(no value)" in printed
+        assert "__missing__" not in printed
+
+
 def test_a_text_column_is_named_once() -> None:
     weights = {"a": 2.0, "city=Bonn": -1.5, "city=Köln": 1.6, "b": 0.1, "c": 0.2}
     report = replace(REPORT, coefficients=weights, coefficients_standardized=weights, references={"city": "Ulm"})
