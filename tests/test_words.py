@@ -71,10 +71,10 @@ def test_no_value_is_called_so_in_the_names_of_columns_of_the_design() -> None:
 
 
 def test_long_names_make_no_wall_of_what_levels_are_compared_with() -> None:
-    asked = f"Thinking about {'the office, ' * 20}do you agree?"
+    asked = f"Thinking about {'x' * 200}, do you agree?"
     said = compared({asked: "Agree", "city": "Ulm", "kind": "__missing__"})
     assert said == (
-        "Levels of text columns are compared with Thinking about t…, do you agree?: Agree, city: Ulm, kind: no value."
+        "Levels of text columns are compared with Thinking about …x, do you agree?: Agree, city: Ulm, kind: no value."
     )
 
 

@@ -25,6 +25,7 @@ ENOUGH = 1 << 14  # bytes of lines with other letters than ASCII has: more tell 
 FEWEST = 6  # such bytes, or anything could be read from them
 RUNS = re.compile(rb"[\x80-\xff]+")
 SELDOM_LATIN = re.compile(rb"[\x81-\x84\x86-\x89\x8b\x8d\x8f\x90\x98\x9b\x9d]")
+NO_CENTRAL = re.compile(rb"[\x81\x83\x88\x90\x98]")  # where cp1250 has no letter
 ALONE = 0.8  # the share of bytes beyond ASCII that have none beside them, from which on they are accents and signs
 USUAL = frozenset("áàâäãåæçéèêëíìîïñóòôöõøúùûüß")  # letters of Western European words
 OLD = ("mac_roman", "cp850")  # whose letters are where Windows has signs
@@ -32,8 +33,11 @@ WEAK = 40  # letters beyond ASCII below which a guess is one between alphabets t
 OTHERS = ("cp1252", "cp1250", "cp1254", "cp1257")  # that may be meant where little can be told
 LETTERS = re.compile(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[a-z])")
 ICELANDIC, TURKISH = frozenset(b"\xe1\xe9\xed\xf3\xe6\xc1\xcd\xd3"), frozenset(b"\xf0\xfd\xfe\xd0\xdd\xde")
-HUNGARIAN = frozenset("áéíóöőúüűÁÉÍÓÖŐÚÜŰ€„”–\u00a0".encode("cp1250"))  # õ and û in Western European
-HUNGARIAN_HAS = [frozenset(letters.encode("cp1250")) for letters in ("őűŐŰ", "áéÁÉ", "öüÖÜ")]
+DOUBLE = "őű"  # of Hungarian alone; in Western European õ and û
+DIGRAPHS = re.compile(
+    "gy|sz|cs|zs|ny|ly"
+)  # of Hungarian words; no Estonian, Portuguese or French one has them beside õ or û
+ABROAD = frozenset("ăçĺćřńčęŕ")  # ã ç å æ ø ñ è ê à in Western European
 SIGNS = frozenset(b"\x80\x85\x91\x92\x93\x94\x95\x96\x97\x99")  # €, dots, quotes, dashes: also in Turkish texts
 WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
 MOST_ACCENTS = 0.35  # of the letters of words that have any
@@ -123,14 +127,31 @@ def _central(strange: bytes) -> str:
     """The encoding of Czech and its neighbours, whose letters together no Western language has: č, ř and ě
     would be è, ø and ì, without the Nordic å and æ; or one of them beside š or ž."""
     runs = [len(run.group()) for run in RUNS.finditer(strange)]  # of accents three stand together at most: září
-    if SELDOM_LATIN.search(strange) or max(runs, default=0) > 3 or 2 * runs.count(1) < len(runs):
+    if max(runs, default=0) > 3 or 2 * runs.count(1) < len(runs) or NO_CENTRAL.search(strange):
+        return ""
+    if _is_hungarian(strange.decode("cp1250").lower()):
+        return "cp1250"
+    if SELDOM_LATIN.search(strange):
         return ""
     found = frozenset(byte for byte in strange if byte >= 0x80)
     czech = found & frozenset(b"\xf8\xd8") and found & frozenset(b"\xe8\xc8\xec") and not found & frozenset(b"\xe5\xe6")
     hooked = found & frozenset(b"\x9a\x9e\x8a\x8e") and found & frozenset(b"\xe8\xc8\xec\xf8\xd8")
     if not czech and not hooked:
-        return "" if found - HUNGARIAN or not all(found & pair for pair in HUNGARIAN_HAS) else "cp1250"
+        return ""
     return "iso8859-2" if min(found) >= 0xA0 and found & frozenset(b"\xb9\xbe\xa9\xae") else "cp1250"
+
+
+def _is_hungarian(text: str) -> bool:
+    """Whether letters are ő and ű rather than õ and û: Portuguese has õ before e only, and ã and ç; Estonian has ä, and
+    neither accents nor õ at the end of a word; French has neither á, í, ó nor ú."""
+    if not set(text) & set(DOUBLE) or set(text) & ABROAD:
+        return False
+    words = [word for word in re.findall(r"[^\W\d_]+", text) if set(word) & set(DOUBLE)]
+    if any(word[1:].endswith("ő") or DIGRAPHS.search(word) for word in words):
+        return True
+    accents = sum(text.count(letter) for letter in "áíóú")
+    own = re.search("ő(?!e)", text)
+    return accents + (text.count("é") if own else 0) > text.count("ä") and bool(own or "ű" in text)
 
 
 def _western(sample: bytes) -> str:

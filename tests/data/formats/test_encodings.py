@@ -45,6 +45,34 @@ def test_czech_is_not_taken_for_a_western_language(encoding: str, tmp_path: Path
     ]  # fmt: skip
 
 
+HUNGARIAN = [  # few letters, or signs and names of others beside them
+    ["Név,ár", "Győr,1", "Kőszeg,2"],
+    ["Megnevezés,x", "Fűtés,1", "Műanyag cső,2"],
+    ["Ügyfél,Cím", "Käse GmbH,Győr", "Szűcs,Fő út"],
+    ["Törvény,§", "Fűtési díj,§ 5", "Főügyészség,§ 6"],
+    ["Termék,Megjegyzés", "Fűnyíró,• jó…", "Szőnyeg,új – „friss”"],
+    ["NÉV,VÁROS", "ERDŐS PÁL,GYŐR", "SZŰCS ÁGNES,FÓT"],
+    ["Név,Város", "Erdős Pál,Nové Zámky", "Őri,Košice"],
+]
+NOT_HUNGARIAN = [  # with the same letters as õ and û
+    ["Opções,Valor", "Limões,1", "Põe é,2", "Müller,3"],
+    ["Região,x", "São Paulo,1", "Aviões às,2"],
+    ["Linn,x", "Põlva,1", "Jõgeva,2", "Pärnu,3", "Õ,4"],
+    ["Mois,Coût", "Août,sûr", "été,dû", "Gaëlle,mûr"],
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "encoding"),
+    [*((lines, "cp1250") for lines in HUNGARIAN), *((lines, "cp1252") for lines in NOT_HUNGARIAN)],
+)
+def test_hungarian_is_told_from_languages_with_the_same_bytes(lines: list[str], encoding: str, tmp_path: Path) -> None:
+    dataset = opened(written(tmp_path, ("\n".join(lines) + "\n").encode(encoding)))
+    names, *rows = [line.split(",") for line in lines]
+    assert list(dataset.columns) == names
+    assert column(dataset, names[0]) == [row[0] for row in rows]
+
+
 @pytest.mark.parametrize("encoding", TEXTS)
 def test_other_encodings_are_recognised_and_said(encoding: str, tmp_path: Path) -> None:
     lines = TEXTS[encoding]
