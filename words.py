@@ -180,6 +180,14 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f" Did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
+NA = "NA"  # means no value nearly everywhere; in a column of codes it may be one
+
+
+def meaning_none(column: str, word: str) -> str:
+    """A word among the numbers of a column as `also_missing` takes it: NA, which is kept elsewhere, there alone."""
+    return f"{column}={word}" if word == NA else word
+
+
 def totals_told(name: str, totals: Iterable[Sequence[Any]]) -> str:
     """That rows are called as those of totals are: no data, so that no value of them is missing."""
     told = listed([f"'{word}' ({plural(count, 'row')})" for word, count in totals])

@@ -363,7 +363,10 @@ def shared_flags(missing: int, rows: int, constant: bool) -> list[str]:
     return flags
 
 
-def text_column(name: str, slot: int, table: LevelTable, rows: int) -> Column:
+WITHOUT_NA = "without_na"  # the flag of codes of which NA, read as no value, may be one
+
+
+def text_column(name: str, slot: int, table: LevelTable, rows: int, without_na: bool = False) -> Column:
     """A column of texts; `rows` are those that could be read, as are the missing values that `table` counts."""
     levels, missing = table.sorted(), table.missing
     many = table.refused or len(levels) > 100
@@ -372,6 +375,8 @@ def text_column(name: str, slot: int, table: LevelTable, rows: int) -> Column:
         flags.append("high_cardinality")
     if rows - missing > 20 and (table.refused or len(levels) > 0.95 * (rows - missing)):
         flags.append("id_like")
+    if without_na and missing:
+        flags.append(WITHOUT_NA)
     return Column(
         name, "text" if many else "categorical", slot, missing,
         levels=levels, distinct=len(levels), more_levels=table.refused, flags=tuple(flags),

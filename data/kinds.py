@@ -53,6 +53,7 @@ class Layout:
     many: frozenset[str] = frozenset()  # names of columns of which all different texts are told apart, however many
     limits: Mapping[int, str] = field(default_factory=dict)  # how <0.5 is read in columns where somebody said
     one_spelling: frozenset[int] = frozenset()  # columns whose texts are told apart without capitals and blanks
+    without_na: frozenset[int] = frozenset()  # columns of codes of which NA, read as no value, may be one
 
     @property
     def columns(self) -> Sequence[int]:

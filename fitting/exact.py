@@ -39,7 +39,7 @@ from shoal.solve.least_squares import LeastSquares, Standardisation, needs_data
 from shoal.solve.moments import FEWER, STEPS, Moments, plan_cells
 from shoal.solve.paths import Solution, polish, refine, solve, with_certificate
 from shoal.utils import available_memory
-from shoal.words import list_text, plural, way_for
+from shoal.words import list_text, meaning_none, plural, way_for
 
 SMALL = 2e7  # rows x columns^2 up to which R is always taken from the rows: it costs no time that one would notice
 NEARLY_DEPENDENT = 1e6  # condition number from which it is said
@@ -165,8 +165,10 @@ def check_bad_rows(dataset: Dataset, config: RunConfig) -> None:
     count = manifest.bad_count - manifest.repeated
     if count <= limit:
         return
-    if words := {word: None for column in manifest.columns for word, _ in column.words}:
-        values = [word for word in words if not names_totals(word) and word not in LIMITS]  # totals lack no value
+    if pairs := [(column.name, word) for column in manifest.columns for word, _ in column.words]:
+        values = dict.fromkeys(
+            meaning_none(name, word) for name, word in pairs if not names_totals(word) and word not in LIMITS
+        )  # totals lack no value
         remedies = [Remedy.set(
             "If these words mean that there is no value, treat them as missing", "also_missing",
             list_text([*config.also_missing, *values]),

@@ -26,7 +26,7 @@ from shoal.fitting.guidance.findings import findings_of
 from shoal.fitting.guidance.known import Known
 from shoal.fitting.guidance.leaks import against_target
 from shoal.fitting.guidance.profile import Ends, keep_profile, known_profile, may_have_codes
-from shoal.fitting.guidance.readings import spellings_among, totals_among, zero_led_among
+from shoal.fitting.guidance.readings import spellings_among, totals_among, without_na_among, zero_led_among
 from shoal.fitting.histograms import histogram, level_counts, most_frequent
 from shoal.fitting.rules import looked_over
 from shoal.fitting.targets import about_empty_target, about_text_target
@@ -189,7 +189,9 @@ def _findings(
 def _of_columns(dataset: Dataset, config: RunConfig) -> tuple[Finding, ...]:
     """What is worth knowing of columns whatever is predicted."""
     columns = [column for column in dataset.manifest.columns if column.name not in config.exclude]
-    return (*zero_led_among(columns, config), *spellings_among(columns), *totals_among(columns))
+    return (
+        *zero_led_among(columns, config), *without_na_among(columns), *spellings_among(columns), *totals_among(columns)
+    )  # fmt: skip
 
 
 def _described(column: Column, profile: dict[str, Any], leaks: bool) -> ColumnLook:

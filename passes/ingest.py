@@ -203,7 +203,7 @@ class Ingest:
             name, kind, slot = layout.names[i], layout.kinds[i], int(slots[i])
             if kind == FieldKind.LEVEL:
                 table = dataclasses.replace(self.tables[slot], missing=self.tables[slot].missing - self.bad_count)
-                made.append(text_column(name, slot, table, self.rows - self.bad_count))
+                made.append(text_column(name, slot, table, self.rows - self.bad_count, i in layout.without_na))
             elif kind != FieldKind.SKIP:
                 made.append(self._number_column(i, slot, middles[slot]))
         return tuple(made)

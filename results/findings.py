@@ -12,6 +12,7 @@ from shoal.words import list_text, listed
 LEAVE_OUT = "exclude"  # the knob that most remedies set
 NAMES = "categorical"  # that of columns whose values are names
 ONE_SPELLING = "one_spelling"  # that of columns whose texts are told apart without capitals and blanks
+MISSING = "missing"  # that of texts that mean no value
 NAMED = 5  # columns in one sentence
 LITTLE = 1e-3  # share of the spread below which nothing to speak of is explained
 
@@ -29,6 +30,7 @@ class FindingKind(StrEnum):
     ID = "id"
     ZERO_LED = "zero_led"
     SPELLINGS = "spellings"
+    WITHOUT_NA = "without_na"
     TOTALS = "totals"
     GAPS = "gaps"
     WORSE = "worse"
@@ -130,6 +132,14 @@ def zero_led(names: Sequence[str]) -> Finding:
     said = f"{shown} {'has' if one else 'have'} leading zeros, as postal codes have (01067): codes, not quantities?"
     advice = f"If so, read {'it' if one else 'them'} as names"
     return Finding(FindingKind.ZERO_LED, tuple(names), said, advice, NAMES, tuple(names))
+
+
+def without_na(names: Sequence[str], tokens: Sequence[str]) -> Finding:
+    """Columns of codes of two letters in which NA is read as no value; `tokens`: what else means none."""
+    shown, one = listed([f"'{name}'" for name in names], NAMED), len(names) == 1
+    said = f"{shown} {'has' if one else 'have'} codes of two letters, and NA, which is read as no value: a code too?"
+    advice = "If so, let only these mean no value"
+    return Finding(FindingKind.WITHOUT_NA, tuple(names), said, advice, MISSING, tuple(tokens))
 
 
 def spelled(columns: Mapping[str, Sequence[str]]) -> Finding:

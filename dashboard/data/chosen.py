@@ -13,7 +13,7 @@ from shoal.dashboard.parts.literal import label, line
 from shoal.dashboard.parts.wording import LABELS
 from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked
-from shoal.words import shortened
+from shoal.words import NA, list_text, shortened
 
 SAID = {
     "also_missing": "{} is missing", "exclude": "without {}",
@@ -53,9 +53,17 @@ def _made(found: Asked) -> Iterator[Choice]:
     if "target" in found.address:
         yield Choice(f"predict {found.target}", partial(choices.predict, found, None))
     for knob, value in found.read.items():
+        if knob == "missing":
+            yield Choice(_tokens(value), partial(read_otherwise, found, _without(found, knob, None)))
+            continue
         said = SAID.get(knob, f"{LABELS.get(knob, knob).lower()} {{}}")
         for one in value if isinstance(value, (list, tuple)) else [value]:
             yield Choice(said.format(_worded(one)), partial(read_otherwise, found, _without(found, knob, one)))
+
+
+def _tokens(texts: list[str]) -> str:
+    """Which texts mean no value, of which there are many."""
+    return f"{NA} is a name" if texts and NA not in texts else f"missing are {list_text(texts)}"
 
 
 def _worded(value: Any) -> str:
@@ -67,6 +75,6 @@ def _worded(value: Any) -> str:
 def _without(found: Asked, knob: str, one: Any) -> dict[str, Any]:
     """What is read where this value of a knob is not chosen, and all else is."""
     value = found.read[knob]
-    rest = [other for other in value if other != one] if isinstance(value, (list, tuple)) else []
+    rest = [other for other in value if other != one] if isinstance(value, (list, tuple)) and one is not None else []
     others = {name: own for name, own in found.read.items() if name != knob}
     return {**others, knob: rest} if rest else others

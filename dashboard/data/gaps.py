@@ -12,11 +12,11 @@ import streamlit as st
 from shoal.dashboard.data import spelling
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts.literal import line
-from shoal.dashboard.tables.guidance import ways_of, words_told
+from shoal.dashboard.tables.guidance import KEEP_NA, ways_of, words_told
 from shoal.dashboard.tables.sources import Asked
 from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.results.findings import ONE_SPELLING, Finding, FindingKind
-from shoal.words import limits_told, number, plural, totals_told
+from shoal.words import limits_told, meaning_none, number, plural, totals_told
 
 TREAT = "Treat as missing"
 OPEN = 6  # lines that are not folded away
@@ -32,6 +32,7 @@ def offered(found: Asked, result: TableLook) -> None:
         *_totals(result),
         *_codes(found, result),
         *_zero_led(found, result.findings),
+        *_without_na(found, result.findings),
         *_spellings(found, result.findings),
     ]
     lines += _dates(found, columns)
@@ -53,9 +54,9 @@ def offered(found: Asked, result: TableLook) -> None:
 
 
 def _all_words(found: Asked, columns: Sequence[ColumnLook]) -> None:
-    words = [column.words for column in columns if column.words]
+    words = [_meant(column) for column in columns if column.words]
     if len(words) > 1:
-        every = list(dict.fromkeys(word for pairs in words for word, _ in pairs))
+        every = list(dict.fromkeys(word for own in words for word in own))
         with _row():
             line(f"{plural(len(words), 'column')} hold numbers or dates but for words.")
             _button(found, "Treat all these words as missing", every, "words", "primary")
@@ -63,8 +64,12 @@ def _all_words(found: Asked, columns: Sequence[ColumnLook]) -> None:
 
 def _words(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
     for column in columns:
-        if pairs := column.words:
-            yield partial(_offer, found, words_told(column), [word for word, _ in pairs], f"words:{column.name}")
+        if column.words:
+            yield partial(_offer, found, words_told(column), _meant(column), f"words:{column.name}")
+
+
+def _meant(column: ColumnLook) -> list[str]:
+    return [meaning_none(column.name, word) for word, _ in column.words]
 
 
 def _limits(found: Asked, columns: Sequence[ColumnLook]) -> Iterator[partial[None]]:
@@ -88,6 +93,10 @@ def _codes(found: Asked, result: TableLook) -> Iterator[partial[None]]:
 
 def _zero_led(found: Asked, findings: Sequence[Finding]) -> Iterator[partial[None]]:
     return (partial(_offer_names, found, one) for one in findings if one.kind == FindingKind.ZERO_LED)
+
+
+def _without_na(found: Asked, findings: Sequence[Finding]) -> Iterator[partial[None]]:
+    return (partial(_offer_na, found, one) for one in findings if one.kind == FindingKind.WITHOUT_NA)
 
 
 def _spellings(found: Asked, findings: Sequence[Finding]) -> Iterator[partial[None]]:
@@ -117,6 +126,15 @@ def _offer_names(found: Asked, finding: Finding) -> None:
                 text, key=f"gaps:{knob}", width="content", on_click=read_otherwise,
                 args=(found, {**found.read, knob: now}),
             )  # fmt: skip
+
+
+def _offer_na(found: Asked, finding: Finding) -> None:
+    with _row():
+        line(finding.said)
+        st.button(
+            KEEP_NA, key="gaps:na", width="content", on_click=read_otherwise,
+            args=(found, {**found.read, finding.knob: list(finding.values)}),
+        )  # fmt: skip
 
 
 def _offer_one(found: Asked, finding: Finding) -> None:

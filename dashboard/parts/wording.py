@@ -149,6 +149,7 @@ FLAGS = {
     "mostly_missing": "more than half missing",
     "mark": "one text or blank: a mark for yes?",
     "leading_zeros": "leading zeros: a code, not a quantity?",
+    "without_na": "NA is read as no value: a code too?",
     "high_cardinality": "too many different texts to use",
     "id_like": "nearly every row differs: a row number or key?",
     "leak": "gives the target away",

@@ -28,11 +28,19 @@ from shoal.words import limits_told, listed, plural, shortened, way_for
 
 STUDY = "study"  # the part of an address that says how a table is prepared and tested
 BY_TIME = "Tune by time"
+KEEP_NA = "Keep NA as a name"
 OPEN = 3  # lines that are not folded away
 NAMES = 5  # columns in one line
 SWITCHES = {"indicators": "Mark missing numbers"}  # knobs of a model that a click switches on
 WAYS = {"half": "Read as half", "limit": "Read as the limit", "missing": "Treat as missing"}  # of <0.5 and >200
-BY_BUTTON = ("exclude", "also_missing", "categorical", "limits", "one_spelling")  # knobs of a table that a click sets
+BY_BUTTON = (
+    "missing",
+    "exclude",
+    "also_missing",
+    "categorical",
+    "limits",
+    "one_spelling",
+)  # knobs of a table that a click sets
 TOGETHER = (FindingKind.SUM_LEAK, FindingKind.PRODUCT_LEAK)  # of several columns that tell only side by side
 
 
@@ -199,6 +207,8 @@ def _buttons(finding: Finding) -> dict[str, tuple[str, ...]]:
     """What a click can do about it: a word for it, and the values that it adds to the finding's knob."""
     if finding.knob == "also_missing":
         return {"Treat as missing": finding.values}
+    if finding.knob == "missing":
+        return {KEEP_NA: finding.values}
     if finding.knob == "limits":
         return {
             text: tuple(f"{name}={way}" for name in finding.columns)

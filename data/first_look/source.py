@@ -18,6 +18,7 @@ from shoal.data.dialects import Dialect, as_kernel_bytes, body, column_names, of
 from shoal.data.files import Source, file_format, read_sample
 from shoal.data.first_look.doubts import doubts_about
 from shoal.data.first_look.heading import Heading
+from shoal.data.first_look.read_as_none import codes_without_na
 from shoal.data.first_look.thousands import like_the_others
 from shoal.data.formats import digits
 from shoal.data.formats.encodings import encoding_note
@@ -89,9 +90,11 @@ def inspect_text(
     start, line = sample.place_of_row(heading.rows)
     missing = tuple(token for token in sample.dialect.missing if not per_column((token,), header.names)[0])
     unseen = frozenset(j for j in range(sample.width) if all(row[j] in missing for row in rows))
+    as_usual = wanted is None and overrides.get("missing") is None
     layout = replace(
         _layout(header.names, guesses, numeric, overrides, wanted, unseen),
         limits=_by_place(guesses, header.names, limits),
+        without_na=codes_without_na(guesses, bare, sample.text, sample.dialect) if as_usual else frozenset(),
     ).in_one_spelling(one_spelling)
     return Source(
         str(path), path.stat().st_size, replace(sample.dialect, missing=missing), layout, start + sample.mark, line,

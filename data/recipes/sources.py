@@ -37,6 +37,7 @@ def as_plain(source: Source) -> dict[str, Any]:
             **({"many": sorted(layout.many)} if layout.many else {}),
             **({"limits": _by_text(layout.limits, str)} if layout.limits else {}),
             **({"one_spelling": sorted(layout.one_spelling)} if layout.one_spelling else {}),
+            **({"without_na": sorted(layout.without_na)} if layout.without_na else {}),
         },
     }  # fmt: skip
 
@@ -49,6 +50,7 @@ def source_from(values: Mapping[str, Any]) -> Source:
         _by_number(own["absent"], tuple), _by_number(own["written"], str), _by_number(own["others"], tuple),
         frozenset(own["unseen"]), tuple(own["order"]), frozenset(own.get("many", ())),
         _by_number(own.get("limits", {}), str), frozenset(own.get("one_spelling", ())),
+        frozenset(own.get("without_na", ())),
     )  # fmt: skip
     return Source(
         values["path"], values["size"], dialect_from(values["dialect"]), layout, values["data_start"],

@@ -26,7 +26,7 @@ from shoal.fitting.guidance.leaks import (
     telling_gaps,
 )
 from shoal.fitting.guidance.lines import is_straight
-from shoal.fitting.guidance.readings import missing_codes, spellings, totals, zero_led_codes
+from shoal.fitting.guidance.readings import codes_without_na, missing_codes, spellings, totals, zero_led_codes
 from shoal.fitting.guidance.shape import TargetShape
 from shoal.models import Array
 from shoal.results.findings import (
@@ -57,8 +57,8 @@ def findings_of(known: Known) -> tuple[Finding, ...]:
     """All that is worth knowing, the gravest first."""
     if known.against.n < 2:
         return ()
-    parts = (_leaks, missing_codes, zero_led_codes, spellings, totals, _gaps, _two_values, _few_rows, _ids, _skewed,
-             _duplicates, _dates, _constants)  # fmt: skip
+    parts = (_leaks, missing_codes, zero_led_codes, codes_without_na, spellings, totals, _gaps, _two_values, _few_rows,
+             _ids, _skewed, _duplicates, _dates, _constants)  # fmt: skip
     return in_order(finding for part in parts for finding in part(known))
 
 

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from shoal.data.dataset import Column
+from shoal.data.dataset import WITHOUT_NA, Column
+from shoal.data.dialects import DEFAULT_MISSING
 from shoal.data.formats.headers import names_sums
 from shoal.data.notation.spelling import spelled_alike
 from shoal.fitting.guidance.known import Known
 from shoal.fitting.guidance.leaks import SAMPLED, sampled_rows
 from shoal.fitting.guidance.profile import Ends, may_have_codes
-from shoal.results.findings import Finding, FindingKind, spelled, zero_led
+from shoal.results.findings import Finding, FindingKind, spelled, without_na, zero_led
 from shoal.settings.config import RunConfig
-from shoal.words import listed, plural
+from shoal.words import NA, listed, plural
 
 DISTINCT = 5  # values of a column, of which one may stand for none
 SHOWN = 3  # names in one sentence
@@ -72,6 +73,16 @@ def spellings_among(columns: Iterable[Column]) -> Iterator[Finding]:
 
 def spellings(known: Known) -> Iterator[Finding]:
     return spellings_among((known.target, *known.columns))
+
+
+def without_na_among(columns: Iterable[Column]) -> Iterator[Finding]:
+    """Codes of which one, NA, is read as no value."""
+    if names := [column.name for column in columns if WITHOUT_NA in column.flags]:
+        yield without_na(names, [token for token in DEFAULT_MISSING if token not in ("", NA)])
+
+
+def codes_without_na(known: Known) -> Iterator[Finding]:
+    return without_na_among((*known.columns, known.target))
 
 
 def zero_led_codes(known: Known) -> Iterator[Finding]:

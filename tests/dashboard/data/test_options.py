@@ -292,3 +292,17 @@ def test_what_is_worth_knowing_has_room_and_stands_below_where_it_has_not() -> N
     assert table["Worth knowing"]["width"] >= 6 * max(map(len, remarks)) > 0
     long_ = [column_table.REMARK * "x", column_table.REMARK * "y" + "!"]
     assert column_table._remark_column(long_) == column_table._remark_column(long_[:1])
+
+
+def test_na_is_kept_as_a_code_with_one_click_and_stays_a_gap_among_numbers() -> None:
+    codes, rooms = ["MI", "NA", "RM", "TO"], ["NA", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"]
+    rows = "".join(f"{codes[i % 4]},{rooms[i % 11]},{i}\n" for i in range(60))
+    page = view(f"prov,rooms,y\n{rows}")
+    page = settle(checked(page.button(key="gaps:na").click().run()))
+    assert "NA is a name" in [button.label for button in page.button]
+    page = settle(checked(page.button(key="gaps:words:rooms").click().run()))
+    assert read_of(page)["also_missing"] == ["rooms=NA"]
+    assert not [button.key for button in page.button if str(button.key).startswith("gaps:")]
+    assert list(columns_of(page)["Missing"]) == [0, 6, 0]
+    page = settle(checked(next(button for button in page.button if button.label == "NA is a name").click().run()))
+    assert "missing" not in read_of(page)

@@ -90,7 +90,7 @@ def test_a_source_is_written_with_all_that_it_says() -> None:
     layout = Layout(
         ("a", "b", "c", "d"), (FieldKind.NUMBER, FieldKind.DATE, FieldKind.LEVEL, FieldKind.SKIP), (0, 3, 0, 0),
         frozenset({1}), {0: Notation(",", ".", True, "€", True)}, {2: ("-", "?")}, {1: "31/12/2021"}, {1: (1, 2)},
-        frozenset({3}), (1, 0, 2, 3), frozenset({"c"}), {0: "half"}, frozenset({2}),
+        frozenset({3}), (1, 0, 2, 3), frozenset({"c"}), {0: "half"}, frozenset({2}), frozenset({2}),
     )  # fmt: skip
     source = Source("file.csv", 100, Dialect(delimiter=";", decimal=",", missing=("-",)), layout, 9, 2)
     plain = json.loads(json.dumps(as_plain(source)))
